@@ -1,0 +1,205 @@
+"""What a dialect is: one object of plain parts, filled in by one file each.
+
+The session reads these parts and knows nothing else about any dialect. When a dialect seems to
+need a special case in the session, a part is missing here.
+
+A dialect supplies
+- a framing and a codec (bytes ↔ frames ↔ messages), made anew for each session, in either role;
+- a handshake: a generator of exchanges that returns an Offer;
+- operations: what the host can ask for. A wire method that is not in the table is one request
+  and one reply, unless the dialect is `closed`;
+- streams: which calls answer in events, and how those find their way home;
+- notices: what a notification of the child means to the host;
+- traits: its manners, as data;
+- facets: small classes over `Caller` for what this dialect alone can do.
+
+**Generators of exchanges.** An operation that needs more than one exchange is a generator. It
+yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; returns its
+value, or raises one of our errors. It does no I/O and never waits: the session does both, and
+serves everything else the child says in the meantime.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from exthost.errors import CallFailed
+from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
+from exthost.model import (
+    Breaker,
+    Caller,
+    Introduction,
+    LadderStep,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+)
+from exthost.wire.framing import Framing
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+Said: TypeAlias = Request | Notice
+Heard: TypeAlias = Reply | Failure | None
+Exchanges: TypeAlias = Generator[Said, Heard, Any]
+Handshake: TypeAlias = Generator[Said, Heard, Offer]
+
+
+class Log(NamedTuple):
+    """A notice that is a line for the log; `level` is a number of the logging module."""
+
+    level: int
+    text: str
+
+
+class OfferStale(NamedTuple):
+    """A notice that says: ask again what I offer."""
+
+
+Meaning: TypeAlias = Log | OfferStale | None
+
+
+class Codec(Protocol):
+    """Frames ↔ messages, for one session in one role. May remember what it said."""
+
+    def encode(self, message: Message) -> bytes:
+        """The frame's payload. Raises UsageError for what the dialect cannot say."""
+
+    def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
+        """The message in this frame, or Noise. Raises ProtocolViolation if that is fatal here."""
+
+    def answers(self, head: bytes) -> Id | None:
+        """Which call a frame that was too long to keep would have answered, by its first bytes."""
+
+
+class ToolCall(NamedTuple):
+    """The params of the operation `call_tool`, which every dialect words in its own way."""
+
+    name: str
+    arguments: Any
+    context: Mapping[str, Any] = EMPTY
+
+
+class StreamEvent(NamedTuple):
+    """One decoded event of a stream; a terminal one ends it."""
+
+    event: Any
+    terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamKind:
+    """How the events of one opening method travel.
+
+    `notices` maps each notification method to the member that names its stream, or to None when
+    the event belongs to whichever call of this kind is in flight. `key` is the member of the
+    opening request's params that carries the same name. `ends` says whether the reply ends the
+    stream, or merely acknowledges it and a terminal event ends it. `decode` may return None for
+    an event it cannot read: warned about and skipped.
+    """
+
+    notices: Mapping[str, str | None]
+    decode: Callable[[str, Any], StreamEvent | None]
+    key: str | None = None
+    ends: Literal["reply", "terminal"] = "reply"
+    acknowledged: Callable[[Any, Any], bool] | None = None
+    cancel: Callable[[Any, str], Said | None] | None = None
+    extends_deadline: bool = False
+
+
+class Row(NamedTuple):
+    """An operation of one exchange: how it is asked, and what its answer means."""
+
+    request: Callable[[Any], Request]
+    result: Callable[[Any], Any] | None = None
+
+
+Operation: TypeAlias = Row | Callable[[Any], Exchanges]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """The manners of a dialect. Each can be overruled in the config where DESIGN names a key.
+
+    correlation  how a reply finds its call: by "id", or by "order"
+    abandon      a call given up: "drop" its late reply, or "end" the session, since by order a
+                 late reply would answer the next question
+    noise        a frame that is no message: "skip" it, or "fatal"
+    first_id     the first number; `ids_continue` when a new process goes on counting
+    retry        "once" sends a call again that died with its process
+    tools        known from the "handshake", or already from the "manifest"
+    start        "eager", or "lazy": at first use
+    environment  "filtered", "minimal" (with `variables`) or "declared"
+    limits       seconds and sizes; `method_limits` where a method has its own
+    ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
+    """
+
+    limits: Limits
+    ladder: tuple[LadderStep, ...]
+    correlation: Literal["id", "order"] = "id"
+    abandon: Literal["drop", "end"] = "drop"
+    noise: Literal["skip", "fatal"] = "skip"
+    first_id: int = 0
+    ids_continue: bool = False
+    retry: Literal["never", "once"] = "never"
+    tools: Literal["handshake", "manifest"] = "handshake"
+    start: Literal["eager", "lazy"] = "eager"
+    environment: Literal["filtered", "minimal", "declared"] = "filtered"
+    variables: tuple[str, ...] = ()
+    method_limits: Mapping[str, float] = EMPTY
+    restart: Restart = Restart(strategy="never")
+    breaker: Breaker | None = None
+
+
+def method_unknown(request: Request) -> Failure:
+    """JSON-RPC's answer to a question nobody here can answer."""
+    return Failure(request.id, f"method not found: {request.method}", -32601)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """One dialect, whole. See the module's docstring for what each part is.
+
+    `operations` is keyed by neutral names (call_tool, list_tools, health); `methods` by wire
+    methods that are more than one exchange, or more than their params. `withdraw` words "never
+    mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
+    than those in `methods`.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    framing: Callable[[int], Framing]
+    codec: Callable[[Role], Codec]
+    handshake: Callable[[Introduction], Handshake]
+    traits: Traits
+    operations: Mapping[str, Operation] = MappingProxyType({})
+    methods: Mapping[str, Operation] = MappingProxyType({})
+    closed: bool = False
+    streams: Mapping[str, StreamKind] = MappingProxyType({})
+    notices: Mapping[str, Callable[[Any], Meaning]] = MappingProxyType({})
+    withdraw: Callable[[Request, str], Said | None] | None = None
+    refuse: Callable[[Request], Failure] = method_unknown
+    facets: Mapping[str, Callable[[Caller], Any]] = MappingProxyType({})
+    manifest_names: tuple[str, ...] = ()
+
+
+def expect(heard: Heard, method: str) -> Any:
+    """The result in a reply; the extension's refusal as CallFailed. For use in generators."""
+    if isinstance(heard, Reply):
+        return heard.result
+    assert isinstance(heard, Failure), "the session answers a Request with a Reply or a Failure"
+    raise refusal(heard, method)
+
+
+def refusal(failure: Failure, method: str) -> CallFailed:
+    """The extension's no, as an error."""
+    code = "" if failure.code is None else f" (code {failure.code})"
+    return CallFailed(
+        "X0701",
+        f"{method} was answered with an error{code}: {failure.message}",
+        error_code=failure.code,
+        error_message=failure.message,
+        data=failure.data,
+        help="this is the extension's own answer; its arguments or its log tell why",
+    )

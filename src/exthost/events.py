@@ -1,0 +1,141 @@
+"""What happens, as values, and the bus that carries them to whoever looks on.
+
+Nothing in the host works *through* the bus: log, metrics, command line and trace only watch.
+An event that nobody subscribed to is never built; ask `wants` first on a hot path.
+
+A subscriber is a plain function, called in the step in which the event happens, on the loop's
+thread. One that raises is logged and kept: an onlooker cannot harm what it looks at.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+_log = logging.getLogger("exthost.events")
+
+
+class CallStarted(NamedTuple):
+    """A call was accepted."""
+
+    extension: str
+    method: str
+    context: Any = None
+
+
+class CallEnded(NamedTuple):
+    """A call ended, exactly once, in one of: result, error, timeout, cancelled, gone."""
+
+    extension: str
+    method: str
+    outcome: str
+    seconds: float
+    context: Any = None
+
+
+class StateChanged(NamedTuple):
+    """An extension moved in the life-cycle table."""
+
+    extension: str
+    before: str
+    after: str
+    reason: str = ""
+
+
+class OfferChanged(NamedTuple):
+    """What an extension offers is not what it was."""
+
+    extension: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class Spawned(NamedTuple):
+    """A process was started for an extension."""
+
+    extension: str
+    pid: int
+    argv: tuple[str, ...]
+
+
+class Exited(NamedTuple):
+    """A process of an extension is gone; `status` says how in words."""
+
+    extension: str
+    pid: int
+    status: str
+
+
+class LogLine(NamedTuple):
+    """Something the extension said for a person: its stderr, its log notices, its stray prints."""
+
+    extension: str
+    source: str
+    level: int
+    text: str
+
+
+class Noticed(NamedTuple):
+    """A notification that the extension sent."""
+
+    extension: str
+    method: str
+    params: Any
+
+
+class Dropped(NamedTuple):
+    """Something that could not be kept or placed, and how often so far in this session."""
+
+    extension: str
+    what: str
+    times: int
+
+
+Event: TypeAlias = (
+    CallStarted
+    | CallEnded
+    | StateChanged
+    | OfferChanged
+    | Spawned
+    | Exited
+    | LogLine
+    | Noticed
+    | Dropped
+)
+E = TypeVar("E", bound=tuple[Any, ...])
+Listener: TypeAlias = Callable[[Any], None]
+
+
+class Bus:
+    """Listeners by the type of event they asked for."""
+
+    __slots__ = ("_listeners",)
+
+    def __init__(self) -> None:
+        self._listeners: dict[type, tuple[Listener, ...]] = {}
+
+    def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> Callable[[], None]:
+        """Call `listener` for each event of this kind; returns the function that ends it."""
+        self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
+
+        def unsubscribe() -> None:
+            kept = list(self._listeners.get(kind, ()))
+            if listener in kept:
+                kept.remove(listener)
+            if kept:
+                self._listeners[kind] = tuple(kept)
+            else:
+                self._listeners.pop(kind, None)
+
+        return unsubscribe
+
+    def wants(self, kind: type) -> bool:
+        """Whether anyone would hear an event of this kind."""
+        return kind in self._listeners
+
+    def publish(self, event: tuple[Any, ...]) -> None:
+        """Hand the event to those who asked for its kind."""
+        for listener in self._listeners.get(type(event), ()):
+            try:
+                listener(event)
+            except Exception:
+                _log.exception("a listener for %s failed", type(event).__name__)

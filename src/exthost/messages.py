@@ -1,0 +1,71 @@
+"""The four messages every dialect is translated into, and what is not a message at all.
+
+Owns the neutral form and nothing else: no bytes, no dialect, no rules about ids.
+A codec turns frames into these and back; a session moves them about.
+
+They are named tuples and not dataclasses because two are made for each call, and a frozen
+dataclass costs three times as much to make. The surprise that buys: tuples of different kinds
+with equal members compare equal, so tests compare the type as well.
+"""
+
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Id: TypeAlias = int | str
+
+
+class Absent(Enum):
+    """The type of ABSENT: a member that was not sent, which is not the same as null."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+class Request(NamedTuple):
+    """A question. Outbound, `id` is left None and the session numbers it."""
+
+    method: str
+    params: Any = None
+    id: Id | None = None
+
+
+class Reply(NamedTuple):
+    """An answer. `id` is None in dialects that answer by order."""
+
+    id: Id | None
+    result: Any = None
+
+
+class Failure(NamedTuple):
+    """An answer that says no."""
+
+    id: Id | None
+    message: str
+    code: int | str | None = None
+    data: Any = None
+
+
+class Notice(NamedTuple):
+    """Something told, never answered."""
+
+    method: str
+    params: Any = None
+
+
+class Noise(NamedTuple):
+    """Bytes of a child that are no message of its dialect, and why not."""
+
+    data: bytes
+    why: str
+
+
+Message: TypeAlias = Request | Reply | Failure | Notice
+Incoming: TypeAlias = Message | Noise

@@ -1,0 +1,236 @@
+"""The nouns that pass between rooms: what is offered, what is wanted, what is to be run.
+
+Values only: frozen, no I/O, no defaults that belong to one dialect. `None` in a setting means
+"not said": the dialect's own default then holds (see `Limits.over`).
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+from exthost.messages import Notice, Request
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Role(Enum):
+    """Which end of the pipe speaks: the same dialect file serves both."""
+
+    HOST = "host"
+    GUEST = "guest"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that can be called by name. `extra` keeps what else the dialect said of it."""
+
+    name: str
+    description: str = ""
+    input_schema: Any = None
+    output_schema: Any = None
+    extra: Mapping[str, Any] = field(default=NONE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a handshake, or a manifest in its place, says can be asked of an extension."""
+
+    tools: tuple[Tool, ...] = ()
+    version: str = ""
+    name: str = ""
+    hooks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default=NONE, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """A group of settings in which None means "not said"."""
+
+    def over(self, defaults: Self) -> Self:
+        """These settings, with `defaults` wherever nothing was said."""
+        said = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        return replace(defaults, **said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(_Settings):
+    """Seconds, bytes and counts. `cpu` is seconds of processor time."""
+
+    start: float | None = None
+    handshake: float | None = None
+    call: float | None = None
+    idle: float | None = None
+    write: float | None = None
+    stop: float | None = None
+    max_message: int | None = None
+    max_in_flight: int | None = None
+    cpu: float | None = None
+    nofile: int | None = None
+    fsize: int | None = None
+    nproc: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(_Settings):
+    """When a process that ended is started again, and how often.
+
+    `max_retries` 0 means none. `window` None counts retries since the last reset; a number
+    counts those of the last `window` seconds. `forgiven_by` says what sets the count to zero:
+    "uptime" (60 s ready) or "call" (a served call).
+    """
+
+    strategy: str | None = None
+    initial_delay: float | None = None
+    max_delay: float | None = None
+    max_retries: int | None = None
+    window: float | None = None
+    forgiven_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker(_Settings):
+    """When an extension that keeps failing is left alone, and for how long."""
+
+    failures: int | None = None
+    open: float | None = None
+    max_open: float | None = None
+    successes: int | None = None
+    count_error_replies: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(_Settings):
+    """How many sessions one extension may have at a time."""
+
+    min: int | None = None
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """A written policy: what is not granted here is denied."""
+
+    network: bool = False
+    filesystem: tuple[str, ...] = ()
+    max_memory: int | None = None
+    max_execution_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requires:
+    """What must be there before an extension may be started."""
+
+    bins: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One extension as it is wanted: where it comes from, what to run, and under which rules.
+
+    `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
+    dialect's own reading of a manifest, opaque to everyone else. `tools` is what the manifest
+    declares, for listings that must not start anything.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    dialect: str = "morphir"
+    enabled: bool = True
+    origin: str = ""
+    cwd: str | None = None
+    env: Mapping[str, str] = NONE
+    env_policy: str | None = None
+    requires: Requires = Requires()
+    config: Any = field(default_factory=dict)
+    options: Mapping[str, Any] = NONE
+    limits: Limits = Limits()
+    restart: Restart = Restart()
+    breaker: Breaker = Breaker()
+    pool: Pool = Pool()
+    permissions: Permissions | None = None
+    sandbox: str | None = None
+    sha256: str | None = None
+    retry: str | None = None
+    start: str | None = None
+    version: str = ""
+    tools: tuple[Tool, ...] = ()
+    manifest: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """Exactly what will be executed: an absolute program, its words, its folder, its variables."""
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    env: Mapping[str, str] = NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Introduction:
+    """What a handshake may tell the extension, or needs in order to judge its answer."""
+
+    extension: str
+    config: Any = None
+    options: Mapping[str, Any] = NONE
+    cwd: str = ""
+    env: Mapping[str, str] = NONE
+    host_version: str = ""
+    manifest: Any = None
+    handles: frozenset[str] = frozenset()
+
+
+class Say(NamedTuple):
+    """Send this, and give the child so many seconds to answer or to exit."""
+
+    message: Request | Notice
+    wait: float
+
+
+class Write(NamedTuple):
+    """Write these bytes as they are."""
+
+    data: bytes
+
+
+class CloseStdin(NamedTuple):
+    """Close our end of its stdin, and give it so many seconds to exit."""
+
+    wait: float
+
+
+class Terminate(NamedTuple):
+    """SIGTERM to its process group, and so many seconds."""
+
+    wait: float
+
+
+LadderStep: TypeAlias = Say | Write | CloseStdin | Terminate
+
+
+class Stream(Protocol):
+    """Events of one call, in order; `result` is there when they have ended."""
+
+    result: Any
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+
+class Caller(Protocol):
+    """The three things a facet may do. An extension is one; so is a scripted peer in a test."""
+
+    async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
+        """Ask, and wait for the answer."""
+
+    def stream(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Ask for something that answers in events."""
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Tell, without an answer."""
