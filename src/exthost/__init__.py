@@ -12,10 +12,12 @@ from exthost._version import __version__
 
 if TYPE_CHECKING:
     from exthost import errors as errors
+    from exthost.connection import connect as connect
 
 logging.getLogger("exthost").addHandler(logging.NullHandler())
 
 _HOMES = {
+    "connect": "exthost.connection",
     "errors": "exthost.errors",
 }
 

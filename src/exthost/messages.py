@@ -8,25 +8,9 @@ dataclass costs three times as much to make. The surprise that buys: tuples of d
 with equal members compare equal, so tests compare the type as well.
 """
 
-from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Id: TypeAlias = int | str
-
-
-class Absent(Enum):
-    """The type of ABSENT: a member that was not sent, which is not the same as null."""
-
-    ABSENT = "absent"
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-ABSENT: Final = Absent.ABSENT
 
 
 class Request(NamedTuple):

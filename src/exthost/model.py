@@ -16,6 +16,11 @@ from exthost.messages import Notice, Request
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+def nothing() -> Mapping[str, Any]:
+    """The empty mapping, as a default that a dataclass accepts."""
+    return NONE
+
+
 class Role(Enum):
     """Which end of the pipe speaks: the same dialect file serves both."""
 
@@ -31,7 +36,7 @@ class Tool:
     description: str = ""
     input_schema: Any = None
     output_schema: Any = None
-    extra: Mapping[str, Any] = field(default=NONE, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Offer:
     name: str = ""
     hooks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default=NONE, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +148,11 @@ class Spec:
     enabled: bool = True
     origin: str = ""
     cwd: str | None = None
-    env: Mapping[str, str] = NONE
+    env: Mapping[str, str] = field(default_factory=nothing)
     env_policy: str | None = None
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)
-    options: Mapping[str, Any] = NONE
+    options: Mapping[str, Any] = field(default_factory=nothing)
     limits: Limits = Limits()
     restart: Restart = Restart()
     breaker: Breaker = Breaker()
@@ -157,6 +162,7 @@ class Spec:
     sha256: str | None = None
     retry: str | None = None
     start: str | None = None
+    lifetime: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
     manifest: Any = None
@@ -168,7 +174,7 @@ class LaunchPlan:
 
     argv: tuple[str, ...]
     cwd: str | None = None
-    env: Mapping[str, str] = NONE
+    env: Mapping[str, str] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +183,9 @@ class Introduction:
 
     extension: str
     config: Any = None
-    options: Mapping[str, Any] = NONE
+    options: Mapping[str, Any] = field(default_factory=nothing)
     cwd: str = ""
-    env: Mapping[str, str] = NONE
+    env: Mapping[str, str] = field(default_factory=nothing)
     host_version: str = ""
     manifest: Any = None
     handles: frozenset[str] = frozenset()

@@ -20,13 +20,13 @@ serves everything else the child says in the meantime.
 """
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from exthost.errors import CallFailed
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
 from exthost.model import (
+    NONE,
     Breaker,
     Caller,
     Introduction,
@@ -35,10 +35,9 @@ from exthost.model import (
     Offer,
     Restart,
     Role,
+    nothing,
 )
 from exthost.wire.framing import Framing
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 Said: TypeAlias = Request | Notice
 Heard: TypeAlias = Reply | Failure | None
@@ -78,7 +77,7 @@ class ToolCall(NamedTuple):
 
     name: str
     arguments: Any
-    context: Mapping[str, Any] = EMPTY
+    context: Mapping[str, Any] = NONE
 
 
 class StreamEvent(NamedTuple):
@@ -147,7 +146,7 @@ class Traits:
     start: Literal["eager", "lazy"] = "eager"
     environment: Literal["filtered", "minimal", "declared"] = "filtered"
     variables: tuple[str, ...] = ()
-    method_limits: Mapping[str, float] = EMPTY
+    method_limits: Mapping[str, float] = field(default_factory=nothing)
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
 
@@ -173,14 +172,14 @@ class Dialect:
     codec: Callable[[Role], Codec]
     handshake: Callable[[Introduction], Handshake]
     traits: Traits
-    operations: Mapping[str, Operation] = MappingProxyType({})
-    methods: Mapping[str, Operation] = MappingProxyType({})
+    operations: Mapping[str, Operation] = field(default_factory=nothing)
+    methods: Mapping[str, Operation] = field(default_factory=nothing)
     closed: bool = False
-    streams: Mapping[str, StreamKind] = MappingProxyType({})
-    notices: Mapping[str, Callable[[Any], Meaning]] = MappingProxyType({})
+    streams: Mapping[str, StreamKind] = field(default_factory=nothing)
+    notices: Mapping[str, Callable[[Any], Meaning]] = field(default_factory=nothing)
     withdraw: Callable[[Request, str], Said | None] | None = None
     refuse: Callable[[Request], Failure] = method_unknown
-    facets: Mapping[str, Callable[[Caller], Any]] = MappingProxyType({})
+    facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
 
 

@@ -10,15 +10,20 @@ The four outcomes are told apart and none of them raises:
 Because garbage is an item in the list and not an exception, the frames before it in the same read
 are never lost, and any chunking of the same bytes gives the same items.
 
-**Small and large frames.** Small ones come through `feed`, cut out of what was read. Once a frame
-outgrows a read, `space` hands out the framing's own buffer, so that the reader can read straight
-into it and report with `filled`; the finished buffer itself becomes the frame, uncopied. A frame
-is therefore bytes, bytearray or memoryview, and good until the next `feed`, `space` or `filled`.
+**Cost.** Each byte is looked at once and copied once: small frames are cut out of what was read;
+a frame that outgrows a read is gathered in one growing buffer, which itself becomes the frame.
+Where a large frame is under way `wants` asks the reader for larger reads.
 """
 
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+# The pipe's own default size: larger reads cost an allocation each and return no more.
+READ_BYTES = 64 * 1024
+
+# Inside a large frame, once the pipe has been widened, fewer and larger reads are cheaper.
+LARGE_READ_BYTES = 1024 * 1024
 
 # Enough to show a person, or to find an id in; a hostile child decides how much there is.
 EVIDENCE_BYTES = 4096
@@ -39,25 +44,23 @@ class Broken(NamedTuple):
     head: bytes
 
 
-Item: TypeAlias = Bytes | Skipped | Broken
+Item: TypeAlias = bytes | bytearray | Skipped | Broken
 
 
 class Framing(Protocol):
     """One direction's reader, and the writer's two halves."""
 
-    def feed(self, data: bytes) -> list[Item]:
+    wants: int
+    """How many bytes the next read may bring."""
+
+    tail: bytes
+    """What goes after a payload."""
+
+    def feed(self, data: Bytes) -> list[Item]:
         """Take what was read, return what is complete."""
-
-    def space(self) -> memoryview | None:
-        """Where to read the next bytes of a large frame, or None: use `feed`."""
-
-    def filled(self, count: int) -> list[Item]:
-        """So many bytes were read into `space()`."""
 
     def end(self) -> Broken | None:
         """No more bytes will come."""
 
     def head(self, size: int) -> bytes:
-        """What goes before a payload of this size."""
-
-    tail: bytes
+        """What goes before a payload of this size. Raises UsageError when it is too large."""

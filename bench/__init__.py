@@ -1,0 +1,12 @@
+"""Speed and size of exthost, as ratios to what the same machine does without it.
+
+    python -m bench                the whole table; exit 1 when a "must" is missed
+    python -m bench --only call    rows whose key or name contains "call" (or fits a pattern)
+    python -m bench --quick        fewer rounds: for a look, not for a verdict
+
+Nothing here is imported by the host. A row (`rows.py`) is data and one function; each is measured
+in a process of its own (`worker.py`), so that pinning, peak memory, a hang or a crash of one row
+cannot touch the next. Inside a row, subject and baseline take turns (`rounds.py`), and the value
+is the median of the ratios of the rounds: absolute times differ twofold from run to run, ratios
+inside one run do not.
+"""

@@ -1,0 +1,117 @@
+"""The command: choose rows, measure each, print the table, judge."""
+
+import argparse
+import fnmatch
+import importlib.util
+import json
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bench import children, cores, isolate
+from bench.row import Outcome, Row, Setting, Verdict, as_json, exit_status
+from bench.rows import ROWS
+from bench.table import Layout, cells, summary
+
+QUICK_ROUNDS, QUICK_FEW = 7, 3
+
+
+def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
+    """Rows whose key or name contains one of the patterns, or fits it as a shell pattern."""
+
+    def fits(row: Row, pattern: str) -> bool:
+        wanted = f"*{pattern.lower()}*"
+        return any(fnmatch.fnmatchcase(text.lower(), wanted) for text in (row.key, row.name))
+
+    return [row for row in rows if not patterns or any(fits(row, p) for p in patterns)]
+
+
+def interpreter() -> str:
+    """Its version, and whether it was built to be slow: pure Python then costs twice as much,
+    system calls do not, and every ratio to raw Python is worse."""
+    words = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    plain = sys.platform != "win32" and "--enable-optimizations" not in words
+    return platform.python_version() + " (built without --enable-optimizations)" * plain
+
+
+def machine(child: str) -> dict[str, str]:
+    """What the numbers depend on."""
+    usable = cores.usable()
+    load = os.getloadavg()[0]
+    facts = {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": interpreter(),
+        "child": child,
+        "cores": str(len(usable)) if usable else "not pinned: this system has no affinity",
+        "load": f"{load:.1f}",
+    }
+    if len(usable) == 1:
+        facts["cores"] = "1: rows named split are skipped, the others share it"
+    if load > 0.5:
+        facts["load"] += " (other work is running: expect noise)"
+    for name in ("exthost", "uvloop", "msgspec"):
+        if importlib.util.find_spec(name) is not None:
+            try:
+                facts[name] = version(name)
+            except PackageNotFoundError:
+                facts[name] = "not installed, only importable"
+    return facts
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="exthost's speed, judged")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: a look, not a verdict")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--list", action="store_true", help="name the rows, measure nothing")
+    parser.add_argument("--python-child", action="store_true", help="as if there was no compiler")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Returns the exit status: 1 when a must is missed or could not be measured, 2 for usage."""
+    asked = parse(words)
+    rows = chosen(ROWS, asked.only)
+    if not rows:
+        print(f"no row fits {' or '.join(asked.only)}; --list names them", file=sys.stderr)
+        return 2
+    if asked.list:
+        print("\n".join(f"{row.key:22}{row.name}" for row in rows))
+        return 0
+    isolate.adopt_orphans()
+    layout = Layout(rows)
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
+        argv, word = children.build(Path(folder), compiled=not asked.python_child)
+        setting = Setting(child=argv, child_is_c=children.is_c(argv))
+        if asked.quick:
+            setting = replace(setting, rounds=QUICK_ROUNDS, few=QUICK_FEW)
+        facts = machine(word)
+        if not asked.json:
+            print("\n".join(f"{name}: {fact}" for name, fact in facts.items()), end="\n\n")
+            print(layout.heading())
+        for row in rows:
+            outcomes.append(isolate.measure(row, setting))
+            if not asked.json:
+                print(layout.line(cells(outcomes[-1])), flush=True)
+    status = exit_status(outcomes)
+    if asked.json:
+        found = {"machine": facts, "rows": [as_json(o) for o in outcomes], "ok": status == 0}
+        print(json.dumps(found, indent=2))
+        return status
+    print(f"\n{summary(outcomes)}")
+    for outcome in outcomes:
+        if outcome.verdict is Verdict.FAILED:
+            print(f"\n{outcome.row.key}:\n{outcome.why}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Which core runs what. Unpinned, the same program flips between 4 and 12 us a round trip.
+
+`same` puts host and child on one core, `split` on one each. Linux only; elsewhere the rows run
+unpinned and say so. Affinity belongs to threads, so both ends are pinned thread by thread after
+everything has started; what starts later inherits it from its starter.
+"""
+
+import os
+from enum import Enum
+from pathlib import Path
+
+from bench.row import NotHere
+
+PROC = Path("/proc")
+PID_NAMESPACE = PROC / "self" / "ns" / "pid"
+
+
+class Pin(Enum):
+    """Where the two ends run."""
+
+    SAME = "same"
+    SPLIT = "split"
+
+
+def usable() -> list[int]:
+    """The cores this process may use, or none known where there is no affinity."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    return sorted(os.sched_getaffinity(0))
+
+
+def pair(pin: Pin) -> tuple[int, int] | None:
+    """The core of the host and the core of its child; None where pinning is impossible."""
+    cores = usable()
+    if not cores:
+        return None
+    # The last core: the first one serves most interrupts.
+    if pin is Pin.SAME:
+        return cores[-1], cores[-1]
+    if len(cores) < 2:
+        raise NotHere("only one core is usable here")
+    return cores[-1], cores[-2]
+
+
+def apart() -> tuple[int, int] | None:
+    """A core each where there are two; for rows in which both ends just have much to do."""
+    return pair(Pin.SPLIT if len(usable()) > 1 else Pin.SAME)
+
+
+def _children() -> dict[int, list[int]]:
+    """Every process there is, by its parent."""
+    found: dict[int, list[int]] = {}
+    for entry in PROC.iterdir() if PROC.is_dir() else ():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The name in parentheses may hold blanks and parentheses; what follows may not.
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found.setdefault(int(fields[1]), []).append(int(entry.name))
+    return found
+
+
+def children_of(parent: int) -> list[int]:
+    """The direct children of a process."""
+    return _children().get(parent, [])
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`."""
+    children = _children()
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def namespaced_below() -> int:
+    """How many processes below this one live in a PID namespace of their own."""
+    found = 0
+    for pid in descendants(os.getpid()):
+        try:
+            found += (PROC / str(pid) / "ns" / "pid").readlink() != PID_NAMESPACE.readlink()
+        except OSError:
+            continue
+    return found
+
+
+def _pin_process(pid: int, core: int) -> None:
+    try:
+        threads = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            os.sched_setaffinity(thread, {core})
+        except ProcessLookupError:
+            pass
+
+
+def pin(cores: tuple[int, int] | None) -> str:
+    """Pin this process and all below it now; returns a note when nothing could be pinned.
+
+    `cores` comes from `pair`, asked before anything was pinned: afterwards it would see one core.
+    """
+    if cores is None:
+        return "not pinned: this system has no affinity"
+    host, child = cores
+    _pin_process(os.getpid(), host)
+    for pid in descendants(os.getpid()):
+        _pin_process(pid, child)
+    return ""

@@ -1,0 +1,255 @@
+/* The child that bench/ talks to: one JSON line in, one JSON line out, as little work as possible.
+ *
+ *   echo               a morphir extension: `initialize` -> {}, `capabilities` -> a list of one,
+ *                      `big` with a number N -> a string of N bytes, anything else -> its params
+ *   echo --raw         sends every byte back, lines or not
+ *   echo --limit N H C the limit no host can beat: starts itself as a child, plays N rounds of a
+ *                      100-byte line with it from core H to core C (-1 = not pinned), and prints
+ *                      the nanoseconds a round
+ *
+ * It ends at end of input. It holds no JSON parser: it relies on exthost's member order, id,
+ * method, params, with params last. A line that has no such id is told on stderr, not answered.
+ *
+ * Cost is linear in the bytes: the search for the newline never looks at a byte twice, the buffer
+ * doubles, small answers of one read leave in one write, and a large one is written from where it
+ * was read.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a default pipe holds: a larger read has nothing more to find there. */
+#define READ_BYTES 65536
+/* From here on copying an answer costs more than a second system call. */
+#define LARGE_BYTES 32768
+/* An id stands at the start of its line or nowhere. */
+#define HEAD_BYTES 4096
+
+static char *out;
+static size_t out_used, out_room;
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static char *room_for(char *buffer, size_t *room, size_t wanted) {
+    if (wanted <= *room) return buffer;
+    size_t grown = *room ? *room : READ_BYTES;
+    while (grown < wanted) grown *= 2;
+    buffer = realloc(buffer, grown);
+    if (!buffer) fail("realloc");
+    *room = grown;
+    return buffer;
+}
+
+static void send_all(struct iovec *part, int parts) {
+    while (parts) {
+        ssize_t sent = writev(STDOUT_FILENO, part, parts);
+        if (sent < 0) {
+            if (errno == EINTR) continue;
+            exit(errno == EPIPE ? 0 : 1);
+        }
+        while (parts && (size_t)sent >= part->iov_len) {
+            sent -= (ssize_t)part->iov_len;
+            part++, parts--;
+        }
+        if (parts) {
+            part->iov_base = (char *)part->iov_base + sent;
+            part->iov_len -= (size_t)sent;
+        }
+    }
+}
+
+static void flush_out(void) {
+    if (!out_used) return;
+    struct iovec all = {out, out_used};
+    out_used = 0;
+    send_all(&all, 1);
+}
+
+static void put(const char *bytes, size_t count) {
+    out = room_for(out, &out_room, out_used + count);
+    memcpy(out + out_used, bytes, count);
+    out_used += count;
+}
+
+/* {"id":ID,"result":BODY} */
+static void answer(const char *id, size_t id_size, const char *body, size_t body_size) {
+    put("{\"id\":", 6);
+    put(id, id_size);
+    put(",\"result\":", 10);
+    if (body_size < LARGE_BYTES) {
+        put(body, body_size);
+        put("}\n", 2);
+        return;
+    }
+    struct iovec parts[3] = {
+        {out, out_used}, {(char *)body, body_size}, {(char *)"}\n", 2}};
+    out_used = 0;
+    send_all(parts, 3);
+}
+
+static void answer_big(const char *id, size_t id_size, const char *count_text) {
+    size_t count = strtoull(count_text, NULL, 10);
+    char *text = malloc(count + 2);
+    if (!text) fail("malloc");
+    memset(text, 'x', count + 2);
+    text[0] = text[count + 1] = '"';
+    answer(id, id_size, text, count + 2);
+    free(text);
+}
+
+/* Just after `"name":` and any blanks, or NULL. */
+static const char *member(const char *from, const char *end, const char *quoted_name) {
+    size_t size = strlen(quoted_name);
+    const char *at = memmem(from, (size_t)(end - from), quoted_name, size);
+    if (!at) return NULL;
+    at += size;
+    while (at < end && (*at == ' ' || *at == ':')) at++;
+    return at;
+}
+
+static int is(const char *text, size_t size, const char *word) {
+    return size == strlen(word) && memcmp(text, word, size) == 0;
+}
+
+/* One line, without its newline. There is always a byte after it, so strtoull stops. */
+static void serve(const char *line, size_t size) {
+    const char *end = line + size;
+    const char *head = size > HEAD_BYTES ? line + HEAD_BYTES : end;
+    const char *id = member(line, head, "\"id\"");
+    const char *id_end = id;
+    while (id_end && id_end < head && *id_end >= '0' && *id_end <= '9') id_end++;
+    const char *method = id ? member(id_end, head, "\"method\"") : NULL;
+    const char *method_end = NULL;
+    if (method && method < head && *method == '"') {
+        method++;
+        method_end = memchr(method, '"', (size_t)(head - method));
+    }
+    if (!method_end || id_end == id) {
+        fprintf(stderr, "echo: not a request: %.*s\n", (int)(size < 80 ? size : 80), line);
+        return;
+    }
+    const char *params = member(method_end, head, "\"params\"");
+    size_t id_size = (size_t)(id_end - id), method_size = (size_t)(method_end - method);
+
+    if (is(method, method_size, "initialize")) {
+        answer(id, id_size, "{}", 2);
+    } else if (is(method, method_size, "capabilities")) {
+        static const char offer[] = "[{\"name\":\"echo\",\"description\":\"Returns its params\"}]";
+        answer(id, id_size, offer, sizeof offer - 1);
+    } else if (params && is(method, method_size, "big")) {
+        answer_big(id, id_size, params);
+    } else if (params && params < end) {
+        do end--;
+        while (end > params && *end != '}');
+        answer(id, id_size, params, (size_t)(end - params));
+    } else {
+        answer(id, id_size, "null", 4);
+    }
+}
+
+static int serve_lines(void) {
+    char *in = NULL;
+    size_t used = 0, room = 0, searched = 0;
+    for (;;) {
+        in = room_for(in, &room, used + READ_BYTES);
+        ssize_t got = read(STDIN_FILENO, in + used, READ_BYTES);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got < 0;
+        used += (size_t)got;
+        size_t start = 0;
+        char *newline;
+        while ((newline = memchr(in + searched, '\n', used - searched))) {
+            size_t stop = (size_t)(newline - in);
+            serve(in + start, stop - start);
+            start = searched = stop + 1;
+        }
+        flush_out();
+        if (start) memmove(in, in + start, used - start);
+        used -= start;
+        searched = used;
+    }
+}
+
+static int serve_bytes(void) {
+    static char block[READ_BYTES];
+    for (;;) {
+        ssize_t got = read(STDIN_FILENO, block, sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got < 0;
+        struct iovec all = {block, (size_t)got};
+        send_all(&all, 1);
+    }
+}
+
+static void pin(int core) {
+#ifdef __linux__
+    if (core < 0) return;
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    if (sched_setaffinity(0, sizeof cores, &cores)) fail("sched_setaffinity");
+#else
+    (void)core;
+#endif
+}
+
+static int ping(long rounds, int host_core, int child_core, char *program) {
+    int to[2], from[2];
+    if (pipe(to) || pipe(from)) fail("pipe");
+    pid_t child = fork();
+    if (child < 0) fail("fork");
+    if (!child) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(to[0]), close(to[1]), close(from[0]), close(from[1]);
+        pin(child_core);
+        execl(program, program, (char *)NULL);
+        fail("exec");
+    }
+    close(to[0]), close(from[1]);
+    pin(host_core);
+    char line[101], reply[READ_BYTES];
+    memset(line, 'x', sizeof line);
+    static const char head[] = "{\"id\":7,\"method\":\"echo\",\"params\":\"", tail[] = "\"}\n";
+    memcpy(line, head, sizeof head - 1);
+    memcpy(line + 100 - (sizeof tail - 1), tail, sizeof tail - 1);
+    struct timespec before, after;
+    for (long i = -rounds / 10 - 1; i < rounds; i++) {
+        if (i == 0) clock_gettime(CLOCK_MONOTONIC, &before);
+        if (write(to[1], line, 100) != 100) fail("write");
+        char last = 0;
+        while (last != '\n') {
+            ssize_t got = read(from[0], reply, sizeof reply);
+            if (got <= 0) fail("read");
+            last = reply[got - 1];
+        }
+    }
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    close(to[1]);
+    waitpid(child, NULL, 0);
+    double took = (double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
+    printf("%.1f\n", took / (double)rounds);
+    return 0;
+}
+
+int main(int count, char **words) {
+    signal(SIGPIPE, SIG_IGN);
+    if (count == 2 && !strcmp(words[1], "--raw")) return serve_bytes();
+    if (count == 5 && !strcmp(words[1], "--limit"))
+        return ping(atol(words[2]), atoi(words[3]), atoi(words[4]), words[0]);
+    return serve_lines();
+}

@@ -1,0 +1,97 @@
+"""A row in a process of its own: bounded in time, judged, and cleaned up after.
+
+Whatever a row leaves running is adopted here (Linux), given a moment, killed, reaped and told.
+Only processes that descend from this one are ever touched.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+from bench import worker
+from bench.cores import children_of
+from bench.row import Outcome, Row, Setting, Verdict, judge
+
+PR_SET_CHILD_SUBREAPER = 36
+# A child that sees the end of its input needs microseconds; a loaded machine some more.
+LEFTOVER_S = 3.0
+POLL_S = 0.01
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a worker leaves behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap(killing: bool) -> tuple[int, bool]:
+    """Reap what has ended; returns how many were killed and whether any are left."""
+    killed = 0
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            return killed, False
+        if ended is None:
+            break
+    if killing:
+        # Direct children are not reaped yet, so their numbers cannot have been given away.
+        for pid in children_of(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed, True
+
+
+def sweep() -> int:
+    """See that nothing a row started is left; returns how many had to be killed."""
+    patience = time.monotonic() + LEFTOVER_S
+    killed, left = _reap(killing=False)
+    while left:
+        time.sleep(POLL_S)
+        more, left = _reap(killing=time.monotonic() > patience)
+        killed += more
+    return killed
+
+
+def _measure(row: Row, setting: Setting) -> Outcome:
+    words = [sys.executable, "-m", "bench.worker", row.key, worker.setting_to_text(setting)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=row.limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        err = process.communicate()[1]
+        return Outcome(row, Verdict.FAILED, why=f"{err}\nnot done after {row.limit_s:g} s")
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    lines = out.splitlines()
+    if process.returncode != 0 or not lines:
+        return Outcome(row, Verdict.FAILED, why=f"{err}\nended with status {process.returncode}")
+    said = json.loads(lines[-1])
+    if "not_built" in said:
+        return Outcome(row, Verdict.NOT_BUILT, why=said["not_built"])
+    if "not_here" in said:
+        return Outcome(row, Verdict.SKIPPED, why=said["not_here"])
+    if "failed" in said:
+        return Outcome(row, Verdict.FAILED, why=said["failed"])
+    reading = worker.reading_from(said["reading"])
+    return Outcome(row, judge(row, reading), reading)
+
+
+def measure(row: Row, setting: Setting) -> Outcome:
+    """The outcome of a row; never raises for what went wrong in it."""
+    try:
+        outcome = _measure(row, setting)
+    finally:
+        killed = sweep()
+    if killed:
+        outcome = replace(outcome, why=f"{outcome.why}\nleft {killed} processes running".strip())
+    return outcome

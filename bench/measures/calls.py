@@ -1,0 +1,185 @@
+"""Small calls: how long one takes, and how many a second when a hundred are in flight."""
+
+import asyncio
+import statistics
+import subprocess
+from collections.abc import Awaitable, Callable
+
+from bench import baselines, cores, subject
+from bench.children import bare
+from bench.cores import Pin
+from bench.rounds import duration, held, ratios, read_values, take_turns, take_turns_async
+from bench.row import NotHere, Reading, Setting
+
+# Some ten milliseconds a block: short enough that a disturbance spoils few rounds.
+BLOCK_CALLS = 400
+IN_FLIGHT = 100
+IN_FLIGHT_CALLS = 50 * IN_FLIGHT
+
+Measure = Callable[[Setting], Reading]
+Call = Callable[[], Awaitable[object]]
+
+
+def _one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
+    async def block() -> None:
+        for _ in range(BLOCK_CALLS):
+            await call()
+
+    return block
+
+
+def in_flight(call: Call) -> Callable[[], Awaitable[None]]:
+    """A hundred tasks that each call again as soon as they are answered."""
+
+    async def one() -> None:
+        for _ in range(IN_FLIGHT_CALLS // IN_FLIGHT):
+            await call()
+
+    async def block() -> None:
+        await asyncio.gather(*(one() for _ in range(IN_FLIGHT)))
+
+    return block
+
+
+def small_call(extension: subject.Extension) -> Call:
+    """The call that every row of this file makes through exthost."""
+
+    def call() -> Awaitable[object]:
+        return extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
+
+    return call
+
+
+def _streams_call(client: baselines.Streams) -> Call:
+    def call() -> Awaitable[object]:
+        return client.call("echo", baselines.SMALL)
+
+    return call
+
+
+def one_call(pin: Pin, *, uvloop: bool = False) -> Measure:
+    """One call at a time through `exthost.connect` / raw Python."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with bare(setting.child) as raw:
+            async with subject.connect(setting.child) as extension:
+                note = cores.pin(pair)
+                call = small_call(extension)
+                assert await call() == baselines.SMALL
+                blocks = {
+                    "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
+                    "exthost": _one_by_one(call),
+                }
+                took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+        absolute = (("exthost", duration(took["exthost"])), ("raw", duration(took["raw"])))
+        return read_values(ratios(took["exthost"], took["raw"]), absolute, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def one_call_streams(pin: Pin) -> Measure:
+    """One call at a time through asyncio streams + json / raw Python."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with bare(setting.child) as raw:
+            async with baselines.streams(setting.child) as client:
+                note = cores.pin(pair)
+                call = _streams_call(client)
+                assert await call() == baselines.SMALL
+                blocks = {
+                    "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
+                    "streams": _one_by_one(call),
+                }
+                took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+        absolute = (("streams", duration(took["streams"])), ("raw", duration(took["raw"])))
+        return read_values(ratios(took["streams"], took["raw"]), absolute, note)
+
+    return lambda setting: subject.run(work(setting))
+
+
+def c_ping_pong(pin: Pin) -> Measure:
+    """A C program in the host's place / raw Python: what no Python host can reach."""
+
+    def measure(setting: Setting) -> Reading:
+        if not setting.child_is_c:
+            raise NotHere("needs a C compiler")
+        pair = cores.pair(pin)
+        words = [*setting.child, "--limit", str(BLOCK_CALLS)]
+        words += [str(core) for core in pair or (-1, -1)]
+        inside: list[float] = []
+
+        def in_c() -> None:
+            said = subprocess.run(words, stdout=subprocess.PIPE, timeout=10, check=True).stdout
+            inside.append(float(said) / 1e9)
+
+        with bare(setting.child) as raw:
+            note = cores.pin(pair)
+            blocks = {"raw": baselines.ping_pong(raw, BLOCK_CALLS), "c": in_c}
+            took = take_turns(blocks, setting.rounds, BLOCK_CALLS, warm=0)
+        absolute = (("C", duration(inside)), ("raw", duration(took["raw"])))
+        return read_values(ratios(inside, took["raw"]), absolute, note)
+
+    return measure
+
+
+def blocking_call(pin: Pin) -> Measure:
+    """One call at a time through the blocking face / raw Python."""
+
+    def measure(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with bare(setting.child) as raw, subject.sync_host(setting.child) as host:
+            note = cores.pin(pair)
+            extension: subject.SyncExtension = host["x"]
+            assert extension.call("echo", baselines.SMALL) == baselines.SMALL
+
+            def through_host() -> None:
+                for _ in range(BLOCK_CALLS):
+                    extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
+
+            blocks = {"raw": baselines.ping_pong(raw, BLOCK_CALLS), "exthost": through_host}
+            took = take_turns(blocks, setting.rounds, BLOCK_CALLS)
+        absolute = (("exthost", duration(took["exthost"])), ("raw", duration(took["raw"])))
+        return read_values(ratios(took["exthost"], took["raw"]), absolute, note)
+
+    return measure
+
+
+def _rate(seconds: list[float]) -> str:
+    return f"{1 / statistics.median(seconds) / 1000:.0f}k/s"
+
+
+def many_in_flight(*, uvloop: bool = False) -> Measure:
+    """Calls a second with 100 in flight, exthost / asyncio streams + json, on the same loop."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        async with (
+            baselines.streams(setting.child) as client,
+            subject.connect(setting.child) as extension,
+        ):
+            note = cores.pin(pair)
+            blocks = {
+                "streams": in_flight(_streams_call(client)),
+                "exthost": in_flight(small_call(extension)),
+            }
+            took = await take_turns_async(blocks, setting.rounds, IN_FLIGHT_CALLS)
+        absolute = (("exthost", _rate(took["exthost"])), ("streams", _rate(took["streams"])))
+        return read_values(ratios(took["streams"], took["exthost"]), absolute, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def many_in_flight_streams(setting: Setting) -> Reading:
+    """Calls a second of asyncio streams + json, with nothing of exthost: the denominator."""
+
+    async def work() -> Reading:
+        pair = cores.apart()
+        async with baselines.streams(setting.child) as client:
+            note = cores.pin(pair)
+            blocks = {"streams": in_flight(_streams_call(client))}
+            took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
+        return read_values([1 / seconds for seconds in took["streams"]], (), note)
+
+    return subject.run(work())

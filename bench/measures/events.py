@@ -1,0 +1,106 @@
+"""What the event bus costs when nobody listens.
+
+Two builds of the host, with and without its bus, cannot be compared to a hundredth: the noise of a
+call is larger. So the questions that a call asks the bus are counted, one such question is timed
+alone, and the product is set against a call where calls are cheapest: a hundred in flight.
+
+The count depends on how the host asks, which may change: it sees look-ups and tests for emptiness.
+A count of none is taken for a question that it cannot see, and fails the row. The question is
+timed in its dearest form, a look-up through two attributes, so the value errs upwards.
+"""
+
+import importlib
+import time
+from typing import Any
+
+from bench import cores, subject
+from bench.measures.calls import IN_FLIGHT_CALLS, in_flight, small_call
+from bench.rounds import duration, read_values
+from bench.row import Reading, Setting
+
+COUNTED_CALLS = 1000
+QUESTIONS = 50_000
+
+
+class Counting(dict[type, Any]):
+    """The listeners of a bus that has none, counting who asks for them."""
+
+    asked = 0
+
+    def __contains__(self, kind: object) -> bool:
+        self.asked += 1
+        return super().__contains__(kind)
+
+    def __len__(self) -> int:
+        # Also what `if listeners` asks.
+        self.asked += 1
+        return super().__len__()
+
+    def get(self, kind: type, default: Any = None) -> Any:
+        """Asked by `publish`: an event was built although nobody wanted it."""
+        raise AssertionError(f"{kind.__name__} was published to nobody")
+
+
+class _Desk:
+    """Holds a bus as the session's own objects do: the way to it is part of the question."""
+
+    __slots__ = ("bus",)
+
+    def __init__(self, bus: Any) -> None:
+        self.bus = bus
+
+    def ask(self, kind: type) -> None:
+        for _ in range(QUESTIONS):
+            if kind in self.bus.kinds:
+                raise AssertionError("nobody listens")
+
+    def idle(self) -> None:
+        for _ in range(QUESTIONS):
+            pass
+
+
+def _question_s(desk: _Desk, kind: type) -> float:
+    start = time.perf_counter()
+    desk.ask(kind)
+    between = time.perf_counter()
+    desk.idle()
+    return max(0.0, (2 * between - start - time.perf_counter()) / QUESTIONS)
+
+
+def unread_events(setting: Setting) -> Reading:
+    """Percent of a call that goes into asking whether anyone listens."""
+
+    async def work() -> Reading:
+        subject.public("connect")
+        events: Any = importlib.import_module("exthost.events")
+        counted, quiet = events.Bus(), events.Bus()
+        counted.kinds = Counting()
+        async with subject.connect(setting.child, events=counted) as extension:
+            before = counted.kinds.asked
+            for _ in range(COUNTED_CALLS):
+                await small_call(extension)()
+            each = (counted.kinds.asked - before) / COUNTED_CALLS
+            if each == 0:
+                raise AssertionError("saw no question to the bus: the way the host asks changed")
+        pair = cores.apart()
+        percents: list[float] = []
+        calls_s: list[float] = []
+        questions_s: list[float] = []
+        async with subject.connect(setting.child, events=quiet) as extension:
+            note = cores.pin(pair)
+            desk, block = _Desk(quiet), in_flight(small_call(extension))
+            await block()
+            for _ in range(setting.rounds):
+                start = time.perf_counter()
+                await block()
+                calls_s.append((time.perf_counter() - start) / IN_FLIGHT_CALLS)
+                questions_s.append(_question_s(desk, events.CallEnded))
+                percents.append(100 * each * questions_s[-1] / calls_s[-1])
+        absolute = (
+            ("questions a call", f"{each:g}"),
+            ("each", f"{1e9 * sorted(questions_s)[len(questions_s) // 2]:.0f} ns"),
+            ("call", duration(calls_s)),
+        )
+        return read_values(percents, absolute, note)
+
+    return subject.run(work())

@@ -1,0 +1,109 @@
+"""Beginnings: of the command line, and of many extensions."""
+
+import asyncio
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import baselines, cores, memory, subject
+from bench.children import end
+from bench.crowd import crowd
+from bench.rounds import duration, ratios, read_values, take_turns
+from bench.row import NotBuiltYet, Reading, Setting
+
+CHILDREN = 100
+# Some twenty milliseconds each: a hundred rounds would not be quick.
+HELP_ROUNDS_EACH = 2
+
+
+def _run(words: Sequence[str]) -> Callable[[], None]:
+    def block() -> None:
+        subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            check=True,
+        )
+
+    return block
+
+
+def help_text(setting: Setting) -> Reading:
+    """`exthost --help` / `python -c pass`, whole processes."""
+    spec = importlib.util.find_spec("exthost.cli")
+    # The script may be installed before its module is written; an empty folder has no origin.
+    program = Path(sys.executable).parent / "exthost"
+    if spec is None or spec.origin is None or not program.exists():
+        raise NotBuiltYet("exthost.cli")
+    blocks = {
+        "help": _run([str(program), "--help"]),
+        "bare": _run([sys.executable, "-c", "pass"]),
+    }
+    took = take_turns(blocks, HELP_ROUNDS_EACH * setting.rounds, warm=2)
+    absolute = (("--help", duration(took["help"])), ("python", duration(took["bare"])))
+    return read_values(ratios(took["help"], took["bare"]), absolute)
+
+
+def many_children(lifetime: str) -> Callable[[Setting], Reading]:
+    """100 children started, shaken hands with and answered once / 100 bare Popen + echo.
+
+    Not pinned: starting many is what several cores are for. Ending them is not counted.
+    """
+
+    async def work(setting: Setting) -> Reading:
+        options: dict[str, Any] = {"lifetime": lifetime}
+        note = ""
+        if not subject.connect_takes("lifetime"):
+            if lifetime != "plain":
+                raise NotBuiltYet(f'lifetime = "{lifetime}"')
+            options.clear()
+            note = "connect takes no lifetime yet"
+        took: dict[str, list[float]] = {"bare": [], "exthost": []}
+        for turn in range(-1, setting.few):
+            before = time.perf_counter()
+            processes = baselines.start_many(setting.child, CHILDREN)
+            bare_took = time.perf_counter() - before
+            for process in processes:
+                end(process)
+            async with crowd(setting.child, **options) as people:
+                before = time.perf_counter()
+                started = await people.grow(CHILDREN)
+                await asyncio.gather(
+                    *(
+                        extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
+                        for extension in started
+                    )
+                )
+                host_took = time.perf_counter() - before
+                if lifetime != "plain" and not cores.namespaced_below():
+                    raise NotBuiltYet(f'lifetime = "{lifetime}" is accepted but not in force')
+            if turn >= 0:
+                took["bare"].append(bare_took)
+                took["exthost"].append(host_took)
+        absolute = (("exthost", duration(took["exthost"])), ("bare", duration(took["bare"])))
+        return read_values(ratios(took["exthost"], took["bare"]), absolute, note)
+
+    def measure(setting: Setting) -> Reading:
+        memory.allow_files(CHILDREN * 8 + 100)
+        return subject.run(work(setting))
+
+    return measure
+
+
+def bare_children(setting: Setting) -> Reading:
+    """100 bare Popen + echo, in milliseconds: the denominator."""
+    memory.allow_files(CHILDREN * 8 + 100)
+    took: list[float] = []
+    for _ in range(setting.few):
+        before = time.perf_counter()
+        processes = baselines.start_many(setting.child, CHILDREN)
+        took.append((time.perf_counter() - before) * 1e3)
+        for process in processes:
+            end(process)
+    return read_values(took)

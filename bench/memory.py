@@ -1,0 +1,54 @@
+"""How much memory this process uses, from /proc. Linux only: elsewhere the rows are skipped."""
+
+import gc
+import resource
+from pathlib import Path
+
+from bench.row import NotHere
+
+SELF = Path("/proc/self")
+KIB = 1024
+MIB = 1024 * 1024
+
+
+def _field(file: str, name: str) -> int:
+    try:
+        text = (SELF / file).read_text()
+    except OSError as error:
+        raise NotHere(f"needs /proc/self/{file}") from error
+    for line in text.splitlines():
+        label, _, value = line.partition(":")
+        if label == name:
+            return int(value.split()[0]) * KIB
+    raise NotHere(f"/proc/self/{file} has no {name}")
+
+
+def resident() -> int:
+    """Bytes in memory now, counted page by page: VmRSS of `status` may lag by some hundred KiB."""
+    gc.collect()
+    return _field("smaps_rollup", "Rss")
+
+
+def forget_peak() -> int:
+    """Let the peak start again from here; returns the bytes resident now."""
+    gc.collect()
+    try:
+        # proc(5): 5 resets the peak resident set size.
+        (SELF / "clear_refs").write_text("5")
+    except OSError as error:
+        raise NotHere("cannot reset the peak in /proc/self/clear_refs") from error
+    return _field("status", "VmHWM")
+
+
+def peak() -> int:
+    """The most that was resident since `forget_peak`."""
+    return _field("status", "VmHWM")
+
+
+def allow_files(count: int) -> None:
+    """Raise the soft limit of open files: hundreds of children take several each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise NotHere(f"needs {count} open files, the hard limit is {hard}")
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

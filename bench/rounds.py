@@ -1,0 +1,91 @@
+"""Taking turns: subject and baseline run one after the other, many times, in changing order.
+
+A machine that is slow for a while is then slow for both, and the ratio of a round stays what it
+was; the median of these ratios is the value of a row.
+"""
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from bench.row import Reading
+
+# Numbers of seconds a call, one for each round.
+Samples = dict[str, list[float]]
+
+
+def _order(names: Sequence[str], turn: int) -> Sequence[str]:
+    return names if turn % 2 == 0 else names[::-1]
+
+
+def take_turns(
+    blocks: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1, warm: int = 1
+) -> Samples:
+    """Time each block once a round, after `warm` rounds that do not count; seconds a call."""
+    samples: Samples = {name: [] for name in blocks}
+    for turn in range(-warm, rounds):
+        for name in _order(list(blocks), turn):
+            before = time.perf_counter()
+            blocks[name]()
+            took = time.perf_counter() - before
+            if turn >= 0:
+                samples[name].append(took / calls)
+    return samples
+
+
+async def take_turns_async(
+    blocks: Mapping[str, Callable[[], Awaitable[object]]],
+    rounds: int,
+    calls: int = 1,
+    warm: int = 1,
+) -> Samples:
+    """The same on a running loop. A blocking baseline simply holds the loop for its turn."""
+    samples: Samples = {name: [] for name in blocks}
+    for turn in range(-warm, rounds):
+        for name in _order(list(blocks), turn):
+            before = time.perf_counter()
+            await blocks[name]()
+            took = time.perf_counter() - before
+            if turn >= 0:
+                samples[name].append(took / calls)
+    return samples
+
+
+def held(block: Callable[[], object]) -> Callable[[], Awaitable[None]]:
+    """A blocking block among those of a loop."""
+
+    async def step() -> None:
+        block()
+
+    return step
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Round by round."""
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile."""
+    if len(values) < 2:
+        return (values[0], values[0], values[0])
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (low, middle, high)
+
+
+def read_values(
+    values: Sequence[float], absolute: tuple[tuple[str, str], ...] = (), note: str = ""
+) -> Reading:
+    """The median of these, with its quartiles."""
+    low, middle, high = quartiles(values)
+    return Reading(middle, absolute, note, low, high)
+
+
+def duration(seconds: Sequence[float]) -> str:
+    """The median of some times as text, in the unit that suits it."""
+    middle = statistics.median(seconds)
+    if middle < 1e-3:
+        return f"{middle * 1e6:.1f} us"
+    if middle < 1:
+        return f"{middle * 1e3:.2f} ms"
+    return f"{middle:.2f} s"

@@ -1,0 +1,137 @@
+"""What a row is, what a measurement gives back, and how the two are judged. Pure.
+
+A row without a `must` is told, not judged. A row that could not be measured says why: a piece of
+the host that is not there yet, or something this machine does not have, is no miss; anything else
+that went wrong with a row that has a must is one.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Direction(Enum):
+    """Which side of a target is the good one."""
+
+    AT_MOST = "<="
+    AT_LEAST = ">="
+
+
+class Verdict(Enum):
+    """The outcome of one row, in the words the table prints."""
+
+    STRETCH = "stretch"
+    MET = "met"
+    MISSED = "MISSED"
+    TOLD = "told"
+    NOT_BUILT = "not built yet"
+    SKIPPED = "skipped"
+    FAILED = "FAILED"
+
+
+class NotBuiltYet(Exception):
+    """The part of exthost that this row measures does not exist yet."""
+
+
+class NotHere(Exception):
+    """This machine lacks what the row needs: a second core, an optional install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every measurement is given: the child to talk to and how often to repeat.
+
+    `child` is its argv. `rounds` is for measurements of milliseconds; `few` is for those of
+    seconds or of whole processes.
+    """
+
+    child: tuple[str, ...]
+    child_is_c: bool = True
+    rounds: int = 21
+    few: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measured value, what stands behind it in absolute numbers, and what to know about it.
+
+    `low` and `high` are the quartiles of the rounds, for a reader who wants to know the noise.
+    """
+
+    value: float
+    absolute: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table. `limit_s` bounds its measurement, starts and stops included."""
+
+    key: str
+    name: str
+    measure: Callable[[Setting], Reading]
+    unit: str = "x"
+    direction: Direction = Direction.AT_MOST
+    must: float | None = None
+    stretch: float | None = None
+    limit_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A row after its measurement: a reading, or why there is none."""
+
+    row: Row
+    verdict: Verdict
+    reading: Reading | None = None
+    why: str = ""
+
+
+def judge(row: Row, reading: Reading) -> Verdict:
+    """Compare a reading with the row's targets; a value exactly on a target reaches it."""
+
+    def reaches(target: float) -> bool:
+        if row.direction is Direction.AT_MOST:
+            return reading.value <= target
+        return reading.value >= target
+
+    if row.must is None:
+        return Verdict.TOLD
+    # Written so that a value that is not a number misses.
+    if not reaches(row.must):
+        return Verdict.MISSED
+    if row.stretch is not None and reaches(row.stretch):
+        return Verdict.STRETCH
+    return Verdict.MET
+
+
+def exit_status(outcomes: Iterable[Outcome]) -> int:
+    """1 when a must was missed, or could not be measured for no good reason; else 0."""
+    bad = (Verdict.MISSED, Verdict.FAILED)
+    return int(any(o.verdict in bad and o.row.must is not None for o in outcomes))
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """One row of `--json`."""
+    row, reading = outcome.row, outcome.reading
+    found: dict[str, Any] = {
+        "key": row.key,
+        "name": row.name,
+        "unit": row.unit,
+        "direction": row.direction.value,
+        "must": row.must,
+        "stretch": row.stretch,
+        "verdict": outcome.verdict.value,
+        "value": None,
+    }
+    if reading is not None:
+        found["value"] = reading.value
+        found["quartiles"] = [reading.low, reading.high]
+        found["absolute"] = dict(reading.absolute)
+        found["note"] = reading.note
+    if outcome.why:
+        found["why"] = outcome.why
+    return found

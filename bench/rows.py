@@ -1,0 +1,233 @@
+"""The table as data: what is measured, against which target, by which function.
+
+Targets are those of PERFORMANCE.md. A new row is one function in `measures/` and one entry here;
+a row for a peer that may not be installed raises `NotHere`, one for a part of the host that does
+not exist yet `NotBuiltYet`.
+"""
+
+from bench.cores import Pin
+from bench.measures import bulk, calls, events, growth, memory, start
+from bench.measures.later import later
+from bench.memory import MIB
+from bench.row import Direction, Row
+
+ROWS: tuple[Row, ...] = (
+    # What the machine does without us.
+    Row(
+        key="limit-c-split",
+        name="C ping-pong / raw Python, split",
+        measure=calls.c_ping_pong(Pin.SPLIT),
+    ),
+    Row(
+        key="limit-c-same",
+        name="C ping-pong / raw Python, same core",
+        measure=calls.c_ping_pong(Pin.SAME),
+    ),
+    Row(
+        key="streams-split",
+        name="asyncio streams + json / raw Python, split",
+        measure=calls.one_call_streams(Pin.SPLIT),
+    ),
+    Row(
+        key="streams-same",
+        name="asyncio streams + json / raw Python, same core",
+        measure=calls.one_call_streams(Pin.SAME),
+    ),
+    Row(
+        key="streams-in-flight",
+        name="asyncio streams + json, 100 in flight",
+        measure=calls.many_in_flight_streams,
+        unit="calls/s",
+        direction=Direction.AT_LEAST,
+    ),
+    Row(
+        key="pipe-16m",
+        name="raw pipe, 16 MiB there and back",
+        measure=bulk.bare_pipe(16 * MIB),
+        unit="MB/s",
+        direction=Direction.AT_LEAST,
+    ),
+    Row(
+        key="floor-1m",
+        name="1 MiB: raw pipe with msgspec alone / raw pipe",
+        measure=bulk.codec_floor(1 * MIB),
+    ),
+    Row(
+        key="floor-16m",
+        name="16 MiB: raw pipe with msgspec alone / raw pipe",
+        measure=bulk.codec_floor(16 * MIB),
+    ),
+    Row(
+        key="bare-100-children",
+        name="100 bare Popen + echo",
+        measure=start.bare_children,
+        unit="ms",
+    ),
+    # Small calls.
+    Row(
+        key="call-asyncio-split",
+        name="one call, asyncio / raw Python, split",
+        measure=calls.one_call(Pin.SPLIT),
+        must=3,
+        stretch=2.2,
+    ),
+    Row(
+        key="call-asyncio-same",
+        name="one call, asyncio / raw Python, same core",
+        measure=calls.one_call(Pin.SAME),
+        must=4,
+        stretch=3,
+    ),
+    Row(
+        key="call-uvloop-split",
+        name="one call, uvloop / raw Python, split",
+        measure=calls.one_call(Pin.SPLIT, uvloop=True),
+        must=2.2,
+        stretch=1.7,
+    ),
+    Row(
+        key="call-uvloop-same",
+        name="one call, uvloop / raw Python, same core",
+        measure=calls.one_call(Pin.SAME, uvloop=True),
+        must=3,
+        stretch=2.3,
+    ),
+    Row(
+        key="call-blocking-split",
+        name="one call, blocking face / raw Python, split",
+        measure=calls.blocking_call(Pin.SPLIT),
+        must=3,
+        stretch=2,
+    ),
+    Row(
+        key="in-flight-asyncio",
+        name="100 in flight, asyncio / streams + json",
+        measure=calls.many_in_flight(),
+        direction=Direction.AT_LEAST,
+        must=3,
+    ),
+    Row(
+        key="in-flight-uvloop",
+        name="100 in flight, uvloop / streams + json on uvloop",
+        measure=calls.many_in_flight(uvloop=True),
+        direction=Direction.AT_LEAST,
+    ),
+    Row(
+        key="events-unread",
+        name="event bus without a subscriber, of a call",
+        measure=events.unread_events,
+        unit="%",
+        must=5,
+        stretch=2,
+    ),
+    # Large messages.
+    Row(
+        key="echo-1m",
+        name="1 MiB echo / raw pipe",
+        measure=bulk.large_echo(1 * MIB),
+        must=3,
+        stretch=2.2,
+    ),
+    Row(
+        key="echo-16m",
+        name="16 MiB echo / raw pipe",
+        measure=bulk.large_echo(16 * MIB),
+        must=3,
+        stretch=2,
+    ),
+    Row(
+        key="line-128m-allowed",
+        name="128 MB on one line, allowed",
+        measure=bulk.long_line_allowed,
+        unit="s",
+        must=1,
+    ),
+    # Memory.
+    Row(
+        key="line-128m-refused",
+        name="128 MB on one line, refused: memory over the cap",
+        measure=memory.long_line_refused,
+        unit="MiB",
+        must=8,
+    ),
+    Row(
+        key="peak-16m",
+        name="peak memory of a 16 MiB echo / payload",
+        measure=memory.peak_of_large_echo,
+        must=4,
+        stretch=3,
+    ),
+    Row(
+        key="idle-memory",
+        name="host memory per idle extension",
+        measure=memory.idle_extension,
+        unit="KiB",
+        must=16,
+        stretch=8,
+    ),
+    # Starts.
+    Row(
+        key="help",
+        name="exthost --help / python -c pass",
+        measure=start.help_text,
+        must=2.5,
+        stretch=2,
+    ),
+    Row(
+        key="start-100-plain",
+        name="100 children answered / bare Popen, plain",
+        measure=start.many_children("plain"),
+        must=1.5,
+        stretch=1.2,
+    ),
+    Row(
+        key="start-100-tree",
+        name="100 children answered / bare Popen, PID namespace",
+        measure=start.many_children("tree"),
+        must=4.5,
+        stretch=3.5,
+    ),
+    # Still to be measured.
+    Row(
+        key="start-sandboxed",
+        name="sandboxed start of a Python extension / bare",
+        measure=later("the sandbox"),
+        must=1.8,
+        stretch=1.5,
+    ),
+    Row(
+        key="peer-mcp-python",
+        name="100 in flight / MCP Python SDK client",
+        measure=later("the mcp dialect"),
+        direction=Direction.AT_LEAST,
+        must=15,
+        stretch=25,
+    ),
+    Row(
+        key="peer-mcp-node",
+        name="100 in flight / Node MCP SDK",
+        measure=later("the mcp dialect"),
+        direction=Direction.AT_LEAST,
+        must=1.5,
+        stretch=2.5,
+    ),
+    Row(
+        key="peer-vscode-jsonrpc",
+        name="100 in flight / Node vscode-jsonrpc",
+        measure=later("a peer client in Node"),
+        direction=Direction.AT_LEAST,
+        must=2,
+        stretch=4,
+    ),
+    # Growth.
+    Row(
+        key="growth-calls",
+        name="a call after 100,000 / in a young session",
+        measure=growth.old_session,
+    ),
+    Row(
+        key="growth-extensions",
+        name="a call with 200 extensions loaded / with 1",
+        measure=growth.in_company,
+    ),
+)

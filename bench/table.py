@@ -1,0 +1,74 @@
+"""Outcomes as an aligned plain table. Pure: it returns text and knows no terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from bench.row import Outcome, Row
+
+HEADINGS = ("measure", "value", "must", "stretch", "verdict", "quartiles", "absolute")
+# Columns of numbers read best when their last digits stand under one another.
+RIGHT = frozenset(("value", "must", "stretch"))
+
+
+def number(value: float, unit: str) -> str:
+    """Three digits that matter, and the unit; thousands as 12.3k."""
+    size = abs(value)
+    # 10.0 and 2.20, not 10 and 2.2: a column of equal precision is easier to compare.
+    if size >= 999_500:
+        text = f"{value / 1e6:#.3g}".rstrip(".") + "M"
+    elif size >= 9_999.5:
+        text = f"{value / 1e3:#.3g}".rstrip(".") + "k"
+    elif size >= 999.5:
+        text = f"{value:.0f}"
+    else:
+        text = f"{value:#.3g}".rstrip(".")
+    return text + unit if unit in ("", "x", "%") else f"{text} {unit}"
+
+
+def target(row: Row, value: float | None) -> str:
+    """A target as written in PERFORMANCE.md: `<= 3x`."""
+    return "" if value is None else f"{row.direction.value} {value:g}{'x' * (row.unit == 'x')}"
+
+
+def cells(outcome: Outcome) -> tuple[str, ...]:
+    """The columns of one row."""
+    row, reading = outcome.row, outcome.reading
+    value = spread = absolute = ""
+    if reading is not None:
+        value = number(reading.value, row.unit)
+        absolute = ", ".join(f"{label} {text}" for label, text in reading.absolute)
+        if reading.low is not None and reading.high is not None:
+            spread = f"{number(reading.low, '')} - {number(reading.high, '')}"
+    # The last line of a traceback is the one that says what happened.
+    why = outcome.why.strip().splitlines()[-1:] or [""]
+    said = "; ".join(part for part in (absolute, reading.note if reading else "", why[0]) if part)
+    must, stretch = target(row, row.must), target(row, row.stretch)
+    return (row.name, value, must, stretch, outcome.verdict.value, spread, said)
+
+
+class Layout:
+    """Column widths, fixed before any value is known, so that each row prints when it is done."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        names = max([len(HEADINGS[0]), *(len(row.name) for row in rows)])
+        self._widths = (names, 13, 7, 7, 13, 13, 0)
+
+    def line(self, columns: Sequence[str]) -> str:
+        """One line, no trailing blanks."""
+        padded = (
+            text.rjust(width) if heading in RIGHT else text.ljust(width)
+            for heading, text, width in zip(HEADINGS, columns, self._widths, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    def heading(self) -> str:
+        """The first line and its rule."""
+        top = self.line(HEADINGS)
+        return f"{top}\n{'-' * len(top)}"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """How many rows ended how."""
+    counts: dict[str, int] = {}
+    for outcome in outcomes:
+        counts[outcome.verdict.value] = counts.get(outcome.verdict.value, 0) + 1
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

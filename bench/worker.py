@@ -1,0 +1,57 @@
+"""One row, measured in this process: `python -m bench.worker KEY SETTING-AS-JSON`.
+
+Says one line of JSON on stdout; everything else it has to say is on stderr. Started by
+`bench/isolate.py` and by nobody else.
+"""
+
+import dataclasses
+import faulthandler
+import json
+import sys
+import traceback
+from typing import Any
+
+from bench.row import NotBuiltYet, NotHere, Reading, Setting
+from bench.rows import ROWS
+
+# So much before the end of its time a row that hangs says where.
+LAST_WORDS_S = 2.0
+
+
+def setting_to_text(setting: Setting) -> str:
+    """For the command line."""
+    return json.dumps(dataclasses.asdict(setting))
+
+
+def setting_from_text(text: str) -> Setting:
+    """From the command line."""
+    said = json.loads(text)
+    return Setting(**{**said, "child": tuple(said["child"])})
+
+
+def reading_from(said: dict[str, Any]) -> Reading:
+    """What a worker measured, out of its line."""
+    absolute = tuple((label, text) for label, text in said["absolute"])
+    return Reading(**{**said, "absolute": absolute})
+
+
+def main(words: list[str]) -> None:
+    """Measure, and say what came of it."""
+    key, text = words
+    [row] = [row for row in ROWS if row.key == key]
+    faulthandler.dump_traceback_later(max(row.limit_s - LAST_WORDS_S, 1.0))
+    said: dict[str, Any]
+    try:
+        said = {"reading": dataclasses.asdict(row.measure(setting_from_text(text)))}
+    except NotBuiltYet as missing:
+        said = {"not_built": str(missing)}
+    except NotHere as missing:
+        said = {"not_here": str(missing)}
+    except Exception:
+        said = {"failed": traceback.format_exc()}
+    faulthandler.cancel_dump_traceback_later()
+    sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,74 @@
+"""`[discovery]`: where extensions are looked for, and which of those found are wanted.
+
+The keys and their defaults are the nexo page's. Settings only: the walk itself is another room's.
+Relative search paths count from the folder of the config file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from exthost.config.problems import Place
+from exthost.config.readers import Reader, count, flag, table, texts
+from exthost.config.settings import within
+
+# Editors write a file in several steps; a shorter pause would see the steps.
+MIN_DEBOUNCE_MS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """Whether changes on disk are noticed, and whether they are acted on."""
+
+    enabled: bool = False
+    debounce_ms: int = 500
+    reload: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverySettings:
+    """An empty allowlist allows all. The root itself is depth 0."""
+
+    enabled: bool = True
+    search_paths: tuple[str, ...] = ("./extensions",)
+    ignore_dirs: tuple[str, ...] = ("node_modules", ".git", "target")
+    disabled: tuple[str, ...] = ()
+    allowlist: tuple[str, ...] = ()
+    max_depth: int = 4
+    follow_links: bool = False
+    watch: WatchSettings = WatchSettings()
+
+
+_WATCH: Mapping[str, Reader] = {
+    "enabled": flag,
+    "debounce_ms": count(MIN_DEBOUNCE_MS),
+    "reload": flag,
+}
+
+
+def _watch(value: Any, place: Place) -> WatchSettings:
+    return WatchSettings(**_said(table(value, place, _WATCH)))
+
+
+_DISCOVERY: Mapping[str, Reader] = {
+    "enabled": flag,
+    "search_paths": texts,
+    "ignore_dirs": texts,
+    "disabled": texts,
+    "allowlist": texts,
+    "max_depth": count(0),
+    "follow_links": flag,
+    "watch": _watch,
+}
+
+
+def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
+    """The section; what it does not say is as on the page."""
+    said = _said(table(value, place, _DISCOVERY))
+    roots = said.get("search_paths", DiscoverySettings().search_paths)
+    said["search_paths"] = tuple(within(folder, root) for root in roots)
+    return DiscoverySettings(**said)
+
+
+def _said(read: dict[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in read.items() if item is not None}

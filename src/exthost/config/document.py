@@ -1,0 +1,239 @@
+"""A whole config → `Config`: its sections, and what they come to together.
+
+The sections are a table of name → reader (`_SECTIONS`). Readers are independent of one another
+and of their order in the file; only then are defaults, overrides and entries laid over one
+another. A form of another system is added by a reader that returns entries of its own.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from exthost.config.discovery import DiscoverySettings, discovery
+from exthost.config.entry import DIALECTS, Entry, read_entry
+from exthost.config.lines import line_of
+from exthost.config.problems import (
+    DUPLICATE_NAME,
+    UNREADABLE,
+    UNSUPPORTED_SECTION,
+    WRONG_VALUE,
+    Place,
+    Problems,
+    shown,
+)
+from exthost.config.readers import kind, table, text
+from exthost.config.settings import NO_SETTINGS, Settings, settings, within
+from exthost.errors import ConfigError, Evidence
+from exthost.model import NONE, Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All that a config says. `discovery` is None when it has no such section.
+
+    `specs` are in the order of the file, disabled ones among them, with everything that holds for
+    them already laid over; `apply_overrides` does the same for an extension found elsewhere.
+    """
+
+    specs: tuple[Spec, ...] = ()
+    defaults: Settings = NO_SETTINGS
+    overrides: Mapping[str, Settings] = field(default_factory=lambda: NONE)
+    discovery: DiscoverySettings | None = None
+    audit_path: str | None = None
+    origin: str = ""
+    folder: str | None = None
+
+    def outer(self, id: str) -> Settings:
+        """What holds for the extension `id` beyond its own entry or manifest."""
+        return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
+
+    def apply_overrides(self, spec: Spec) -> Spec:
+        """A discovered extension as this config wants it."""
+        return self.outer(spec.id).onto(spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What every section's reader may need to know."""
+
+    origin: str
+    folder: str | None
+    dialects: Collection[str]
+
+
+_Section: TypeAlias = Callable[[Any, Place, _Reading], Any]
+
+
+def config_from_toml(
+    source: str | bytes,
+    origin: str,
+    folder: str | None,
+    *,
+    dialects: Collection[str] = DIALECTS,
+) -> Config:
+    """The config in this TOML, read from the file `origin`, which lies in `folder`."""
+    toml = _decoded(source, origin)
+    try:
+        document = tomllib.loads(toml)
+    except RecursionError as error:
+        raise _unreadable(origin, 0, "it is nested too deep") from error
+    except ValueError as error:  # TOMLDecodeError is one; so is an integer of 5000 digits
+        at = re.search(r"line (\d+)", str(error))
+        raise _unreadable(origin, int(at[1]) if at else 0, str(error)) from error
+    return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
+
+
+def config_from_mapping(
+    document: Mapping[str, Any],
+    *,
+    origin: str = "",
+    folder: str | None = None,
+    dialects: Collection[str] = DIALECTS,
+) -> Config:
+    """The same as a dict. Without a folder, relative paths are left to the host's own."""
+    return _config(document, Problems(origin), _Reading(origin, folder, dialects))
+
+
+def spec_from_mapping(
+    entry: Mapping[str, Any],
+    *,
+    origin: str = "",
+    folder: str | None = None,
+    defaults: Settings = NO_SETTINGS,
+    dialects: Collection[str] = DIALECTS,
+) -> Spec:
+    """One entry by itself, as `host.load` takes it; `defaults` is all that holds beyond it."""
+    problems = Problems(origin)
+    read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
+    problems.raise_any()
+    assert read is not None, "an entry without mistakes has been read"
+    return read.spec(defaults, folder)
+
+
+def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
+    readers = {
+        name: lambda value, place, section=section: section(value, place, reading)
+        for name, section in _SECTIONS.items()
+    }
+    read = table(document, Place(problems), readers)
+    entries: tuple[Entry, ...] = read.get("extensions") or ()
+    _check_names(entries)
+    problems.raise_any()
+    said = Config(
+        defaults=read.get("defaults", NO_SETTINGS),
+        overrides=read.get("overrides", NONE),
+        discovery=read.get("discovery"),
+        audit_path=read.get("audit"),
+        origin=reading.origin,
+        folder=reading.folder,
+    )
+    specs = tuple(entry.spec(said.outer(entry.bare.id), reading.folder) for entry in entries)
+    return replace(said, specs=specs)
+
+
+def _check_names(entries: tuple[Entry, ...]) -> None:
+    first: dict[str, Place] = {}
+    for entry in entries:
+        name, place = entry.bare.id, entry.place.at("name")
+        if not name:
+            continue
+        if name not in first:
+            first[name] = place
+            continue
+        line = line_of(place.problems.lines(), first[name].path)
+        where = f"{shown(first[name].path)}, line {line}" if line else shown(first[name].path)
+        place.wrong(DUPLICATE_NAME, f"{name!r} is already the name at {where}", "rename one")
+
+
+def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+    if not isinstance(value, list | tuple):
+        help = "write [[extensions]] with two brackets" if isinstance(value, Mapping) else ""
+        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        return ()
+    read = (
+        read_entry(
+            item,
+            place.at(index),
+            origin=reading.origin,
+            folder=reading.folder,
+            dialects=reading.dialects,
+        )
+        for index, item in enumerate(value)
+    )
+    return tuple(entry for entry in read if entry is not None)
+
+
+def _defaults(value: Any, place: Place, reading: _Reading) -> Settings:
+    return settings(value, place, reading.folder)
+
+
+def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Settings]:
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table by extension, and is {kind(value)}")
+        return NONE
+    read: dict[str, Settings] = {}
+    for id, item in value.items():
+        if isinstance(id, str):
+            read[id] = settings(item, place.at(id).of(id), reading.folder)
+        else:
+            place.wrong(WRONG_VALUE, f"a key must be text, and one is {kind(id)}")
+    return MappingProxyType(read)
+
+
+def _discovery(value: Any, place: Place, reading: _Reading) -> DiscoverySettings:
+    return discovery(value, place, reading.folder)
+
+
+def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
+    path = table(value, place, {"path": text}).get("path")
+    return None if path is None else within(reading.folder, path)
+
+
+def _later(dialect: str) -> _Section:
+    """A section that is known, but whose dialect this version does not speak yet."""
+
+    def read(value: Any, place: Place, reading: _Reading) -> None:
+        place.wrong(
+            UNSUPPORTED_SECTION,
+            f"this version cannot run the dialect {dialect} yet, whose extensions stand here",
+            "take the section out, or use a later version of exthost",
+        )
+
+    return read
+
+
+_SECTIONS: Mapping[str, _Section] = {
+    "extensions": _extensions,
+    "defaults": _defaults,
+    "overrides": _overrides,
+    "discovery": _discovery,
+    "audit": _audit,
+    "process_extensions": _later("roder"),
+    "mcp_servers": _later("mcp"),
+}
+
+
+def _decoded(source: str | bytes, origin: str) -> str:
+    if isinstance(source, str):
+        text = source
+    else:
+        try:
+            text = source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = source.count(b"\n", 0, error.start) + 1
+            raise _unreadable(origin, line, f"line {line} is not UTF-8 text") from error
+    # Some editors begin a file with a byte-order mark, which TOML does not know.
+    return text.removeprefix("\ufeff")
+
+
+def _unreadable(origin: str, line: int, why: str) -> ConfigError:
+    where = f"{origin}:{line}" if line else origin
+    return ConfigError(
+        UNREADABLE,
+        f"{where}: not valid TOML: {why}",
+        help="mend the line named; https://toml.io shows the notation",
+        evidence=Evidence(path=origin, line=line),
+    )

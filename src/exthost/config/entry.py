@@ -1,0 +1,188 @@
+"""One entry of `[[extensions]]`, as on the morphir page, plus the keys of `settings`.
+
+An Entry keeps what it says itself apart from what holds for it: who wins is decided by
+`Entry.spec`, when the whole config has been read. The program is left as written: whether "./x"
+exists, and what a bare name means on PATH, is found out by whoever spawns it.
+
+The surprise: an entry that is disabled may have a source this host cannot run. Its Spec then has
+an empty argv. People who bring a config from elsewhere switch off what does not work here, and a
+config in which nothing unsupported is enabled should load.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from exthost.config.problems import (
+    UNKNOWN_DIALECT,
+    UNSUPPORTED_SOURCE,
+    WRONG_VALUE,
+    Place,
+)
+from exthost.config.readers import (
+    Reader,
+    cut,
+    flag,
+    json_value,
+    kind,
+    nearest,
+    table,
+    text,
+    variables,
+    words,
+)
+from exthost.config.settings import Settings, readers, settings_of
+from exthost.model import Spec
+
+# The six of the design. A host that has more by entry points passes its own list.
+DIALECTS = frozenset({"morphir", "nexo", "cigen", "synaps", "roder", "mcp"})
+
+# The seed's other sources: known by name, so that the refusal can say what they are.
+_FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
+
+_CHILDREN_ONLY = "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one entry says. `bare` is its Spec before any setting, its own included."""
+
+    bare: Spec
+    own: Settings
+    place: Place
+
+    def spec(self, outer: Settings, folder: str | None) -> Spec:
+        """The extension as wanted, where `outer` is all that holds beyond the entry itself.
+
+        Without a word about it, a child runs in the config's folder.
+        """
+        spec = self.own.over(outer).onto(self.bare)
+        return spec if spec.cwd is not None else replace(spec, cwd=folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    has_args: bool
+    foreign: str = ""
+
+
+_NO_SOURCE = _Source((), {}, has_args=False)
+
+
+def read_entry(
+    value: Any, place: Place, *, origin: str, folder: str | None, dialects: Collection[str]
+) -> Entry | None:
+    """One entry, or None when it has not even a name to speak of it by."""
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return None
+    name = value.get("name")
+    if isinstance(name, str):
+        place = place.of(name)
+    read = table(value, place, _readers(folder, dialects))
+    if "name" not in value:
+        place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
+    enabled = read.get("enabled") is not False
+    source = read.get("source") or _NO_SOURCE
+    if "source" not in value:
+        example = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
+        place.wrong(WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}")
+    elif source.foreign and enabled:
+        place.at("source").at("type").wrong(UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY)
+    if read.get("protocol") and enabled:
+        place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
+    if source.has_args and "args" in value:
+        place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
+    own = settings_of({key: item for key, item in read.items() if key in _SETTING_KEYS})
+    # Where both name a variable, the one beside the command is the nearer.
+    own = replace(own, env=MappingProxyType({**own.env, **source.env}))
+    if source.has_args:
+        own = replace(own, args=source.argv[1:])
+    bare = Spec(
+        id=read.get("name") or "",
+        argv=source.argv[:1],
+        dialect=read.get("dialect") or "morphir",
+        enabled=enabled,
+        origin=origin,
+        config=read.get("config", {}),
+    )
+    return Entry(bare, own, place)
+
+
+_SETTING_KEYS = frozenset(readers(None))
+
+
+def _readers(folder: str | None, dialects: Collection[str]) -> dict[str, Reader]:
+    def dialect(value: Any, place: Place) -> str | None:
+        said = text(value, place)
+        if said is not None and said not in dialects:
+            near = nearest(said, frozenset(dialects))
+            guess = f'; did you mean "{near}"?' if near else ""
+            known = f"the dialects are {', '.join(sorted(dialects))}"
+            place.wrong(UNKNOWN_DIALECT, f"no dialect is called {cut(said)}{guess}", known)
+            return None
+        return said
+
+    return {
+        "name": _name,
+        "enabled": flag,
+        "protocol": _protocol,
+        "dialect": dialect,
+        "config": json_value,
+        "source": _source,
+        **readers(folder),
+    }
+
+
+def _name(value: Any, place: Place) -> str | None:
+    said = text(value, place)
+    if said is not None and not said.isprintable():
+        place.wrong(WRONG_VALUE, "must not hold line ends or other control characters")
+        return None
+    return said
+
+
+def _protocol(value: Any, place: Place) -> str:
+    """Why this protocol cannot be spoken; "" when it can."""
+    said = text(value, place)
+    if said is None or said == "stdio":
+        return ""
+    return f'protocol {cut(said)} is not supported, only "stdio" is'
+
+
+def _source(value: Any, place: Place) -> _Source:
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return _NO_SOURCE
+    type_ = value.get("type", "process")
+    if isinstance(type_, str) and type_ != "process":
+        # Its other keys are those of another system: naming them as unknown would mislead.
+        known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
+        reason = f'source type {cut(type_)} {known}, only "process" is supported'
+        return _Source((), {}, has_args=False, foreign=reason)
+    read = table(value, place, _SOURCE)
+    if "command" not in value:
+        place.wrong(WRONG_VALUE, "the source has no `command`", 'add command = "..."')
+    command = read.get("command")
+    args = read.get("args") or ()
+    argv = () if command is None else (command, *args)
+    return _Source(argv, read.get("env") or {}, has_args="args" in value)
+
+
+def _command(value: Any, place: Place) -> str | None:
+    if isinstance(value, list | tuple):
+        help = "put the first word in command and the others in args"
+        place.wrong(WRONG_VALUE, "must be text, and is a list", help)
+        return None
+    return text(value, place)
+
+
+_SOURCE: Mapping[str, Reader] = {
+    "type": text,
+    "command": _command,
+    "args": words,
+    "env": variables,
+}

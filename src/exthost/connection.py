@@ -1,0 +1,55 @@
+"""One extension, no files: start a command, talk to it, end it."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from exthost import dialects
+from exthost.config import spec_from_mapping
+from exthost.errors import UsageError
+from exthost.events import Bus
+from exthost.session.inbound import Handler
+from exthost.supervision.extension import Extension
+
+
+@asynccontextmanager
+async def connect(
+    command: Sequence[str],
+    *,
+    dialect: str = "morphir",
+    handlers: Mapping[str, Handler] | None = None,
+    events: Bus | None = None,
+    **settings: Any,
+) -> AsyncIterator[Extension]:
+    """Run `command` as an extension for as long as the `async with` block lasts.
+
+    `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
+    """
+    if isinstance(command, str) or not command:
+        raise UsageError(
+            "X1310",
+            "a command is a list of words, not a string: there is no shell",
+            help='write ["python3", "ext.py"]',
+        )
+    words = [str(word) for word in command]
+    name = settings.pop("name", None) or command_id(words)
+    entry = {
+        "name": name,
+        "dialect": dialect,
+        "source": {"type": "process", "command": words[0], "args": words[1:]},
+        **settings,
+    }
+    extension = Extension(
+        spec_from_mapping(entry), dialects.get(dialect), bus=events, handlers=handlers or {}
+    )
+    try:
+        yield await extension.start()
+    finally:
+        await extension.close()
+
+
+def command_id(words: Sequence[str]) -> str:
+    """The id of a bare command: its last word that is a file, else the program; no suffix."""
+    files = [word for word in words if Path(word).is_file()]
+    return Path(files[-1] if files else words[0]).stem or words[0]

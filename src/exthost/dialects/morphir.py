@@ -1,0 +1,236 @@
+"""morphir: one JSON object a line, bare requests, errors that are plain strings.
+
+Host → extension: `{"id", "method", "params"}`, params always there. Extension → host:
+`{"id", "result"}` or `{"id", "error": "text"}`, and notifications `{"method", "params"}` of which
+`log` is the one that is named. The host sends no notifications and the extension no requests;
+one that comes is noise, so that `cat` cannot shake hands.
+"""
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import (
+    Dialect,
+    Exchanges,
+    Handshake,
+    Log,
+    Operation,
+    Row,
+    ToolCall,
+    Traits,
+    expect,
+)
+from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.model import (
+    CloseStdin,
+    Introduction,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Terminate,
+    Tool,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.lines import Lines
+
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+
+
+class HostCodec:
+    """What the host says and hears."""
+
+    __slots__ = ()
+
+    def encode(self, message: Message) -> bytes:
+        if type(message) is not Request:
+            raise UsageError(
+                "X1304",
+                "morphir knows only requests from the host: it has no notifications",
+                help="use call() with a method that the extension offers",
+            )
+        method, params, number = message
+        return jsontext.encode({"id": number, "method": method, "params": params})
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return _noise(frame, str(reason))
+        if type(said) is not dict:
+            return _noise(frame, "not a JSON object")
+        if "method" not in said:
+            number = said.get("id")
+            if type(number) is not int or number < 0:
+                return _noise(frame, "neither a method nor the id of a request")
+            error = said.get("error")
+            if error is None:
+                return Reply(number, said.get("result"))
+            return Failure(number, error if type(error) is str else _text(error))
+        method = said["method"]
+        if type(method) is str and said.get("id") is None:
+            return Notice(method, said.get("params"))
+        return _noise(frame, "a request: morphir extensions cannot ask the host")
+
+    def answers(self, head: bytes) -> Id | None:
+        return jsontext.leading_id(head)
+
+
+class GuestCodec:
+    """The same, seen from the extension: for its author's SDK, for fakes and for vectors."""
+
+    __slots__ = ()
+
+    def encode(self, message: Message) -> bytes:
+        match message:
+            case Reply(id=number, result=result):
+                return jsontext.encode({"id": number, "result": result})
+            case Failure(id=number, message=text):
+                return jsontext.encode({"id": number, "error": text})
+            case Notice(method=method, params=params):
+                return jsontext.encode({"method": method, "params": params})
+        raise UsageError("X1304", "a morphir extension cannot send requests to its host")
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return _noise(frame, str(reason))
+        if type(said) is not dict:
+            return _noise(frame, "not a JSON object")
+        method, number = said.get("method"), said.get("id")
+        if type(method) is not str or type(number) is not int:
+            return _noise(frame, "not a request: it has no method or no id")
+        return Request(method, said.get("params"), number)
+
+    def answers(self, head: bytes) -> Id | None:
+        return None
+
+
+def _noise(frame: Bytes, why: str) -> Noise:
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+
+
+def _text(value: Any) -> str:
+    return jsontext.encode(value).decode("utf-8", "replace")
+
+
+def _codec(role: Role) -> HostCodec | GuestCodec:
+    return HostCodec() if role is Role.HOST else GuestCodec()
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    heard = yield Request("initialize", introduction.config)
+    try:
+        expect(heard, "initialize")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message}",
+            help="its config, or its own log, tells what it is missing",
+        ) from None
+    heard = yield Request("capabilities", None)
+    try:
+        listed = expect(heard, "capabilities")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0503",
+            f"it did not tell its capabilities: {refused.error_message}",
+            help="answer the method `capabilities` with a list of {name, description}",
+        ) from None
+    return Offer(tools=_tools(listed))
+
+
+def _tools(listed: Any) -> tuple[Tool, ...]:
+    if type(listed) is not list:
+        raise _bad_capabilities("it is not a list", listed)
+    tools = []
+    for position, item in enumerate(listed):
+        if type(item) is not dict:
+            raise _bad_capabilities(f"item {position} is not an object", item)
+        name, description = item.get("name"), item.get("description")
+        if type(name) is not str or not name:
+            raise _bad_capabilities(f"item {position} has no name", item)
+        if type(description) is not str:
+            raise _bad_capabilities(f"item {position} ({name}) has no description", item)
+        tools.append(Tool(name, description, item.get("params_schema"), item.get("return_schema")))
+    return tuple(tools)
+
+
+def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0503",
+        f"its answer to `capabilities` cannot be used: {why}",
+        help="answer with a list of {name, description, params_schema?, return_schema?}",
+        evidence=Evidence(bytes=_text(value)[:500]),
+    )
+
+
+def _log(params: Any) -> Log | None:
+    if type(params) is not dict or "message" not in params:
+        return None
+    message = params["message"]
+    level = _LEVELS.get(str(params.get("level", "info")).lower(), logging.INFO)
+    return Log(level, message if type(message) is str else _text(message))
+
+
+def _ask_tool(call: ToolCall) -> Request:
+    return Request(call.name, call.arguments)
+
+
+def _health(_: Any) -> Exchanges:
+    """{"status", "message"?}. The method is optional: who does not know it is healthy."""
+    heard = yield Request("health_check", None)
+    answer = heard.result if isinstance(heard, Reply) else None
+    known = ("healthy", "degraded", "unhealthy")
+    if type(answer) is dict and answer.get("status") in known:
+        return answer
+    return {"status": "healthy"}
+
+
+_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "call_tool": Row(_ask_tool),
+        "health": _health,
+    }
+)
+
+DIALECT = Dialect(
+    name="morphir",
+    versions=("0.1.0",),
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    operations=_OPERATIONS,
+    notices=MappingProxyType({"log": _log}),
+    traits=Traits(
+        # The seed's figures: 30 s for each of the handshake's questions and for a call.
+        limits=Limits(
+            start=60,
+            handshake=30,
+            call=30,
+            write=30,
+            stop=10,
+            max_message=64 * 2**20,
+            max_in_flight=1024,
+        ),
+        restart=Restart(
+            strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
+        ),
+        # Its extensions exit when their stdin ends.
+        ladder=(CloseStdin(wait=3), Terminate(wait=2)),
+    ),
+)

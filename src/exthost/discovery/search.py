@@ -1,0 +1,214 @@
+"""Search paths in, report out: the way in to discovery.
+
+Puts the parts together: each root is walked, each manifest read and handed to its format, and what
+the formats accept goes through the filters. Blocking: a program with an event loop calls it in a
+thread. It never raises for what it finds on disk; that is in the report's diagnostics.
+
+Below it: `walk` (which files), `files` (their bytes), `manifests` (what those mean), `filters`
+(which of them count). It must not know any dialect, nor start anything.
+"""
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from exthost.discovery.files import escape, is_inside, read_file, system_words
+from exthost.discovery.filters import settle
+from exthost.discovery.report import Candidate, Diagnostic, Report
+from exthost.discovery.walk import Hit, unsearchable, walk
+from exthost.errors import Evidence, ManifestError
+from exthost.manifests.format import Format, Found, Rejected, Verdict
+from exthost.model import Spec
+
+__all__ = ["Settings", "discover"]
+
+
+class Settings(Protocol):
+    """What a search needs to be told; `exthost.config` has the frozen value that says it."""
+
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def search_paths(self) -> Sequence[str]: ...
+    @property
+    def ignore_dirs(self) -> Collection[str]: ...
+    @property
+    def disabled(self) -> Collection[str]: ...
+    @property
+    def allowlist(self) -> Sequence[str]: ...
+    @property
+    def max_depth(self) -> int: ...
+    @property
+    def follow_links(self) -> bool: ...
+
+
+def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") -> Report:
+    """Everything these formats find in the search paths.
+
+    Relative search paths count from `base`, the folder of the config file; `~` is a home folder.
+    Where several formats claim one file, the first that does not pass it over decides.
+    """
+    if not settings.enabled:
+        return Report()
+    candidates: list[Candidate] = []
+    diagnostics: list[Diagnostic] = []
+    scanned = invalid = 0
+    for index, search_path in enumerate(settings.search_paths):
+        root = _canonical(search_path, base)
+        if isinstance(root, Diagnostic):
+            diagnostics.append(root)
+            continue
+        walked = walk(
+            root,
+            formats,
+            max_depth=settings.max_depth,
+            ignore_dirs=settings.ignore_dirs,
+            follow_links=settings.follow_links,
+        )
+        diagnostics += walked.diagnostics
+        for hit in walked.hits:
+            scanned += 1
+            judged = _judge(hit, index, root, settings.follow_links)
+            if isinstance(judged, Candidate):
+                candidates.append(judged)
+                diagnostics += [_remark(judged, text) for text in judged.warnings]
+            elif judged is not None:
+                invalid += 1
+                diagnostics.append(judged)
+    settled = settle(candidates, disabled=settings.disabled, allowlist=settings.allowlist)
+    return Report(
+        candidates=settled.candidates,
+        diagnostics=(*diagnostics, *settled.diagnostics),
+        scanned=scanned,
+        disabled=settled.disabled,
+        invalid=invalid,
+    )
+
+
+def _canonical(search_path: str, base: str) -> str | Diagnostic:
+    """The root's real path, or why there is none."""
+    try:
+        path = Path(base, Path(search_path).expanduser())
+        return os.path.realpath(path, strict=True)
+    except OSError as error:
+        return unsearchable(search_path, system_words(error))
+    except (RuntimeError, ValueError) as error:
+        # pathlib's words for a home that cannot be found, and the system's for a NUL in a path.
+        return unsearchable(search_path, str(error))
+
+
+def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
+    """What the formats make of one file. None: it is no extension."""
+    for format in hit.formats:
+        folder, home = _own_place(hit, format)
+        try:
+            data = b"" if format.executable else read_file(hit.real)
+            if data is None:
+                # Deleted since the walk saw it: as good as never there.
+                return None
+            found = Found(
+                path=hit.path,
+                folder=folder,
+                data=data,
+                root_index=index,
+                sibling=_Siblings(hit, root, follow_links),
+                holds=_Holds(folder),
+            )
+            verdict = _read(format, found)
+        except ManifestError as error:
+            verdict = Rejected((error,))
+        if isinstance(verdict, Rejected):
+            return Diagnostic.of(verdict.errors, hit.path)
+        if verdict is not None:
+            return Candidate(
+                spec=_placed(verdict.spec, hit.path, folder),
+                also=tuple(_placed(spec, hit.path, folder) for spec in verdict.also),
+                path=hit.path,
+                folder=folder,
+                home=home,
+                root_index=index,
+                dialect=format.dialect,
+                warnings=verdict.warnings,
+            )
+    return None
+
+
+def _own_place(hit: Hit, format: Format) -> tuple[str, str]:
+    """The extension's folder as it was reached, and the real path of what is its own."""
+    if format.parent:
+        return hit.folder.path.rpartition("/")[0] or "/", hit.folder.above
+    return hit.folder.path, hit.real if format.executable else hit.folder.real
+
+
+def _read(format: Format, found: Found) -> Verdict:
+    try:
+        return format.read(found)
+    except ManifestError:
+        raise
+    except Exception as error:
+        # A manifest nested a thousand deep ends a parser with RecursionError. Whatever else a
+        # reader trips over, one file must not cost us all the others.
+        raise ManifestError(
+            "X0202",
+            f"its {format.dialect} reader gave up: {type(error).__name__}: {error}",
+            help="if the manifest looks right to you, this is a bug of ours: please report it",
+            evidence=Evidence(path=found.path),
+        ) from error
+
+
+def _placed(spec: Spec, path: str, folder: str) -> Spec:
+    if spec.origin and spec.cwd is not None:
+        return spec
+    return replace(spec, origin=spec.origin or path, cwd=folder if spec.cwd is None else spec.cwd)
+
+
+def _remark(candidate: Candidate, text: str) -> Diagnostic:
+    return Diagnostic(
+        level="warning", path=candidate.path, code="X0207", message=text, extension=candidate.id
+    )
+
+
+class _Siblings:
+    """`Found.sibling`: files beside one manifest, under the same rules about links."""
+
+    def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
+        self._folder = hit.folder
+        self._root = root
+        self._follow = follow_links
+
+    def __call__(self, name: str) -> bytes | None:
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError(f"a sibling is asked for by its plain file name, not {name!r}")
+        real = f"{self._folder.real.rstrip('/')}/{name}"
+        # Asked for each manifest of thousands; a Path costs ten times as much.
+        if os.path.islink(real):  # noqa: PTH114
+            if not self._follow:
+                return None
+            target = os.path.realpath(real)
+            if not is_inside(target, self._root):
+                raise escape(f"{self._folder.path.rstrip('/')}/{name}", target, self._root)
+            real = target
+        return read_file(real)
+
+
+class _Holds:
+    """`Found.holds`: whether the extension's folder really has a file at a relative path."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __call__(self, path: str) -> bool:
+        # Manifests quote arbitrary words here (`--flag`, "a\0b"): a question never fails.
+        try:
+            inside = os.path.realpath(self._folder)
+            real = os.path.realpath(f"{inside}/{path}")
+            return (
+                not path.startswith("/")
+                and real != inside
+                and is_inside(real, inside)
+                and Path(real).is_file()
+            )
+        except (OSError, ValueError):
+            return False

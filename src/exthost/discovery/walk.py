@@ -1,0 +1,182 @@
+"""The one walk: which files below a root could be manifests, of whichever format.
+
+Owns the search path on disk: order, depth, ignored folders, links. Reads no file and judges no
+content; it knows of the formats only which file names they claim. What goes wrong on the way is a
+diagnostic, and the walk goes on.
+
+**Order and links.** It goes level by level, names sorted, real folders before links, and enters
+each real folder once. So a folder that can be reached in several ways is met on its shortest way,
+with the most depth left below it; a loop of links ends by itself; and links that multiply each
+other cost no more than the folders there are. What is found is handed back sorted by path.
+
+A link that leads out of the root is not entered, not even to see whether a manifest lies there:
+a link to "/" would otherwise have us read the whole machine.
+"""
+
+import os
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from exthost.discovery.files import escape, is_inside, system_words
+from exthost.discovery.report import Diagnostic
+from exthost.manifests.format import Format
+
+__all__ = ["Folder", "Hit", "Walked", "unsearchable", "walk"]
+
+
+class Folder(NamedTuple):
+    """A folder to be searched: the path it was reached on, its real path, and the real path of
+    the folder it was seen in ("" for the root, above which nothing is ours)."""
+
+    path: str
+    real: str
+    above: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class Hit(NamedTuple):
+    """A file that could be a manifest of these formats, and the folder it lies in."""
+
+    path: str
+    real: str
+    folder: Folder
+    formats: tuple[Format, ...]
+
+
+class Walked(NamedTuple):
+    """What was found below one root, both sorted by path."""
+
+    hits: list[Hit]
+    diagnostics: list[Diagnostic]
+
+
+def walk(
+    root: str,
+    formats: Sequence[Format],
+    *,
+    max_depth: int,
+    ignore_dirs: Collection[str],
+    follow_links: bool,
+) -> Walked:
+    """Search below `root`, a real path. The root is depth 0, a file right in it depth 1."""
+    search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links)
+    level = [Folder(root, root)]
+    for _ in range(max_depth):
+        level = search.next_level(level)
+    search.hits.sort(key=lambda hit: hit.path.split("/"))
+    search.diagnostics.sort(key=lambda diagnostic: diagnostic.path.split("/"))
+    return Walked(search.hits, search.diagnostics)
+
+
+def unsearchable(path: str, why: str) -> Diagnostic:
+    """A folder, or an entry of one, that the system would not let us look at."""
+    return Diagnostic(
+        level="warning",
+        path=path,
+        code="X0204",
+        message=f"cannot be searched: {why}",
+        help="check that it is there and that you may read it, or take it out of the search paths",
+    )
+
+
+class _Search:
+    """What one walk remembers."""
+
+    def __init__(
+        self, root: str, formats: tuple[Format, ...], ignored: frozenset[str], follow: bool
+    ) -> None:
+        self.root = root
+        self.formats = formats
+        self.ignored = ignored
+        self.follow = follow
+        self.parents = {f.parent for f in formats if f.parent}
+        self.entered = {(root, "")}
+        self.hits: list[Hit] = []
+        self.diagnostics: list[Diagnostic] = []
+
+    def next_level(self, level: list[Folder]) -> list[Folder]:
+        """Look through these folders; return those to look through next."""
+        folders: list[Folder] = []
+        linked: list[Folder] = []
+        for folder in level:
+            for entry in self._entries(folder):
+                path = _join(folder.path, entry.name)
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in self.ignored:
+                            real = _join(folder.real, entry.name)
+                            folders.append(Folder(path, real, folder.real))
+                    elif not entry.is_symlink():
+                        self._file(entry, path, _join(folder.real, entry.name), folder)
+                    elif self.follow:
+                        self._link(entry, path, folder, linked)
+                except OSError as error:
+                    self.diagnostics.append(unsearchable(path, system_words(error)))
+        return [folder for folder in (*folders, *linked) if self._enter(folder)]
+
+    def _entries(self, folder: Folder) -> list[os.DirEntry[str]]:
+        entries: list[os.DirEntry[str]] = []
+        try:
+            with os.scandir(folder.real) as listing:
+                # One by one: when the listing breaks off half-way, the first half still counts.
+                for entry in listing:
+                    entries.append(entry)  # noqa: PERF402
+        except OSError as error:
+            self.diagnostics.append(unsearchable(folder.path, system_words(error)))
+        entries.sort(key=lambda entry: entry.name)
+        return entries
+
+    def _enter(self, folder: Folder) -> bool:
+        """Note that this folder is searched; False if it was already."""
+        # Where a folder's name makes its files manifests, they belong to the folder above: one
+        # such folder, shared by links, is then another thing in each place.
+        key = (folder.real, folder.above if folder.name in self.parents else "")
+        if key in self.entered:
+            return False
+        self.entered.add(key)
+        return True
+
+    def _link(
+        self, entry: os.DirEntry[str], path: str, folder: Folder, linked: list[Folder]
+    ) -> None:
+        if entry.is_dir():
+            if entry.name in self.ignored:
+                return
+            real = self._inside(path, _join(folder.real, entry.name))
+            # By either name: a link is no way round the list.
+            if real is not None and real.rpartition("/")[2] not in self.ignored:
+                linked.append(Folder(path, real, folder.real))
+        elif self._claimed(entry.name, folder):
+            real = self._inside(path, _join(folder.real, entry.name))
+            if real is not None:
+                self._file(entry, path, real, folder)
+
+    def _inside(self, path: str, unresolved: str) -> str | None:
+        """Where a link really leads, if that is inside the root; else an error is noted."""
+        real = os.path.realpath(unresolved, strict=True)
+        if is_inside(real, self.root):
+            return real
+        self.diagnostics.append(Diagnostic.of((escape(path, real, self.root),), path))
+        return None
+
+    def _file(self, entry: os.DirEntry[str], path: str, real: str, folder: Folder) -> None:
+        claimed = self._claimed(entry.name, folder)
+        if claimed and entry.is_file():
+            # Any execute bit counts: whether *we* may run it is the start's question.
+            runs = any(f.executable for f in claimed) and entry.stat().st_mode & 0o111
+            formats = tuple(f for f in claimed if runs or not f.executable)
+            if formats:
+                self.hits.append(Hit(path, real, folder, formats))
+
+    def _claimed(self, name: str, folder: Folder) -> list[Format]:
+        # A format whose extensions lie one folder above has none in the root itself: the folder
+        # above is outside of what we were asked to search.
+        parent = folder.name if folder.above else ""
+        return [f for f in self.formats if f.claims(name, parent)]
+
+
+def _join(folder: str, name: str) -> str:
+    return f"/{name}" if folder == "/" else f"{folder}/{name}"

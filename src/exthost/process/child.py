@@ -1,0 +1,192 @@
+"""One running process: a launch plan executed, our three pipe ends, its exit, its end.
+
+Spawning is plain `Popen` on purpose. It uses vfork, so it stays cheap under a host of any size;
+uvloop's spawn and `Popen(user=)` do not. Each child leads a session and a process group of its
+own, which is how the whole of it can be signalled. Nothing here knows a protocol.
+
+A `Child` that is dropped without having been ended kills its process: nothing is left behind.
+"""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from exthost.errors import Evidence, SpawnFailed
+from exthost.model import LaunchPlan
+from exthost.process.exits import ExitStatus, ExitWatch
+
+# What stands in place of a descriptor that was closed.
+CLOSED = -1
+
+
+class Child:
+    """A process and what we hold of it. The three pipe ends are plain descriptors."""
+
+    __slots__ = ("_watch", "plan", "spawn_seconds", "status", "stderr", "stdin", "stdout")
+
+    def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
+        """Start it. Raises SpawnFailed with the reason a person can act on."""
+        self._watch: ExitWatch | None = None
+        self.plan = plan
+        self.status: ExitStatus | None = None
+        began = time.perf_counter()
+        child_ends: list[int] = []
+        our_ends: list[int] = []
+        try:
+            for reads in (True, False, False):
+                read_end, write_end = os.pipe()
+                child_ends.append(read_end if reads else write_end)
+                our_ends.append(write_end if reads else read_end)
+            process = subprocess.Popen(
+                plan.argv,
+                stdin=child_ends[0],
+                stdout=child_ends[1],
+                stderr=child_ends[2],
+                cwd=plan.cwd,
+                env=dict(plan.env),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            for fd in our_ends:
+                os.close(fd)
+            raise _translated(error, plan, extension) from None
+        finally:
+            for fd in child_ends:
+                os.close(fd)
+        self.stdin, self.stdout, self.stderr = our_ends
+        # From here on the exit watch is in charge; this keeps Popen's destructor out of it.
+        process.returncode = 0
+        self._watch = ExitWatch(process.pid)
+        self.spawn_seconds = time.perf_counter() - began
+
+    @property
+    def pid(self) -> int:
+        assert self._watch is not None
+        return self._watch.pid
+
+    @property
+    def exit_fd(self) -> int:
+        """Readable once the process has exited."""
+        assert self._watch is not None
+        return self._watch.fd
+
+    def see_exit(self) -> ExitStatus | None:
+        """How it ended, if it has. Its pid and group stay ours until `reap`."""
+        if self.status is None and self._watch is not None:
+            self.status = self._watch.peek()
+        return self.status
+
+    def close_stdin(self) -> None:
+        """The child reads end-of-file."""
+        fd, self.stdin = self.stdin, CLOSED
+        if fd != CLOSED:
+            os.close(fd)
+
+    def close_outputs(self) -> None:
+        """Hear nothing more of it."""
+        (out, err), (self.stdout, self.stderr) = (self.stdout, self.stderr), (CLOSED, CLOSED)
+        for fd in (out, err):
+            if fd != CLOSED:
+                os.close(fd)
+
+    def terminate(self) -> None:
+        """Ask the group to end."""
+        if self._watch is not None:
+            self._watch.signal_group(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process, and what is left of its group."""
+        if self._watch is not None:
+            self._watch.signal_group(signal.SIGKILL)
+            self._watch.signal(signal.SIGKILL)
+
+    def reap(self) -> None:
+        """After its exit: end what it left in its group, take its status, let go of it."""
+        if self._watch is None:
+            return
+        self.see_exit()
+        self._watch.signal_group(signal.SIGKILL)
+        self._watch.reap()
+        self._watch.close()
+        self._watch = None
+
+    def __del__(self) -> None:
+        watch = getattr(self, "_watch", None)
+        if watch is None:
+            return
+        self.kill()
+        deadline = time.monotonic() + 1
+        while watch.peek() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self.reap()
+        self.close_stdin()
+        self.close_outputs()
+
+
+def find_program(command: str, cwd: str | None, path: str | None) -> str:
+    """The absolute path of a command: a bare name by PATH, one with a slash from `cwd`.
+
+    What cannot be found is returned as it is: executing it tells why.
+    """
+    if "/" in command:
+        return str(Path(cwd or Path.cwd(), command))
+    return shutil.which(command, path=path) or command
+
+
+def _translated(error: OSError | ValueError, plan: LaunchPlan, extension: str) -> SpawnFailed:
+    """Why a spawn failed, from the error and a look at the file."""
+    program = Path(plan.argv[0])
+    evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
+    number = error.errno if isinstance(error, OSError) else None
+
+    def failed(code: str, message: str, help: str) -> SpawnFailed:
+        return SpawnFailed(code, message, extension=extension, help=help, evidence=evidence)
+
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        if plan.cwd is not None and not Path(plan.cwd).is_dir():
+            return failed(
+                "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
+            )
+        if program.is_file():
+            return failed(
+                "X0403",
+                f"{program} exists, but the interpreter it names does not: {_shebang(program)}",
+                "install that interpreter, or correct the first line of the script",
+            )
+        return failed(
+            "X0401",
+            f"there is no program {plan.argv[0]!r}",
+            "check the spelling and PATH, or give an absolute path",
+        )
+    if number == errno.EACCES:
+        return failed(
+            "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
+        )
+    if number == errno.ENOEXEC:
+        return failed(
+            "X0404",
+            f"{program} is no program this system can run",
+            "a script needs a first line such as `#!/usr/bin/env python3`",
+        )
+    if number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
+        return failed(
+            "X0405",
+            f"this machine has no room for another process: {error}",
+            "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
+        )
+    return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+
+
+def _shebang(program: Path) -> str:
+    try:
+        with program.open("rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return "(unreadable)"
+    if first.startswith(b"#!"):
+        return first[2:].strip().decode("utf-8", "replace")
+    return "(a dynamic loader or library is missing)"

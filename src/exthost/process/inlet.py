@@ -1,0 +1,209 @@
+"""Our end of a child's stdin: written at once where the pipe has room, never waited for.
+
+A lone message goes out in its caller's own step (`write`). Messages that come while others are
+under way are gathered and go out together at the end of the loop's tick (`post`). What the pipe
+does not take stays here and follows when it can; a child that takes nothing for `patience`
+seconds is reported as stalled, our loop never waits.
+
+The caller holds `lock` around `write` and `post`: the blocking face writes from other threads.
+"""
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+# A message that fills the default pipe would go over in many small steps; once widened, few.
+WIDEN_FROM_BYTES = 64 * 1024
+WIDE_PIPE_BYTES = 1024 * 1024
+
+# Linux allows 1024 buffers in one writev; messages are mostly far fewer per tick.
+_MOST_BUFFERS = 512
+
+
+def widen(fd: int) -> None:
+    """Make the pipe larger, where the platform can and the user's quota allows."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
+    except (AttributeError, OSError):
+        pass
+
+
+class Inlet:
+    """A non-blocking writer to one pipe."""
+
+    __slots__ = (
+        "_backlog",
+        "_broken",
+        "_close",
+        "_fd",
+        "_gathered",
+        "_lock",
+        "_loop",
+        "_stalled",
+        "_thread",
+        "_timer",
+        "_watching",
+        "_wide",
+        "patience",
+    )
+
+    def __init__(
+        self,
+        fd: int,
+        loop: asyncio.AbstractEventLoop,
+        lock: threading.Lock,
+        *,
+        patience: float,
+        close: Callable[[], None],
+        stalled: Callable[[], None],
+        broken: Callable[[], None],
+    ) -> None:
+        os.set_blocking(fd, False)
+        self._fd: int | None = fd
+        self._loop = loop
+        self._lock = lock
+        self._thread = threading.get_ident()
+        self.patience = patience
+        self._close = close
+        self._stalled = stalled
+        self._broken = broken
+        self._gathered: list[bytes] = []
+        self._backlog: deque[bytes | memoryview] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._watching = False
+        self._wide = False
+
+    def write(self, *buffers: bytes) -> None:
+        """Write now what the pipe takes; the rest follows by itself."""
+        if self._fd is None:
+            return
+        if self._backlog or self._gathered:
+            self._keep(buffers)
+            return
+        size = sum(map(len, buffers))
+        if size > WIDEN_FROM_BYTES and not self._wide:
+            self._wide = True
+            widen(self._fd)
+        try:
+            done = os.write(self._fd, buffers[0]) if len(buffers) == 1 else self._writev(buffers)
+        except BlockingIOError:
+            done = 0
+        except OSError:
+            self._break()
+            return
+        if done != size:
+            self._keep(buffers, done)
+
+    def write_locked(self, data: bytes) -> None:
+        """Write, for a caller that does not hold the lock."""
+        with self._lock:
+            self.write(data)
+
+    def post(self, data: bytes) -> None:
+        """Write at the end of this tick, together with what else comes. Loop's thread only."""
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append(data)
+
+    def close(self) -> bool:
+        """Close the pipe: the child reads end-of-file. False if unwritten bytes were dropped."""
+        with self._lock:
+            if self._fd is None:
+                return True
+            clean = not (self._backlog or self._gathered)
+            self._unwatch()
+            self._backlog = None
+            self._gathered = []
+            self._fd = None
+            self._close()
+            return clean
+
+    def _flush(self) -> None:
+        with self._lock:
+            if self._fd is None or not self._gathered:
+                return
+            gathered, self._gathered = self._gathered, []
+            self.write(b"".join(gathered))
+
+    def _writev(self, buffers: tuple[bytes, ...]) -> int:
+        assert self._fd is not None
+        return os.writev(self._fd, buffers)
+
+    def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
+        """Remember what was not written yet, in order."""
+        if self._gathered and not self._backlog:
+            self._gathered.extend(buffers)
+            return
+        if self._backlog is None:
+            self._backlog = deque()
+        for buffer in buffers:
+            if done >= len(buffer):
+                done -= len(buffer)
+                continue
+            self._backlog.append(memoryview(buffer)[done:] if done else buffer)
+            done = 0
+        if not self._watching:
+            self._watching = True
+            if threading.get_ident() == self._thread:
+                self._watch()
+            else:
+                self._loop.call_soon_threadsafe(self._watch)
+
+    def _watch(self) -> None:
+        if self._fd is not None and self._backlog:
+            self._loop.add_writer(self._fd, self._writable)
+            self._timer = self._loop.call_later(self.patience, self._give_up)
+
+    def _unwatch(self) -> None:
+        if self._watching and self._fd is not None:
+            self._watching = False
+            self._loop.remove_writer(self._fd)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _writable(self) -> None:
+        with self._lock:
+            if self._fd is None or not self._backlog:
+                self._unwatch()
+                return
+            buffers = [self._backlog[i] for i in range(min(len(self._backlog), _MOST_BUFFERS))]
+            try:
+                done = os.writev(self._fd, buffers)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._break()
+                return
+            self._advance(done)
+            if not self._backlog:
+                self._unwatch()
+            elif self._timer is not None:  # it reads, if slowly: its patience starts anew
+                self._timer.cancel()
+                self._timer = self._loop.call_later(self.patience, self._give_up)
+
+    def _advance(self, done: int) -> None:
+        assert self._backlog is not None
+        while done:
+            first = self._backlog.popleft()
+            if done < len(first):
+                self._backlog.appendleft(memoryview(first)[done:])
+                return
+            done -= len(first)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        self._stalled()
+
+    def _break(self) -> None:
+        """The child closed its stdin or is gone; whoever watches the process will know which."""
+        self._unwatch()
+        self._backlog = None
+        self._gathered = []
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(self._broken)
+        else:
+            self._loop.call_soon_threadsafe(self._broken)

@@ -1,0 +1,248 @@
+"""Where the calls of one extension are taken in, wait for their turn, and are seen out.
+
+A desk outlives sessions: it keeps what belongs to the extension and not to one process. A call
+goes straight to the session if that is open and has room; otherwise it waits here, within its own
+timeout, for room or for a session to come. Waiting costs no task and no hop: the caller awaits
+the same future either way.
+
+It also owns the one timer: the earliest deadline of all calls is armed, nothing else.
+
+Each call ends in exactly one of result, error, timeout, cancelled, gone: `results` counts the
+first, `losses` the others.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from exthost.errors import CallTimeout, ExthostError
+from exthost.events import Bus, CallEnded, CallStarted
+from exthost.session.deadlines import Deadlines
+from exthost.session.state import Call, StreamQueue
+
+if TYPE_CHECKING:
+    from exthost.session.session import Session
+
+
+class Desk:
+    """The calls of one extension."""
+
+    def __init__(
+        self,
+        extension: str,
+        *,
+        max_in_flight: int,
+        retry_once: bool = False,
+        bus: Bus,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.extension = extension
+        self.max_in_flight = max_in_flight
+        self.retry_once = retry_once
+        self.bus = bus
+        self.listeners = bus.kinds  # empty most of the time: the cheapest question there is
+        self.loop = loop
+        # asyncio's own loops tell time through a Python method around this very function.
+        self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
+        self.session: Session | None = None
+        self.waiting: OrderedDict[Call, None] = OrderedDict()
+        self.results = 0
+        self.losses: Counter[str] = Counter()
+        # Set while nobody is coming: says why, for each call that asks.
+        self.closed: Callable[[str], ExthostError] | None = None
+        # Told when a call waits and there is no session: the owner may start one.
+        self.on_need: Callable[[], None] | None = None
+        self._deadlines = Deadlines()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf  # when the timer fires; never, if there is none
+
+    # -- taking in ---------------------------------------------------------------------------
+
+    def take(self, call: Call) -> None:
+        """Take a call in on the loop's thread, and see to it that it ends by its deadline."""
+        self.submit(call)
+        self.watch(call)
+
+    def submit(self, call: Call) -> None:
+        """Send a call, let it wait, or raise because nobody will ever serve it. Any thread."""
+        session = self.session
+        if session is None or self.waiting or len(session.state.pending) >= self.max_in_flight:
+            self._let_wait(call)
+        else:
+            session.launch(call)
+        if self.listeners and CallStarted in self.listeners:
+            self.bus.publish(CallStarted(self.extension, call.method, call.context))
+
+    def watch(self, call: Call) -> None:
+        """See to it that the call ends by its deadline. Loop's thread only."""
+        self._deadlines.add(call)
+        if call.deadline < self._timer_at:
+            self._arm(call.deadline)
+
+    def _let_wait(self, call: Call) -> None:
+        if self.closed is not None:
+            raise self.closed(call.method)
+        self.waiting[call] = None
+        if self.session is None:
+            if self.on_need is not None:
+                self.loop.call_soon_threadsafe(self.on_need)
+        else:
+            # From another thread the last reply may have been seen out since we looked.
+            self.loop.call_soon_threadsafe(self.pump)
+
+    def pump(self) -> None:
+        """Send those who wait, as far as there is room."""
+        session = self.session
+        while self.waiting and session is not None and session is self.session:
+            if len(session.state.pending) >= self.max_in_flight:
+                return
+            call, _ = self.waiting.popitem(last=False)
+            if call.ended:
+                continue
+            try:
+                session.launch(call)
+            except ExthostError as error:
+                self.fail(call, error)
+
+    # -- sessions come and go ----------------------------------------------------------------
+
+    def attach(self, session: "Session") -> None:
+        """A session is ready to be asked."""
+        self.session = session
+        self.closed = None
+        self.pump()
+
+    def detach(self, session: "Session") -> None:
+        """That session takes no more calls."""
+        if self.session is session:
+            self.session = None
+
+    def close(self, why: Callable[[str], ExthostError]) -> None:
+        """Nobody will come: those who wait are told, and so is everyone who asks from now on."""
+        self.session = None
+        self.closed = why
+        self.fail_waiting(why)
+
+    def fail_waiting(self, why: Callable[[str], ExthostError]) -> None:
+        """What those wait for did not come."""
+        while self.waiting:
+            call, _ = self.waiting.popitem(last=False)
+            self.fail(call, why(call.method))
+
+    def still_waits(self, stream: StreamQueue) -> bool:
+        """Whether the call of this stream will be sent again."""
+        return any(call.stream is stream for call in self.waiting)
+
+    def give_back(self, call: Call, error: ExthostError) -> None:
+        """A call's session died under it: it waits again if it may be sent twice, else it fails."""
+        untouched = call.stream is None or not call.stream.delivered
+        plain = call.steps is None
+        if self.retry_once and plain and untouched and not (call.retried or call.ended):
+            call.retried = True
+            self.waiting[call] = None
+            self.waiting.move_to_end(call, last=False)
+        else:
+            self.fail(call, error)
+
+    # -- seeing out --------------------------------------------------------------------------
+
+    def settle(self, call: Call, result: Any) -> None:
+        """It was answered."""
+        if call.ended:
+            return
+        call.ended = True
+        if not call.sink.done():
+            call.sink.set_result(result)
+        if call.aside or self.listeners:
+            self._seen_out(call, "result")
+        else:
+            self.results += 1
+            if self.waiting:
+                self.pump()
+
+    def fail(self, call: Call, error: ExthostError) -> None:
+        """It will not be answered well."""
+        if call.ended:
+            return
+        call.ended = True
+        error.extension = error.extension or self.extension
+        if not call.sink.done():
+            call.sink.set_exception(error)
+        self._seen_out(call, _OUTCOMES.get(type(error).__name__, "error"))
+
+    def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
+        """The caller is no longer interested; its sink is its own affair."""
+        if call.ended:
+            return
+        call.ended = True
+        self.waiting.pop(call, None)
+        if call.session is not None:
+            call.session.abandon(call, why)
+        self._seen_out(call, "cancelled")
+
+    def _seen_out(self, call: Call, outcome: str) -> None:
+        if not call.aside:
+            if outcome == "result":
+                self.results += 1
+            else:
+                self.losses[outcome] += 1
+        if CallEnded in self.listeners and not call.aside:
+            seconds = self.now() - call.began
+            self.bus.publish(CallEnded(self.extension, call.method, outcome, seconds, call.context))
+        if self.waiting:
+            self.pump()
+
+    # -- time --------------------------------------------------------------------------------
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self.loop.call_at(when, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = math.inf
+        for call in self._deadlines.due(self.now()):
+            assert isinstance(call, Call)
+            self.expire(call)
+        upcoming = self._deadlines.next()
+        if upcoming is not None:
+            self._arm(upcoming)
+
+    def expire(self, call: Call) -> None:
+        """Its time is up."""
+        if call.ended:
+            return
+        session = call.session
+        if session is not None:
+            state = "no answer came"
+        elif self.session is not None:
+            state = "it was still waiting for its turn"
+        else:
+            state = "the extension was not ready"
+        self.waiting.pop(call, None)
+        error = CallTimeout(
+            "X0801",
+            f"{call.method} took longer than {call.timeout:g} s: {state}",
+            extension=self.extension,
+            help="give the call a longer timeout, or look at what the extension is doing",
+        )
+        if session is not None:
+            error.evidence = session.witness.evidence()
+        self.fail(call, error)
+        if session is not None:
+            session.abandon(call, f"timed out after {call.timeout:g} s")
+
+    def stop_clock(self) -> None:
+        """Let go of the timer; for the end of an extension's life."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._timer_at = math.inf
+
+
+_OUTCOMES = {"CallTimeout": "timeout", "Cancelled": "cancelled", "ExtensionGone": "gone"}

@@ -1,0 +1,74 @@
+"""The child asks: each question is served by a task of its own, so the reader never waits."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from exthost.errors import CallFailed, ExthostError
+from exthost.messages import Failure, Id, Reply, Request
+from exthost.session.witness import Witness
+
+_log = logging.getLogger("exthost.session")
+
+# Questions that may be served at the same time; a flood beyond is refused.
+AT_ONCE = 256
+
+Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
+"""From params to the result. Raise CallFailed to answer with an error of your own."""
+
+
+class Inbound:
+    """The questions of one child that are being served."""
+
+    __slots__ = ("_handlers", "_loop", "_refuse", "_tasks", "_tell", "_witness")
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        refuse: Callable[[Request], Failure],
+        tell: Callable[[Reply | Failure], None],
+        witness: Witness,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._handlers = handlers
+        self._refuse = refuse
+        self._tell = tell
+        self._witness = witness
+        self._loop = loop
+        self._tasks: dict[Id | None, asyncio.Task[None]] = {}
+
+    def take(self, request: Request) -> None:
+        """Serve it, or say at once that nobody will."""
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            self._tell(self._refuse(request))
+        elif request.id in self._tasks:
+            self._witness.drop("requests under an id that is still being served")
+        elif len(self._tasks) >= AT_ONCE:
+            self._witness.drop("requests beyond those that can be served at once")
+            self._tell(Failure(request.id, "too many requests at once", -32000))
+        else:
+            self._tasks[request.id] = self._loop.create_task(self._serve(handler, request))
+
+    async def _serve(self, handler: Handler, request: Request) -> None:
+        answer: Reply | Failure
+        try:
+            answer = Reply(request.id, await handler(request.params))
+        except CallFailed as no:
+            code = -32000 if no.error_code is None else no.error_code
+            answer = Failure(request.id, no.error_message or no.message, code, no.data)
+        except Exception as error:
+            _log.exception("the handler of %s failed", request.method)
+            answer = Failure(request.id, f"the host could not serve this: {error}", -32603)
+        finally:
+            self._tasks.pop(request.id, None)
+        try:
+            self._tell(answer)
+        except ExthostError as error:  # the answer cannot be said in this dialect
+            self._tell(Failure(request.id, error.message, -32603))
+
+    def end(self) -> None:
+        """Nobody is left to answer to."""
+        for task in list(self._tasks.values()):
+            task.cancel()

@@ -1,0 +1,227 @@
+"""What one session knows: its phase, the calls awaited, the streams, what was counted.
+
+Pure: no clock, no I/O, no asyncio; it runs in any test as fast as the test does. The driver
+(`session.py`) moves bytes and time, and asks here what they mean.
+
+The rules that live here and nowhere else:
+- a number is never used twice in a session, so whatever carries an old one is late, whatever
+  carries one not given out yet is unknown; both are counted and dropped;
+- a reply without an id answers the call that waited longest (dialects that answer by order);
+- an event finds its streams by the notice's method and, where the dialect has one, by its key;
+- how much a slow consumer may cost the others (`Room`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Protocol, Self
+
+from exthost.dialects.dialect import Exchanges, StreamKind
+from exthost.messages import Id
+
+# A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
+STREAM_EVENTS = 256
+
+# If something else does wait, the queue may grow to this before its stream alone is ended.
+STREAM_EVENTS_MOST = 4096
+STREAM_BYTES_MOST = 16 * 2**20
+
+
+class Phase(Enum):
+    """Where a session stands."""
+
+    SHAKING = "shaking hands"
+    OPEN = "open"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+PHASES = {
+    (Phase.SHAKING, "shook hands"): Phase.OPEN,
+    (Phase.SHAKING, "drain"): Phase.DRAINING,
+    (Phase.SHAKING, "end"): Phase.CLOSED,
+    (Phase.OPEN, "drain"): Phase.DRAINING,
+    (Phase.OPEN, "end"): Phase.CLOSED,
+    (Phase.DRAINING, "end"): Phase.CLOSED,
+}
+
+
+class Sink(Protocol):
+    """Where the outcome of a call goes: a future, or its counterpart in another thread."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class Call:
+    """One accepted call. It ends exactly once: whoever sets `ended` tells the sink.
+
+    What most calls do not need stands on the class, so that making one is five stores.
+    """
+
+    id: Id | None = None
+    ended = False
+    retried = False
+    session: Any = None  # who it was sent through, for as long as it is under way
+    steps: Exchanges | None = None  # an operation of several exchanges
+    stream: "StreamQueue | None" = None
+    map_result: Callable[[Any], Any] | None = None
+    plain = True  # nothing to do with its reply but to hand it over
+    each = False  # the timeout is for each exchange, not for all of them
+    aside = False  # the host's own, not a user's: not counted, not told
+    context: Any = None
+
+    def __init__(self, method: str, params: Any, sink: Sink, timeout: float, began: float) -> None:
+        self.method = method
+        self.params = params
+        self.sink = sink
+        self.timeout = timeout
+        self.deadline = began + timeout
+
+    @property
+    def began(self) -> float:
+        """When it was accepted; meaningless once the deadline was extended."""
+        return self.deadline - self.timeout
+
+    def through(self, steps: Exchanges) -> Self:
+        """Make it an operation of several exchanges."""
+        self.steps = steps
+        self.plain = False
+        return self
+
+    def into(self, stream: "StreamQueue") -> Self:
+        """Make it the opening of a stream."""
+        self.stream = stream
+        self.plain = False
+        return self
+
+    def mapped(self, map_result: Callable[[Any], Any] | None) -> Self:
+        """Put a mapping between its reply and its caller."""
+        if map_result is not None:
+            self.map_result = map_result
+            self.plain = False
+        return self
+
+
+class Room(Enum):
+    """What to do with one more event for a stream."""
+
+    KEEP = "keep it"
+    PAUSE = "keep it, and read no more for now"
+    OVERRUN = "end this stream"
+
+
+class StreamQueue:
+    """The events of one stream that nobody has taken yet."""
+
+    __slots__ = ("bytes", "delivered", "ended", "events", "key", "kind")
+
+    def __init__(self, kind: StreamKind, key: Any) -> None:
+        self.kind = kind
+        self.key = key
+        self.events: deque[tuple[Any, int]] = deque()
+        self.bytes = 0
+        self.delivered = False  # the consumer has seen something: the call cannot be sent again
+        self.ended = False
+
+    @property
+    def full(self) -> bool:
+        return len(self.events) >= STREAM_EVENTS or self.bytes > STREAM_BYTES_MOST
+
+    def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
+        """What to do with one more event of `size` bytes. The first is always let in, however
+        large: the cap on messages has let it pass."""
+        crowd, weight = len(self.events), self.bytes + size
+        if crowd + 1 < STREAM_EVENTS and (weight <= STREAM_BYTES_MOST or not crowd):
+            return Room.KEEP
+        if not others_wait():
+            return Room.PAUSE
+        if crowd < STREAM_EVENTS_MOST and weight <= STREAM_BYTES_MOST:
+            return Room.KEEP
+        return Room.OVERRUN
+
+
+class SessionState:
+    """The tables of one session."""
+
+    __slots__ = ("_routes", "_streams", "next_id", "pending", "phase")
+
+    def __init__(self, first_id: int, kinds: Iterable[StreamKind]) -> None:
+        self.phase = Phase.SHAKING
+        self.pending: dict[Id, Call] = {}
+        self.next_id = first_id
+        # Which notices are events of streams, and which member tells whose.
+        self._routes: dict[str, str | None] = {}
+        for kind in kinds:
+            self._routes.update(kind.notices)
+        self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
+
+    def move(self, event: str) -> None:
+        """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
+        self.phase = PHASES[self.phase, event]
+
+    def match(self, id: Id | None) -> Call | None:
+        """The call that an answer belongs to, no longer pending; None: nobody asked."""
+        if id is None:
+            id = next(iter(self.pending), None)
+        return self.pending.pop(id, None) if id is not None else None
+
+    def stray_reply(self, id: Id | None) -> str:
+        """What to call an answer that matched nothing."""
+        known = type(id) is int and id < self.next_id
+        return "late or repeated replies" if known else "replies to no question"
+
+    def forget(self, call: Call) -> bool:
+        """Give a call up; True if it was pending."""
+        return call.id is not None and self.pending.pop(call.id, None) is not None
+
+    def open_stream(self, stream: StreamQueue) -> None:
+        for method, member in stream.kind.notices.items():
+            key = stream.key if member is not None else None
+            self._streams.setdefault((method, key), []).append(stream)
+
+    def close_stream(self, stream: StreamQueue) -> bool:
+        """True if it was open."""
+        was_open = False
+        for method, member in stream.kind.notices.items():
+            place = (method, stream.key if member is not None else None)
+            queues = self._streams.get(place, [])
+            if stream in queues:
+                was_open = True
+                queues.remove(stream)
+                if not queues:
+                    del self._streams[place]
+        return was_open
+
+    def is_event(self, method: str) -> bool:
+        """Whether notices of this method are events of streams."""
+        return method in self._routes
+
+    def streams_for(self, method: str, params: Any) -> tuple[StreamQueue, ...]:
+        """The open streams that this notice is for."""
+        member = self._routes[method]
+        key = None
+        if member is not None:
+            key = params.get(member) if isinstance(params, dict) else None
+            if not isinstance(key, str | int):
+                return ()
+        return tuple(self._streams.get((method, key), ()))
+
+    def streams(self) -> set[StreamQueue]:
+        """Every open stream."""
+        return {stream for queues in self._streams.values() for stream in queues}
+
+    def others_wait(self, stream: StreamQueue) -> bool:
+        """Whether anything but this stream, and streams as full as it, is awaited."""
+        if any(call.stream is not stream for call in self.pending.values()):
+            return True
+        return any(not other.full for other in self.streams() if other is not stream)
+
+    def end(self) -> tuple[list[Call], set[StreamQueue]]:
+        """Close; returns who has to be told."""
+        self.phase = Phase.CLOSED
+        calls, streams = list(self.pending.values()), self.streams()
+        self.pending.clear()
+        self._streams.clear()
+        return calls, streams

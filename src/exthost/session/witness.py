@@ -1,0 +1,107 @@
+"""What is seen of a child besides its messages: stderr, stray output, what had to be dropped.
+
+Keeps the evidence that every error about the child carries, and tells the log and the bus. It
+never decides anything.
+"""
+
+import asyncio
+import logging
+import os
+from collections import Counter
+
+from exthost.errors import Evidence
+from exthost.events import Bus, Dropped, LogLine
+from exthost.process.child import Child
+from exthost.process.tail import Tail
+from exthost.wire.framing import READ_BYTES
+
+_log = logging.getLogger("exthost.extensions")
+
+# Most of what stands in the stderr pipe of a child that died: its traceback.
+_LAST_STDERR_BYTES = 1024 * 1024
+
+# Of a stray line, as much as a person needs to recognise it.
+_SHOWN_BYTES = 200
+
+
+class Witness:
+    """The onlooker of one session."""
+
+    __slots__ = ("_bus", "_child", "_loop", "_tail", "counts", "extension", "first_output")
+
+    def __init__(
+        self, extension: str, child: Child, bus: Bus, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.extension = extension
+        self.counts: Counter[str] = Counter()
+        self.first_output = b""  # how its stdout began: tells a wrong dialect
+        self._child = child
+        self._bus = bus
+        self._loop = loop
+        self._tail = Tail(self._stderr_line)
+        os.set_blocking(child.stderr, False)
+        loop.add_reader(child.stderr, self._on_stderr)
+
+    def _on_stderr(self) -> None:
+        try:
+            data = os.read(self._child.stderr, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._tail.feed(data)
+        else:
+            self._loop.remove_reader(self._child.stderr)
+
+    def drain(self) -> None:
+        """Take what is in the stderr pipe now: it explains what just happened."""
+        left = _LAST_STDERR_BYTES
+        while left > 0 and self._child.stderr >= 0:
+            try:
+                data = os.read(self._child.stderr, READ_BYTES)
+            except OSError:
+                return
+            if not data:
+                return
+            self._tail.feed(data)
+            left -= len(data)
+
+    def leave(self) -> None:
+        """The child is gone: take the rest, and look no more."""
+        self.drain()
+        self._tail.end()
+        if self._child.stderr >= 0:
+            self._loop.remove_reader(self._child.stderr)
+
+    def _stderr_line(self, text: str) -> None:
+        self.log("stderr", logging.INFO, text)
+
+    def log(self, source: str, level: int, text: str) -> None:
+        """A line of the extension's own, for a person."""
+        if LogLine in self._bus.kinds:
+            self._bus.publish(LogLine(self.extension, source, level, text))
+        if _log.isEnabledFor(level):
+            _log.log(level, "[%s] %s", self.extension, text)
+
+    def stray(self, data: bytes, why: str) -> None:
+        """Output that is no message: usually a print that should have gone to stderr."""
+        self.drop("stray lines on stdout")
+        text = data[:_SHOWN_BYTES].decode("utf-8", "replace")
+        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}): {text}")
+
+    def drop(self, what: str) -> None:
+        """Count something that could not be kept or placed."""
+        self.counts[what] += 1
+        if Dropped in self._bus.kinds:
+            self._bus.publish(Dropped(self.extension, what, self.counts[what]))
+
+    def evidence(self, offending: bytes = b"") -> Evidence:
+        """What is known of the child right now."""
+        return Evidence(
+            argv=self._child.plan.argv,
+            cwd=self._child.plan.cwd or "",
+            exit=str(self._child.see_exit() or ""),
+            stderr=self._tail.lines(),
+            bytes=offending[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+        )

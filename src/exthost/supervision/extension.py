@@ -1,0 +1,383 @@
+"""One extension, as its users hold it: something that can be called, whichever process serves it.
+
+Any task may call it or close it, in any order. A call goes straight to the desk in the caller's
+own step; the owner task beside it starts, restarts and ends processes, and is never in a call's
+way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn, Self
+
+from exthost.dialects.dialect import Dialect, Operation, Row, ToolCall
+from exthost.errors import ExtensionGone, ExthostError, NotFound, UsageError
+from exthost.events import Bus
+from exthost.messages import Notice
+from exthost.model import NONE, Offer, Spec, Tool
+from exthost.names import nearest
+from exthost.schema import Checker
+from exthost.session.causes import copy_of
+from exthost.session.desk import Desk
+from exthost.session.inbound import Handler
+from exthost.session.state import Call, Sink
+from exthost.session.stream import EventStream
+from exthost.supervision.launching import limits_of
+from exthost.supervision.lifecycle import State, health
+from exthost.supervision.owner import Owner
+
+
+class Extension:
+    """One extension under supervision. Made by `connect` or by a host."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        dialect: Dialect,
+        *,
+        bus: Bus | None = None,
+        handlers: Mapping[str, Handler] = MappingProxyType({}),
+        environ: Mapping[str, str] | None = None,
+        on_change: Any = None,
+    ) -> None:
+        limits = limits_of(spec, dialect)
+        assert limits.max_in_flight is not None and limits.call is not None
+        self.spec = spec
+        self.dialect = dialect
+        self._call_limit = limits.call
+        self._method_limits = dialect.traits.method_limits
+        self._methods = dialect.methods
+        self._special = bool(dialect.methods) or dialect.closed
+        self._loop = asyncio.get_running_loop()
+        self._desk = Desk(
+            spec.id,
+            max_in_flight=limits.max_in_flight,
+            retry_once=(spec.retry or dialect.traits.retry) == "once",
+            bus=bus or Bus(),
+            loop=self._loop,
+        )
+        self._owner = Owner(
+            spec,
+            dialect,
+            self._desk,
+            self._desk.bus,
+            handlers=handlers,
+            environ=environ,
+            on_change=on_change,
+        )
+        self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def state(self) -> str:
+        """Where it stands in the life-cycle table, as a word."""
+        return self._owner.state.value
+
+    @property
+    def health(self) -> str:
+        """One word: running, degraded, restarting, idle, stopped, failed, refused …"""
+        return health(self._owner.state, crashed=self._owner.history.crashes > 0)
+
+    @property
+    def cause(self) -> ExthostError | None:
+        """Why it is not ready, when it is not."""
+        return self._owner.cause
+
+    @property
+    def offer(self) -> Offer:
+        """What it offers, by its last handshake or its manifest."""
+        return self._owner.offer
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Its tools by their own names."""
+        return {tool.name: tool for tool in self.offer.tools}
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """Counts since it was loaded, and of the process that is there now."""
+        owner, session = self._owner, self._owner.session
+        desk = self._desk
+        outcomes = {"result": desk.results} | {name: desk.losses[name] for name in LOSSES}
+        now = self._loop.time()
+        return {
+            "calls": sum(outcomes.values()),
+            **outcomes,
+            "in_flight": len(session.state.pending) if session is not None else 0,
+            "waiting": len(self._desk.waiting),
+            "restarts": owner.history.restarts,
+            "crashes": owner.history.crashes,
+            "uptime": now - owner.ready_at if owner.ready_at is not None else 0.0,
+            "pid": session.life.child.pid if session is not None else None,
+            "dropped": dict(session.witness.counts) if session is not None else {},
+            "timings_ms": {
+                "spawn": session.life.child.spawn_seconds * 1000 if session is not None else None,
+                "handshake": owner.handshake_seconds * 1000,
+            },
+        }
+
+    # -- calling -----------------------------------------------------------------------------
+
+    async def call(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        wait: bool = True,
+    ) -> Any:
+        """Ask in the dialect's own words, and wait for the answer.
+
+        `wait=False` fails at once if the extension is not ready, instead of waiting for it.
+        """
+        if not wait:
+            self._be_ready(method)
+        if timeout is None:
+            timeout = self._method_limits.get(method, self._call_limit)
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        if self._special:
+            call = self._new_call(method, params, timeout, future)
+        else:
+            call = Call(method, params, future, timeout, self._desk.now())
+        self._desk.take(call)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._desk.cancel(call)
+            raise
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+        wait: bool = True,
+    ) -> Any:
+        """Call one of its tools by the tool's own name."""
+        arguments = {} if arguments is None else arguments
+        if not wait:
+            self._be_ready(name)
+        if name not in self.tools and self._owner.state in _UNDERWAY:
+            # What it offers is known when it is there; the call itself would start it as well.
+            await self._come_up(timeout)
+        tool = self._tool(name)
+        self._check(tool, arguments)
+        return await self._operate("call_tool", ToolCall(name, arguments, context), timeout, name)
+
+    async def check_health(self, *, timeout: float | None = None) -> Any:
+        """Ask it how it is, where its dialect has a way to ask."""
+        return await self._operate("health", None, timeout, "health")
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Tell it something that has no answer."""
+        self._be_ready(method)
+        session = self._desk.session
+        assert session is not None
+        session.tell(Notice(method, params))
+
+    def stream(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> EventStream:
+        """Ask for something that answers in events: `async with ext.stream(…) as events`."""
+        kind = self.dialect.streams.get(method)
+        if kind is None:
+            known = ", ".join(self.dialect.streams) or "none"
+            raise UsageError(
+                "X1307",
+                f"{method} is no stream in the {self.dialect.name} dialect",
+                extension=self.id,
+                help=f"its streams are: {known}; use call() for a single answer",
+            )
+        key = params.get(kind.key) if kind.key is not None and isinstance(params, dict) else None
+        opened: list[Call] = []
+
+        async def open(stream: EventStream) -> None:
+            future: asyncio.Future[Any] = self._loop.create_future()
+            limit = self._method_limits.get(method, self._call_limit)
+            limit = limit if timeout is None else timeout
+            call = Call(method, params, future, limit, self._desk.now()).into(stream)
+            opened.append(call)
+            self._desk.take(call)
+            if kind.ends == "terminal":
+                try:
+                    await future
+                except asyncio.CancelledError:
+                    self._desk.cancel(call)
+                    raise
+            else:  # its outcome is the stream's
+                future.add_done_callback(_heed(stream))
+
+        def close(stream: EventStream) -> None:
+            call = opened[0]
+            session = call.session
+            self._desk.cancel(call, "the consumer left")
+            if session is not None:
+                session.leave(stream, params, "the consumer left")
+
+        return EventStream(kind, key, open=open, close=close)
+
+    # -- living ------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Start it and wait until it is ready; raises why it did not get ready."""
+        if self._owner.state is not State.READY:
+            self._owner.need()
+            await self._owner.settle()
+        if self._owner.state is not State.READY:
+            raise self._not_ready("it")
+        return self
+
+    async def restart(self) -> None:
+        """End its process if there is one, and start a fresh one; also out of `failed`."""
+        self._owner.ask_again()
+        await self._owner.settle()
+        if self._owner.state is not State.READY:
+            raise self._not_ready("it")
+
+    async def close(self) -> None:
+        """End it. Returns when nothing of it is left; closing twice is fine."""
+        await self._owner.stop()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        facet = self.dialect.facets.get(name)
+        if facet is None:
+            self._no_such_facet(name)
+        made = facet(self)
+        self.__dict__[name] = made
+        return made
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _new_call(self, method: str, params: Any, timeout: float, sink: Sink) -> Call:
+        """A call in the dialect's own words, which may be more than one exchange."""
+        operation = self._methods.get(method)
+        if operation is not None:
+            return self._of_operation(operation, params, method, timeout, sink)
+        if self.dialect.closed:
+            known = ", ".join(self._methods)
+            raise NotFound(
+                "X1203",
+                f"the {self.dialect.name} dialect has no method {method!r}",
+                extension=self.id,
+                help=f"its methods are: {known}",
+            )
+        return Call(method, params, sink, timeout, self._desk.now())
+
+    def _of_operation(
+        self, operation: Operation, params: Any, name: str, timeout: float, sink: Sink
+    ) -> Call:
+        now = self._desk.now()
+        if isinstance(operation, Row):
+            method, asked, _ = operation.request(params)
+            return Call(method, asked, sink, timeout, now).mapped(operation.result)
+        return Call(name, params, sink, timeout, now).through(operation(params))
+
+    async def _operate(self, name: str, params: Any, timeout: float | None, shown: str) -> Any:
+        """Run one of the neutral operations."""
+        operation = self.dialect.operations.get(name)
+        if operation is None:
+            raise UsageError(
+                "X1308",
+                f"the {self.dialect.name} dialect has no way to do this: {name}",
+                extension=self.id,
+            )
+        limit = self._call_limit if timeout is None else timeout
+        future: asyncio.Future[Any] = self._loop.create_future()
+        call = self._of_operation(operation, params, shown, limit, future)
+        self._desk.take(call)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._desk.cancel(call)
+            raise
+
+    def _tool(self, name: str) -> Tool:
+        tool = self.tools.get(name)
+        if tool is not None:
+            return tool
+        if self._owner.state is not State.READY and self._owner.cause is not None:
+            raise copy_of(self._owner.cause)
+        near = nearest(name, self.tools)
+        raise NotFound(
+            "X1202",
+            f"it offers no tool {name!r}",
+            extension=self.id,
+            help=f"did you mean {near!r}?" if near else "see what it offers: exthost inspect",
+        )
+
+    def _check(self, tool: Tool, arguments: Any) -> None:
+        known, checker = self._checkers.get(tool.name, (None, None))
+        if known is not tool:
+            checker = Checker.of(tool.input_schema)
+            self._checkers[tool.name] = (tool, checker)
+        problems = checker.problems(arguments) if checker is not None else []
+        if problems:
+            raise UsageError(
+                "X1301",
+                f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
+                extension=self.id,
+                help="nothing was sent; `exthost inspect` shows the tool's input_schema",
+            )
+
+    async def _come_up(self, timeout: float | None) -> None:
+        """Wait until it is ready or is not going to be, within the time of the call."""
+        self._owner.need()
+        try:
+            async with asyncio.timeout(self._call_limit if timeout is None else timeout):
+                await self._owner.settle()
+        except TimeoutError:
+            pass  # the call that follows says what was missing
+
+    def _be_ready(self, what: str) -> None:
+        if self._desk.session is None:
+            raise self._not_ready(what)
+
+    def _not_ready(self, what: str) -> ExthostError:
+        cause = self._owner.cause
+        if cause is not None:
+            return copy_of(cause)
+        return ExtensionGone(
+            "X1007",
+            f"{what} is not available: the extension is {self.state}",
+            extension=self.id,
+            help="wait for it, or start it with restart()",
+        )
+
+    def _no_such_facet(self, name: str) -> NoReturn:
+        raise _NoFacet(
+            "X1309",
+            f"an extension of the {self.dialect.name} dialect has no {name!r}",
+            extension=self.id,
+            help=f"its facets are: {', '.join(self.dialect.facets) or 'none'}",
+        )
+
+
+class _NoFacet(UsageError, AttributeError):
+    """Also an AttributeError, so that hasattr() and copy() work."""
+
+
+LOSSES = ("error", "timeout", "cancelled", "gone")
+
+# States in which a start is under way or a call would cause one.
+_UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
+
+
+def _heed(stream: EventStream) -> Any:
+    def done(future: asyncio.Future[Any]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            assert isinstance(error, ExthostError)
+            stream.fail(copy_of(error))
+
+    return done

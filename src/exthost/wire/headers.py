@@ -1,0 +1,137 @@
+"""A frame is a block of header lines, a blank line, and as many bytes as Content-Length says.
+
+Header names are trimmed and case does not matter; unknown headers are passed over; the last
+Content-Length wins; its value is ASCII digits and nothing else. A line without a colon is stray
+text and is reported as skipped; before the first frame blank lines among such text are, too.
+Everything else that is wrong is fatal, because after it nobody knows where a frame begins.
+"""
+
+from exthost.wire.framing import (
+    EVIDENCE_BYTES,
+    LARGE_READ_BYTES,
+    READ_BYTES,
+    Broken,
+    Bytes,
+    Item,
+    Skipped,
+)
+from exthost.wire.lines import too_large
+
+# A header line is this long at most, its line end included.
+HEADER_LINE_BYTES = 1024
+
+# More digits than any length we could allow; also keeps int() from being made to work.
+_LENGTH_DIGITS = 12
+
+
+class Headers:
+    """Content-Length framing with a cap on the body."""
+
+    __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "wants")
+
+    tail = b""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._first = True  # no frame yet
+        self._line = bytearray()  # the header line under way
+        self._seen_header = False  # something with a colon since the last frame
+        self._length: int | None = None
+        self._body: bytearray | None = None  # not None: gathering the body
+        self._broken = False
+        self.wants = READ_BYTES
+
+    def feed(self, data: Bytes) -> list[Item]:
+        view = memoryview(data)
+        items: list[Item] = []
+        at = 0
+        while at < len(view) and not self._broken:
+            if self._body is None:
+                at = self._header(data, view, at, items)
+            else:
+                at = self._gather(view, at, items)
+        return items
+
+    def _header(self, data: Bytes, view: memoryview, at: int, items: list[Item]) -> int:
+        """Take one header line, or the part of it that is there."""
+        room = HEADER_LINE_BYTES - len(self._line)
+        window = bytes(view[at : at + room])
+        newline = window.find(b"\n")
+        if newline < 0:
+            self._line += window
+            if len(window) == room:
+                self._break(items, "a header line is longer than 1024 bytes", bytes(self._line))
+            return at + len(window)
+        line = bytes(self._line) + window[:newline]
+        self._line.clear()
+        self._take_line(line.removesuffix(b"\r"), items)
+        return at + newline + 1
+
+    def _take_line(self, line: bytes, items: list[Item]) -> None:
+        if not line:
+            self._take_blank(items)
+            return
+        name, colon, value = line.partition(b":")
+        if not colon:
+            items.append(Skipped("not a frame", line, len(line)))
+            return
+        self._seen_header = True
+        if name.strip().lower() != b"content-length":
+            return
+        digits = value.strip()
+        if not (digits.isdigit() and len(digits) <= _LENGTH_DIGITS):
+            shown = f"{line[:80]!r}"
+            self._break(items, f"Content-Length is not a plain number: {shown}", line)
+            return
+        self._length = int(digits)
+
+    def _take_blank(self, items: list[Item]) -> None:
+        """The end of the headers; the body follows."""
+        if self._length is None:
+            if self._first and not self._seen_header:
+                return
+            self._break(items, "the headers have no Content-Length", b"")
+            return
+        if self._length > self._cap:
+            why = f"Content-Length {self._length:,} is over the limit of {self._cap:,}"
+            self._break(items, why, b"")
+            return
+        self._body = bytearray()
+        if self._length == 0:
+            self._close(items)
+        elif self._length > READ_BYTES:
+            self.wants = LARGE_READ_BYTES
+
+    def _gather(self, view: memoryview, at: int, items: list[Item]) -> int:
+        assert self._body is not None and self._length is not None
+        part = view[at : at + self._length - len(self._body)]
+        self._body += part
+        if len(self._body) == self._length:
+            self._close(items)
+        return at + len(part)
+
+    def _close(self, items: list[Item]) -> None:
+        assert self._body is not None
+        items.append(self._body)
+        self._body = self._length = None
+        self._first = self._seen_header = False
+        self.wants = READ_BYTES
+
+    def _break(self, items: list[Item], why: str, head: bytes) -> None:
+        self._broken = True
+        items.append(Broken(why, head[:EVIDENCE_BYTES]))
+
+    def end(self) -> Broken | None:
+        if self._broken:
+            return None  # told already
+        if self._body is not None:
+            why = f"the output ended after {len(self._body):,} of {self._length:,} bytes of a body"
+            return Broken(why, bytes(self._body[:EVIDENCE_BYTES]))
+        if self._line or self._seen_header:
+            return Broken("the output ended inside the headers", bytes(self._line))
+        return None
+
+    def head(self, size: int) -> bytes:
+        if size > self._cap:
+            raise too_large(size, self._cap)
+        return b"Content-Length: %d\r\n\r\n" % size

@@ -1,0 +1,77 @@
+"""A frame is four bytes of big-endian length and then that many bytes. Length 0 is a frame.
+
+There is nothing to resynchronise on: a length over the cap is fatal, and is refused before a
+byte is allocated for it.
+"""
+
+from exthost.wire.framing import (
+    EVIDENCE_BYTES,
+    LARGE_READ_BYTES,
+    READ_BYTES,
+    Broken,
+    Bytes,
+    Item,
+)
+from exthost.wire.lines import too_large
+
+_PREFIX_BYTES = 4
+
+
+class Prefixed:
+    """u32 length framing with a cap, inclusive."""
+
+    __slots__ = ("_broken", "_buffer", "_cap", "_length", "wants")
+
+    tail = b""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._length: int | None = None  # None: the prefix itself is still coming
+        self._buffer = bytearray()
+        self._broken = False
+        self.wants = READ_BYTES
+
+    def feed(self, data: Bytes) -> list[Item]:
+        view = memoryview(data)
+        items: list[Item] = []
+        at = 0
+        while not self._broken:
+            needed = _PREFIX_BYTES if self._length is None else self._length
+            part = view[at : at + needed - len(self._buffer)]
+            self._buffer += part
+            at += len(part)
+            if len(self._buffer) < needed:
+                break
+            if self._length is None:
+                self._measure(items)
+            else:
+                items.append(self._buffer)
+                self._length, self._buffer = None, bytearray()
+                self.wants = READ_BYTES
+        return items
+
+    def _measure(self, items: list[Item]) -> None:
+        length = int.from_bytes(self._buffer, "big")
+        if length > self._cap:
+            self._broken = True
+            why = f"a length of {length:,} bytes is over the limit of {self._cap:,}"
+            items.append(Broken(why, bytes(self._buffer)))
+            return
+        self._length = length
+        self._buffer.clear()
+        if length > READ_BYTES:
+            self.wants = LARGE_READ_BYTES
+
+    def end(self) -> Broken | None:
+        if self._broken or (self._length is None and not self._buffer):
+            return None
+        if self._length is None:
+            why = f"the output ended after {len(self._buffer)} of 4 bytes of a length"
+        else:
+            why = f"the output ended after {len(self._buffer):,} of {self._length:,} bytes"
+        return Broken(why, bytes(self._buffer[:EVIDENCE_BYTES]))
+
+    def head(self, size: int) -> bytes:
+        if size > self._cap:
+            raise too_large(size, self._cap)
+        return size.to_bytes(_PREFIX_BYTES, "big")

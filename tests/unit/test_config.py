@@ -1,0 +1,335 @@
+"""Configs → values: what is said, what is not, and who wins."""
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from exthost.config import (
+    DIALECTS,
+    Config,
+    DiscoverySettings,
+    WatchSettings,
+    config_from_mapping,
+    config_from_toml,
+    spec_from_mapping,
+)
+from exthost.model import Breaker, Limits, Permissions, Pool, Restart, Spec
+
+SOURCE = {"type": "process", "command": "python3", "args": ["x.py"]}
+
+FULL = """
+[[extensions]]
+name = "validator"
+enabled = true
+protocol = "stdio"
+config = { strict = true, depth = 3 }
+
+[extensions.source]
+type = "process"
+command = "./extensions/validator.py"
+args = ["--fast", ""]
+env = { LEVEL = "debug" }
+
+[extensions.permissions]
+filesystem = ["/data", "/tmp/out:rw"]
+max_memory = "256MB"
+max_execution_time = "5s"
+
+[extensions.restart]
+strategy = "exponential"
+initial_delay = "500ms"
+max_delay = "30s"
+max_retries = 0
+
+[[extensions]]
+name = "weather"
+enabled = false
+dialect = "nexo"
+source = { command = "weather" }
+"""
+
+
+def toml(text: str) -> Config:
+    return config_from_toml(text, "exthost.toml", "/etc/x")
+
+
+def entry(**keys: Any) -> Spec:
+    return spec_from_mapping({"name": "a", "source": SOURCE, **keys})
+
+
+def test_an_entry_as_on_the_morphir_page_becomes_a_spec() -> None:
+    spec = toml(FULL).specs[0]
+    assert spec == Spec(
+        id="validator",
+        argv=("./extensions/validator.py", "--fast", ""),
+        dialect="morphir",
+        origin="exthost.toml",
+        cwd="/etc/x",
+        env={"LEVEL": "debug"},
+        config={"strict": True, "depth": 3},
+        restart=Restart(strategy="exponential", initial_delay=0.5, max_delay=30.0, max_retries=0),
+        permissions=Permissions(
+            network=False,
+            filesystem=("/data", "/tmp/out:rw"),
+            max_memory=256_000_000,
+            max_execution_time=5.0,
+        ),
+    )
+
+
+def test_a_disabled_entry_is_kept_and_marked() -> None:
+    weather = toml(FULL).specs[1]
+    assert (weather.id, weather.enabled, weather.dialect) == ("weather", False, "nexo")
+
+
+def test_what_is_not_said_is_left_to_the_dialect() -> None:
+    spec = spec_from_mapping({"name": "a", "source": {"command": "x"}})
+    assert spec == Spec(id="a", argv=("x",))
+    assert (spec.config, spec.permissions, spec.cwd) == ({}, None, None)
+
+
+def test_every_setting_has_its_place_in_the_spec() -> None:
+    spec = entry(
+        limits={
+            **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), "2m"),
+            "max_message": "1MiB",
+            "max_in_flight": 8,
+            "nofile": 64,
+            "fsize": "1GB",
+            "nproc": 5,
+        },
+        restart={"strategy": "on_demand", "window": "5m"},
+        breaker={
+            "failures": 5,
+            "open": "10s",
+            "max_open": "2m",
+            "successes": 2,
+            "count_error_replies": True,
+        },
+        pool={"min": 0, "max": 4},
+        sandbox="best-effort",
+        env={"A": "1"},
+        env_policy="minimal",
+        cwd="/srv",
+        sha256="AB" * 32,
+        retry="once",
+        start="lazy",
+        lifetime="plain",
+        options={"host_version": "1.2"},
+    )
+    assert spec.limits == Limits(
+        **dict.fromkeys(("start", "handshake", "call", "idle", "write", "stop", "cpu"), 120.0),
+        max_message=2**20,
+        max_in_flight=8,
+        nofile=64,
+        fsize=10**9,
+        nproc=5,
+    )
+    assert spec.restart == Restart(strategy="on-demand", window=300.0)
+    assert spec.breaker == Breaker(
+        failures=5, open=10.0, max_open=120.0, successes=2, count_error_replies=True
+    )
+    assert spec.pool == Pool(min=0, max=4)
+    assert (spec.sandbox, spec.env_policy, spec.retry, spec.start, spec.lifetime) == (
+        *("best-effort", "minimal", "once", "lazy", "plain"),
+    )
+    assert (spec.cwd, spec.sha256) == ("/srv", "ab" * 32)
+    assert (spec.env, spec.options) == ({"A": "1"}, {"host_version": "1.2"})
+
+
+def test_an_empty_permissions_table_is_a_policy_that_grants_nothing() -> None:
+    assert entry(permissions={}).permissions == Permissions(network=False, filesystem=())
+
+
+def test_variables_beside_the_command_go_before_those_of_the_entry() -> None:
+    source = {"command": "x", "env": {"A": "source", "B": "source"}}
+    spec = entry(source=source, env={"A": "entry", "C": "entry"})
+    assert spec.env == {"A": "source", "B": "source", "C": "entry"}
+
+
+def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
+    assert entry(source={"command": "x"}, args=["1", "2"]).argv == ("x", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("cwd", "folder", "meant"),
+    [
+        (None, "/etc/x", "/etc/x"),
+        (None, None, None),
+        ("sub", "/etc/x", "/etc/x/sub"),
+        ("./sub", "/etc/x", "/etc/x/sub"),
+        ("../sub", "/etc/x", "/etc/x/../sub"),
+        ("/abs", "/etc/x", "/abs"),
+        ("sub", None, "sub"),
+    ],
+)
+def test_a_relative_cwd_counts_from_the_folder_of_the_config(
+    cwd: str | None, folder: str | None, meant: str | None
+) -> None:
+    said = {} if cwd is None else {"cwd": cwd}
+    spec = spec_from_mapping({"name": "a", "source": SOURCE, **said}, folder=folder)
+    assert spec.cwd == meant
+    assert spec.argv == ("python3", "x.py")
+
+
+LEVELS = {
+    "defaults": {
+        "limits": {"call": "1s", "start": "1s", "stop": "1s"},
+        "retry": "once",
+        "start": "lazy",
+        "sandbox": "strict",
+        "env": {"A": "d", "B": "d", "C": "d"},
+        "permissions": {"network": True},
+    },
+    "overrides": {
+        "a": {
+            "limits": {"call": "2s", "start": "2s"},
+            "start": "eager",
+            "sandbox": "off",
+            "env": {"A": "o", "B": "o"},
+        },
+    },
+}
+
+
+def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
+    said = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
+    config = config_from_mapping(
+        {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **said}]}
+    )
+    (spec,) = config.specs
+    assert spec.limits == Limits(call=3.0, start=2.0, stop=1.0)
+    assert (spec.sandbox, spec.start, spec.retry) == ("best-effort", "eager", "once")
+    assert spec.env == {"A": "e", "B": "o", "C": "d"}
+
+
+def test_the_operators_word_goes_before_a_manifests() -> None:
+    config = config_from_mapping({**LEVELS, "overrides": {"a": {"args": ["--quiet"]}}})
+    found = Spec(
+        id="a",
+        argv=("prog", "old"),
+        origin="/x/plugin.toml",
+        cwd="/x",
+        env={"A": "m", "M": "m"},
+        limits=Limits(call=99.0, write=9.0),
+        retry="never",
+    )
+    spec = config.apply_overrides(found)
+    assert spec.argv == ("prog", "--quiet")
+    assert spec.limits == Limits(call=1.0, start=1.0, stop=1.0, write=9.0)
+    assert spec.env == {"A": "d", "B": "d", "C": "d", "M": "m"}
+    assert (spec.retry, spec.cwd, spec.origin) == ("once", "/x", "/x/plugin.toml")
+
+
+def test_overrides_touch_nobody_else() -> None:
+    config = config_from_mapping({"overrides": LEVELS["overrides"]})
+    found = Spec(id="b", argv=("prog",))
+    assert config.apply_overrides(found) == found
+
+
+def test_a_written_policy_is_complete_and_inherits_no_grant() -> None:
+    config = config_from_mapping(
+        {
+            "defaults": {"permissions": {"network": True, "filesystem": ["/data"]}},
+            "extensions": [
+                {"name": "own", "source": SOURCE, "permissions": {"max_memory": "1MB"}},
+                {"name": "none", "source": SOURCE},
+            ],
+        }
+    )
+    own, none = config.specs
+    assert own.permissions == Permissions(max_memory=10**6)
+    assert none.permissions == Permissions(network=True, filesystem=("/data",))
+
+
+def test_defaults_handed_to_a_single_entry_hold_for_it() -> None:
+    defaults = config_from_mapping(LEVELS).defaults
+    spec = spec_from_mapping({"name": "a", "source": SOURCE, "retry": "never"}, defaults=defaults)
+    assert (spec.retry, spec.start) == ("never", "lazy")
+
+
+def test_the_order_of_sections_does_not_matter() -> None:
+    entries = {"extensions": [{"name": "a", "source": SOURCE}]}
+    assert config_from_mapping({**LEVELS, **entries}) == config_from_mapping({**entries, **LEVELS})
+
+
+def test_discovery_is_as_on_the_nexo_page_unless_it_is_said_otherwise() -> None:
+    assert toml("").discovery is None
+    assert toml("[discovery]").discovery == DiscoverySettings(
+        enabled=True,
+        search_paths=("/etc/x/extensions",),
+        ignore_dirs=("node_modules", ".git", "target"),
+        disabled=(),
+        allowlist=(),
+        max_depth=4,
+        follow_links=False,
+        watch=WatchSettings(enabled=False, debounce_ms=500, reload=False),
+    )
+
+
+def test_every_discovery_key_is_read() -> None:
+    section = {
+        "enabled": False,
+        "search_paths": ["one", "/two"],
+        "ignore_dirs": [],
+        "disabled": ["a"],
+        "allowlist": ["b"],
+        "max_depth": 0,
+        "follow_links": True,
+        "watch": {"enabled": True, "debounce_ms": 50, "reload": True},
+    }
+    config = config_from_mapping({"discovery": section})
+    assert config.discovery == DiscoverySettings(
+        enabled=False,
+        search_paths=("one", "/two"),
+        ignore_dirs=(),
+        disabled=("a",),
+        allowlist=("b",),
+        max_depth=0,
+        follow_links=True,
+        watch=WatchSettings(enabled=True, debounce_ms=50, reload=True),
+    )
+
+
+def test_the_audit_path_counts_from_the_folder_of_the_config() -> None:
+    assert toml('[audit]\npath = "log/audit.jsonl"').audit_path == "/etc/x/log/audit.jsonl"
+    assert toml("").audit_path is None
+
+
+def test_a_config_remembers_where_it_came_from() -> None:
+    config = toml("")
+    assert (config.origin, config.folder, config.specs) == ("exthost.toml", "/etc/x", ())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [b"\xef\xbb\xbf[audit]\r\npath = 'x'\r\n", "\ufeff[audit]\npath = 'x'", b"[audit]\npath='x'"],
+)
+def test_bytes_and_byte_order_marks_are_taken(source: str | bytes) -> None:
+    assert config_from_toml(source, "c.toml", None).audit_path == "x"
+
+
+def test_a_disabled_entry_may_have_a_source_that_cannot_run_here() -> None:
+    spec = entry(enabled=False, protocol="grpc", source={"type": "wasm", "path": "x"}, args=["y"])
+    assert (spec.enabled, spec.argv) == (False, ())
+
+
+def test_a_host_with_more_dialects_may_say_so() -> None:
+    spec = spec_from_mapping(
+        {"name": "a", "source": SOURCE, "dialect": "own"}, dialects={*DIALECTS, "own"}
+    )
+    assert spec.dialect == "own"
+
+
+def test_what_the_caller_does_later_changes_nothing() -> None:
+    config: dict[str, Any] = {"list": [1], "table": {"a": 1}}
+    env = {"A": "1"}
+    spec = entry(config=config, options=config, env=env)
+    config["list"].append(2)
+    config["table"]["a"] = 2
+    env["A"] = "2"
+    assert spec.config == spec.options == {"list": [1], "table": {"a": 1}}
+    assert spec.env == {"A": "1"}
+    assert isinstance(spec.env, MappingProxyType)
+    assert isinstance(spec.options, MappingProxyType)

@@ -1,0 +1,311 @@
+"""Mistakes in configs: each has its code, its place and a way out."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exthost.config import config_from_mapping, config_from_toml, spec_from_mapping
+from exthost.errors import ConfigError
+
+SOURCE = {"type": "process", "command": "python3"}
+
+
+def failure(document: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        config_from_mapping(document)
+    return caught.value
+
+
+def entry_failure(**keys: Any) -> ConfigError:
+    return failure({"extensions": [{"name": "a", "source": SOURCE, **keys}]})
+
+
+def toml_failure(text: str | bytes) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        config_from_toml(text, "exthost.toml", "/etc/x")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "key", "said"),
+    [
+        ({"enabeld": True}, "X0102", "enabeld", "did you mean `enabled`?"),
+        ({"limits": {"cal": 1}}, "X0102", "limits.cal", "did you mean `call`?"),
+        ({"source": {"comand": "x"}}, "X0102", "source.comand", "did you mean `command`?"),
+        ({"restart": {"forgiven_by": "call"}}, "X0102", "restart.forgiven_by", "unknown key"),
+        ({"permissions": {"net": 1}}, "X0102", "permissions.net", "did you mean `network`?"),
+        ({"name": 5}, "X0103", "name", "must be text, and is a number"),
+        ({"name": " "}, "X0103", "name", "must not be blank"),
+        ({"name": "a\nb"}, "X0103", "name", "control characters"),
+        ({"enabled": "yes"}, "X0103", "enabled", "must be true or false, and is text"),
+        ({"enabled": 1}, "X0103", "enabled", "must be true or false, and is a number"),
+        ({"source": "x"}, "X0103", "source", "must be a table, and is text"),
+        ({"source": {}}, "X0103", "source", "no `command`"),
+        ({"source": {"command": ""}}, "X0103", "source.command", "must not be blank"),
+        ({"source": {"command": ["x"]}}, "X0103", "source.command", "is a list"),
+        ({"source": {"command": "a\0b"}}, "X0103", "source.command", "NUL"),
+        ({"source": {**SOURCE, "args": "x"}}, "X0103", "source.args", "must be a list of text"),
+        ({"source": {**SOURCE, "args": [1]}}, "X0103", "source.args[0]", "is a number"),
+        ({"source": {**SOURCE, "args": ["\ud800"]}}, "X0103", "source.args[0]", "surrogate"),
+        ({"source": {**SOURCE, "env": {"A": 1}}}, "X0103", "source.env.A", "must be text"),
+        ({"env": {"A=B": "x"}}, "X0103", "env", "variable's name"),
+        ({"env": ["A"]}, "X0103", "env", "must be a table of text, and is a list"),
+        ({"source": {**SOURCE, "args": []}, "args": []}, "X0103", "args", "said twice"),
+        ({"restart": {"strategy": "nevr"}}, "X0103", "restart.strategy", 'did you mean "never"?'),
+        ({"restart": {"max_retries": -1}}, "X0103", "restart.max_retries", "between 0"),
+        ({"restart": {"max_retries": True}}, "X0103", "restart.max_retries", "whole number"),
+        ({"limits": {"max_in_flight": 0}}, "X0103", "limits.max_in_flight", "between 1"),
+        ({"pool": {"min": 3, "max": 2}}, "X0103", "pool", "min (3) must not be more than max (2)"),
+        ({"permissions": None}, "X0103", "permissions", "must be a table, and is null"),
+        ({"sandbox": "on"}, "X0103", "sandbox", '"strict", "best-effort", "off"'),
+        ({"env_policy": "all"}, "X0103", "env_policy", '"filtered", "minimal", "declared"'),
+        ({"retry": "twice"}, "X0103", "retry", '"never", "once"'),
+        ({"start": "now"}, "X0103", "start", '"eager", "lazy"'),
+        ({"lifetime": "long"}, "X0103", "lifetime", '"tree", "plain"'),
+        ({"sha256": "ab"}, "X0103", "sha256", "64 hexadecimal digits"),
+        ({"sha256": "g" * 64}, "X0103", "sha256", "64 hexadecimal digits"),
+        ({"config": {"when": object()}}, "X0103", "config.when", "JSON cannot say"),
+        ({"config": [float("nan")]}, "X0103", "config[0]", "not a number that JSON can say"),
+        ({"options": []}, "X0103", "options", "must be a table, and is a list"),
+        ({"protocol": "grpc"}, "X0105", "protocol", "'grpc' is not supported"),
+        ({"limits": {"call": "5 parsecs"}}, "X0106", "limits.call", "'5 parsecs'"),
+        ({"limits": {"call": 0}}, "X0106", "limits.call", "longer than 0"),
+        ({"limits": {"max_message": "64M"}}, "X0106", "limits.max_message", '"256MiB"'),
+        ({"permissions": {"max_memory": 0}}, "X0106", "permissions.max_memory", "more than 0"),
+        ({"dialect": "morphr"}, "X0107", "dialect", 'did you mean "morphir"?'),
+    ],
+)
+def test_a_mistake_in_an_entry_is_named_with_its_place(
+    keys: dict[str, Any], code: str, key: str, said: str
+) -> None:
+    error = entry_failure(**keys)
+    assert (error.code, error.evidence.key) == (code, f"extensions[0].{key}")
+    assert said in error.message
+
+
+@pytest.mark.parametrize("kind", ["http", "grpc", "wasm", "wasmcomponent"])
+def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) -> None:
+    error = entry_failure(source={"type": kind, "url": "http://x"})
+    assert (error.code, error.evidence.details) == ("X0105", ())
+    assert f"'{kind}' cannot be run here" in error.message
+
+
+@pytest.mark.parametrize(
+    ("document", "code", "key"),
+    [
+        ([], "X0103", ""),
+        (None, "X0103", ""),
+        ({1: 2}, "X0103", ""),
+        ({"extension": []}, "X0102", "extension"),
+        ({"extensions": {}}, "X0103", "extensions"),
+        ({"extensions": [1]}, "X0103", "extensions[0]"),
+        ({"extensions": [{"source": SOURCE}]}, "X0103", "extensions[0]"),
+        ({"extensions": [{"name": "a"}]}, "X0103", "extensions[0]"),
+        ({"defaults": {"name": "a"}}, "X0102", "defaults.name"),
+        ({"overrides": []}, "X0103", "overrides"),
+        ({"overrides": {"a.b": {"cwd": 1}}}, "X0103", "overrides.'a.b'.cwd"),
+        ({"discovery": {"max_deph": 1}}, "X0102", "discovery.max_deph"),
+        ({"discovery": {"watch": {"debounce_ms": 49}}}, "X0103", "discovery.watch.debounce_ms"),
+        ({"audit": "x"}, "X0103", "audit"),
+        ({"audit": {"path": ""}}, "X0103", "audit.path"),
+        ({"process_extensions": []}, "X0108", "process_extensions"),
+        ({"mcp_servers": {}}, "X0108", "mcp_servers"),
+    ],
+)
+def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str, key: str) -> None:
+    error = failure(document)
+    assert (error.code, error.evidence.key) == (code, key)
+
+
+def test_sections_of_later_dialects_are_known_and_say_which_dialect_is_missing() -> None:
+    assert "the dialect roder" in failure({"process_extensions": []}).message
+    assert "the dialect mcp" in failure({"mcp_servers": {}}).message
+
+
+def test_an_unknown_key_is_told_the_keys_that_exist() -> None:
+    assert entry_failure(pool={"size": 3}).help == "the keys here are max, min"
+
+
+def test_a_mistake_in_a_file_names_file_line_key_and_extension() -> None:
+    error = toml_failure(
+        '[[extensions]]\nname = "one"\nsource = { command = "x" }\n\n'
+        '[[extensions]]\nname = "two"\nsource = { command = "x" }\n'
+        '[extensions.restart]\nstrategy = "nevr"\n'
+    )
+    assert (error.evidence.path, error.evidence.line) == ("exthost.toml", 9)
+    assert error.message.startswith("exthost.toml:9: extensions[1].restart.strategy: must be")
+    assert error.extension == "two"
+
+
+def test_the_first_mistake_in_the_file_is_raised_and_the_others_are_listed() -> None:
+    error = toml_failure("[defaults]\nretry = 5\n[discovery]\nmax_depth = -1\n[audit]\npth = 'x'\n")
+    assert (error.code, error.evidence.line) == ("X0103", 2)
+    assert error.message.endswith("(and 2 more)")
+    first, second = error.evidence.details
+    assert first.startswith("exthost.toml:4: discovery.max_depth: ")
+    assert first.endswith("[X0103]")
+    assert second.startswith("exthost.toml:6: audit.pth: ")
+    assert second.endswith("[X0102]")
+
+
+def test_ten_thousand_mistakes_are_counted_and_not_all_listed() -> None:
+    error = failure({"extensions": [1] * 10_000})
+    assert len(error.evidence.details) == 51
+    assert error.evidence.details[-1] == "and 9949 more"
+
+
+def test_a_repeated_name_names_both_places() -> None:
+    error = toml_failure(
+        '[[extensions]]\nname = "twin"\nsource = { command = "x" }\n'
+        '[[extensions]]\nname = "twin"\nenabled = false\nsource = { command = "y" }\n'
+    )
+    assert (error.code, error.evidence.line) == ("X0104", 5)
+    assert "extensions[1].name" in error.message
+    assert "'twin' is already the name at extensions[0].name, line 2" in error.message
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("a = 1\nb = \n", 2),
+        (b"a = 1\nb = '\xff'\n", 2),
+        ("a = " + "[" * 5000 + "]" * 5000, 0),
+        ("a = " + "1" * 5000, 0),
+    ],
+)
+def test_what_is_no_toml_is_unreadable(source: str | bytes, line: int) -> None:
+    error = toml_failure(source)
+    assert (error.code, error.evidence.path, error.evidence.line) == ("X0101", "exthost.toml", line)
+
+
+def test_a_date_in_an_extensions_config_is_asked_to_be_quoted() -> None:
+    error = toml_failure(
+        "[[extensions]]\nname = 'a'\nsource = { command = 'x' }\nconfig.since = 2024-01-01\n"
+    )
+    assert (error.code, error.evidence.line, error.help) == ("X0103", 4, "put it in quotes")
+
+
+def test_a_message_does_not_repeat_what_may_be_a_secret() -> None:
+    error = entry_failure(env={"TOKEN": ["hunter2"]}, sha256="hunter2", config={"k": {"hunter2"}})
+    told = f"{error} {error.evidence}"
+    assert len(error.evidence.details) == 2
+    assert "hunter2" not in told
+
+
+def test_a_config_that_holds_itself_is_refused_in_bounded_time() -> None:
+    loop: dict[str, Any] = {}
+    loop["left"] = loop["right"] = loop
+    error = entry_failure(config=loop)
+    assert (error.code, error.evidence.details) == ("X0103", ())
+    assert "holds itself" in error.message
+
+
+def test_a_single_entry_is_checked_the_same_way() -> None:
+    with pytest.raises(ConfigError) as caught:
+        spec_from_mapping({"name": "a", "source": SOURCE, "limit": {}})
+    assert (caught.value.code, caught.value.extension) == ("X0102", "a")
+    assert caught.value.evidence.key == "limit"
+
+
+SECTIONS = ("extensions", "defaults", "overrides", "discovery", "audit", "mcp_servers")
+SHARED = (
+    *("limits", "restart", "breaker", "pool", "permissions", "sandbox", "env", "env_policy"),
+    *("cwd", "args", "sha256", "retry", "start", "lifetime", "options"),
+)
+OWN = ("enabled", "protocol", "dialect", "config")
+INNER = (
+    *("type", "command", "call", "max_message", "strategy", "max_retries", "min", "max", "path"),
+    *("network", "filesystem", "max_memory", "watch", "debounce_ms", "search_paths"),
+)
+WORDS = ["stdio", "process", "http", "morphir", "never", "strict", "1s", "1MB", "", "x", "\0"]
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.just(10**400),
+    st.floats(),
+    st.sampled_from(WORDS),
+    st.text(max_size=5),
+    st.binary(max_size=3),
+    st.dates(),
+    st.just(object()),
+)
+names = st.one_of(
+    st.sampled_from([*SECTIONS, *SHARED, *OWN, *INNER]),
+    st.text(max_size=4),
+    st.integers(),
+    st.none(),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner),
+        st.dictionaries(names, inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def likely(*keys: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Tables whose keys are right, so that wrong values get past the first check."""
+    return st.dictionaries(st.sampled_from(keys), values, max_size=5)
+
+
+entries = st.fixed_dictionaries(
+    {
+        "name": st.one_of(st.sampled_from("abcdef"), values),
+        "source": st.one_of(st.just(SOURCE), likely("type", "command", "args", "env")),
+    },
+    optional={
+        **dict.fromkeys((*SHARED, *OWN), values),
+        "enabled": st.booleans(),
+        "config": st.one_of(st.text(max_size=3), values),
+        "limits": likely("call", "max_message"),
+    },
+)
+shared = likely(*SHARED)
+documents = st.one_of(
+    values,
+    st.dictionaries(names, values, max_size=4),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "extensions": st.lists(entries, max_size=3),
+            "defaults": shared,
+            "overrides": st.dictionaries(names, shared, max_size=2),
+            "discovery": likely("enabled", "search_paths", "max_depth", "watch"),
+            "audit": likely("path"),
+        },
+    ),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(documents)
+def test_no_mapping_whatsoever_makes_anything_but_a_config_or_a_config_error(
+    document: Any,
+) -> None:
+    try:
+        config = config_from_mapping(document)
+    except ConfigError as error:
+        assert error.code in {f"X010{digit}" for digit in range(2, 9)}
+        assert error.message
+    else:
+        assert all(spec.id and (spec.argv or not spec.enabled) for spec in config.specs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.binary(max_size=60)))
+def test_no_text_whatsoever_makes_anything_but_a_config_or_a_config_error(
+    source: str | bytes,
+) -> None:
+    try:
+        config = config_from_toml(source, "c.toml", "/x")
+    except ConfigError as error:
+        assert error.evidence.path == "c.toml"
+    else:
+        assert config.specs == ()

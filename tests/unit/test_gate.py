@@ -1,0 +1,91 @@
+"""The gate, as a pure function of what is required and what is there."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.manifests.gate import Missing, gate
+from exthost.model import Requires
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(tuple)
+
+
+def on_path(*programs: str) -> dict[str, str]:
+    return {name: f"/usr/bin/{name}" for name in programs}
+
+
+def test_nothing_required_is_nothing_missing() -> None:
+    missing = gate(Requires(), on_path().get, {})
+    assert not missing
+    assert missing == Missing()
+    assert missing.message() == ""
+
+
+def test_everything_there_is_nothing_missing() -> None:
+    requires = Requires(bins=("git",), env=("API",))
+    assert not gate(requires, on_path("git").get, {"API": "x"})
+
+
+def test_every_missing_thing_is_named_at_once() -> None:
+    requires = Requires(bins=("git", "node", "jq"), env=("API", "HOME", "CITY"))
+    missing = gate(requires, on_path("node").get, {"HOME": "/root"})
+    assert missing
+    assert missing == Missing(bins=("git", "jq"), env=("API", "CITY"))
+    for name in ("git", "jq", "API", "CITY"):
+        assert name in missing.message()
+    for name in ("node", "HOME"):
+        assert name not in missing.message()
+
+
+def test_a_variable_set_to_nothing_is_missing() -> None:
+    assert gate(Requires(env=("API",)), on_path().get, {"API": ""}).env == ("API",)
+
+
+def test_a_missing_program_alone_says_nothing_of_variables() -> None:
+    missing = gate(Requires(bins=("git",)), on_path().get, {})
+    assert "set" not in missing.message()
+    assert "variables" not in missing.help()
+
+
+def test_a_missing_variable_alone_says_nothing_of_path() -> None:
+    missing = gate(Requires(env=("API",)), on_path().get, {})
+    assert "PATH" not in missing.message()
+    assert "PATH" not in missing.help()
+
+
+def test_a_thing_required_twice_is_named_once() -> None:
+    requires = Requires(bins=("git", "git"), env=("API", "API"))
+    assert gate(requires, on_path().get, {}) == Missing(bins=("git",), env=("API",))
+
+
+def test_the_refusal_carries_code_id_help_and_names() -> None:
+    missing = gate(Requires(bins=("git",), env=("API",)), on_path().get, {})
+    refused = missing.refusal("weather")
+    assert (refused.code, refused.extension, refused.exit_code) == ("X0301", "weather", 4)
+    assert refused.message == missing.message()
+    assert "install" in refused.help
+    assert refused.evidence.details == ("git", "API")
+
+
+def test_the_value_of_a_variable_is_never_told() -> None:
+    requires = Requires(bins=("git",), env=("API", "OTHER"))
+    missing = gate(requires, on_path().get, {"API": "hunter2"})
+    assert "hunter2" not in repr(missing) + str(missing.refusal("x"))
+
+
+def test_what_is_missing_cannot_be_changed() -> None:
+    missing = Missing(bins=("git",))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        missing.bins = ()  # type: ignore[misc]
+
+
+@given(bins=NAMES, env=NAMES, there=NAMES, values=NAMES)
+def test_missing_is_required_minus_there(
+    bins: tuple[str, ...], env: tuple[str, ...], there: tuple[str, ...], values: tuple[str, ...]
+) -> None:
+    missing = gate(Requires(bins=bins, env=env), on_path(*there).get, dict.fromkeys(values, "1"))
+    assert set(missing.bins) == set(bins) - set(there)
+    assert set(missing.env) == set(env) - set(values)
+    assert bool(missing) == bool(missing.message())

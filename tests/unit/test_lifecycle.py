@@ -1,0 +1,212 @@
+"""The life-cycle table, what it means to others, and the page that shows it."""
+
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from exthost.supervision import lifecycle
+from exthost.supervision.lifecycle import FACTS, FIRST, TABLE, Event, IllegalMove, State, step
+
+PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
+
+
+def walk(*events: Event, start: State = FIRST) -> list[str]:
+    """The states that these events lead through."""
+    states = [start]
+    for event in events:
+        states.append(step(states[-1], event))
+    return [state.value for state in states[1:]]
+
+
+UP = (Event.ADMIT, Event.START, Event.SHOOK_HANDS)
+
+
+def test_an_eager_extension_starts_serves_and_stops() -> None:
+    assert walk(*UP, Event.STOP, Event.ENDED) == [
+        "admitted",
+        "starting",
+        "ready",
+        "draining",
+        "stopped",
+    ]
+
+
+def test_a_crash_leads_through_backoff_to_a_new_start() -> None:
+    crash = (Event.WILL_RETRY, Event.RETRY_DUE, Event.SHOOK_HANDS)
+    assert walk(*UP, *crash)[3:] == ["backoff", "starting", "ready"]
+
+
+def test_a_failed_restart_goes_back_to_backoff_and_at_last_fails() -> None:
+    failing = (Event.WILL_RETRY, Event.RETRY_DUE)
+    assert walk(*UP, *failing, *failing, Event.GAVE_UP)[3:] == [
+        "backoff",
+        "starting",
+        "backoff",
+        "starting",
+        "failed",
+    ]
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.READY])
+def test_on_demand_a_crash_or_failed_start_leaves_it_admitted(state: State) -> None:
+    assert walk(Event.REST, Event.START, start=state) == ["admitted", "starting"]
+
+
+def test_a_probe_starts_a_fresh_process_and_a_failing_one_opens_again() -> None:
+    assert walk(*UP, Event.BREAKER_OPENED, Event.PROBE, Event.BREAKER_OPENED)[3:] == [
+        "open",
+        "starting",
+        "open",
+    ]
+    assert walk(Event.PROBE, Event.SHOOK_HANDS, Event.BREAKER_OPENED, start=State.OPEN) == [
+        "starting",
+        "ready",
+        "open",
+    ]
+
+
+def test_a_refused_extension_that_is_asked_for_again_is_judged_again() -> None:
+    assert walk(Event.REFUSE, Event.ASKED_AGAIN, Event.ADMIT) == [
+        "refused",
+        "discovered",
+        "admitted",
+    ]
+
+
+def test_a_stop_ends_the_waiting_of_backoff_at_once() -> None:
+    assert step(State.BACKOFF, Event.STOP) is State.STOPPED
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.STOPPED])
+def test_only_asking_again_leads_out_of_failed_and_stopped(state: State) -> None:
+    assert {row.event for row in TABLE if row.state is state} == {Event.ASKED_AGAIN}
+
+
+def test_every_pair_that_is_not_in_the_table_is_an_illegal_move() -> None:
+    rows = {(row.state, row.event): row.next for row in TABLE}
+    illegal = 0
+    for state, event in product(State, Event):
+        if (state, event) in rows:
+            assert step(state, event) is rows[state, event]
+        else:
+            with pytest.raises(IllegalMove):
+                step(state, event)
+            illegal += 1
+    assert illegal == len(State) * len(Event) - len(TABLE)
+
+
+def test_an_illegal_move_is_a_lookup_that_failed_and_says_what_would_be_legal() -> None:
+    with pytest.raises(LookupError) as caught:
+        step(State.DRAINING, Event.PROBE)
+    assert str(caught.value) == (
+        "internal error: 'probe' is no move from 'draining', which knows 'ended'"
+    )
+
+
+def test_no_state_and_event_have_two_rows() -> None:
+    assert len({(row.state, row.event) for row in TABLE}) == len(TABLE)
+
+
+def test_every_event_is_used_and_every_state_can_be_reached_and_left() -> None:
+    assert {row.event for row in TABLE} == set(Event)
+    reached = {FIRST}
+    while more := {row.next for row in TABLE if row.state in reached} - reached:
+        reached |= more
+    assert reached == set(State)
+    assert {row.state for row in TABLE} == set(State)
+
+
+def test_everything_that_may_have_a_process_can_be_stopped() -> None:
+    for state in set(State) - {State.DRAINING}:
+        if lifecycle.rests(state) or state is State.DISCOVERED:
+            continue
+        assert step(state, Event.STOP) in (State.DRAINING, State.STOPPED)
+
+
+def test_what_rests_is_refused_stopped_or_failed() -> None:
+    assert {state for state in State if lifecycle.rests(state)} == {
+        State.REFUSED,
+        State.STOPPED,
+        State.FAILED,
+    }
+
+
+def test_tools_are_listed_while_a_call_is_served_or_brings_a_process() -> None:
+    assert {state for state in State if lifecycle.serves(state)} == {
+        State.ADMITTED,
+        State.STARTING,
+        State.READY,
+        State.BACKOFF,
+        State.OPEN,
+    }
+
+
+def test_a_call_waits_only_where_ready_can_follow_without_anyone_asking() -> None:
+    waiting = {state for state in State if lifecycle.waits(state)}
+    assert waiting == {State.ADMITTED, State.STARTING, State.BACKOFF}
+    for state in waiting:
+        assert lifecycle.serves(state)
+
+
+@pytest.mark.parametrize(
+    ("state", "crashed", "word"),
+    [
+        (State.READY, False, "running"),
+        (State.READY, True, "degraded"),
+        (State.STARTING, False, "starting"),
+        (State.STARTING, True, "restarting"),
+        (State.BACKOFF, True, "restarting"),
+        (State.BACKOFF, False, "restarting"),
+        (State.FAILED, True, "failed"),
+        (State.STOPPED, True, "stopped"),
+        (State.OPEN, True, "suspended"),
+        (State.ADMITTED, True, "idle"),
+    ],
+)
+def test_health_is_one_word(state: State, crashed: bool, word: str) -> None:
+    assert lifecycle.health(state, crashed=crashed) == word
+
+
+def test_the_page_shows_the_diagram_of_the_table() -> None:
+    shown = PAGE.split("```mermaid\n")[1].split("\n```")[0]
+    assert shown == lifecycle.diagram(), "run: python -m exthost.supervision.lifecycle"
+
+
+def test_the_module_prints_the_diagram() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "exthost.supervision.lifecycle"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert printed.stdout == lifecycle.diagram() + "\n"
+
+
+def test_the_diagram_has_a_line_for_every_row() -> None:
+    lines = lifecycle.diagram().splitlines()
+    assert lines[:2] == ["stateDiagram-v2", "    [*] --> discovered"]
+    assert "    open --> starting: probe" in lines
+    assert len(lines) == 2 + len(TABLE)
+
+
+def test_the_page_tells_the_facts_of_every_state() -> None:
+    rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
+    told = {row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5}
+    for state, facts in FACTS.items():
+        call = "waits" if facts.waits else "goes through" if state is State.READY else "fails"
+        words = dict.fromkeys((facts.health, facts.crashed))
+        assert told.pop(state.value) == [
+            "yes" if facts.serves else "no",
+            call,
+            " / ".join(words),
+        ]
+    assert not told
+
+
+def test_the_page_explains_every_event() -> None:
+    rows = [line.split("|") for line in PAGE.splitlines() if line.startswith("| `")]
+    assert [row[1].strip(" `") for row in rows if len(row) == 4] == [e.value for e in Event]

@@ -1,0 +1,523 @@
+"""The restart policy: the pages' numbers, and what must hold for any policy and any past."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from exthost.model import Restart
+from exthost.supervision.lifecycle import Event
+from exthost.supervision.restart import (
+    Again,
+    Decision,
+    GiveUp,
+    History,
+    OnDemand,
+    decide,
+    event_of,
+)
+
+MORPHIR = Restart(
+    strategy="exponential", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
+)
+NEXO = Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300)
+SYNAPS = Restart(
+    strategy="exponential", initial_delay=0.25, max_delay=5, max_retries=3, forgiven_by="call"
+)
+ON_DEMAND = Restart(strategy="on-demand")
+UNLIMITED = Restart(strategy="immediate")
+
+
+class Life:
+    """One extension under one policy; `spawns` are the times of its retries."""
+
+    def __init__(self, policy: Restart) -> None:
+        self.policy = policy
+        self.history = History()
+        self.now = 0.0
+        self.spawns: list[float] = []
+
+    def run(self, *, up: float | None, serve: bool = False) -> None:
+        """Start a process; it never gets ready (None), or is ready for so many seconds."""
+        if self.history.granted:
+            self.spawns.append(self.now)
+        self.history = self.history.started(self.now)
+        if up is not None:
+            self.history = self.history.ready(self.now)
+            if serve:
+                self.history = self.history.served()
+            self.now += up
+        self.history = self.history.ended(self.policy, self.now)
+
+    def judge(
+        self, *, jitter: float = 0.0, permanent: bool = False, start_retries: int = 0
+    ) -> Decision:
+        """Ask the policy, and let the delay pass."""
+        decision, self.history = decide(
+            self.policy,
+            self.history,
+            now=self.now,
+            jitter=jitter,
+            permanent=permanent,
+            start_retries=start_retries,
+        )
+        if isinstance(decision, Again):
+            self.now += decision.delay
+        return decision
+
+    def crash(self, *, up: float = 0.0, serve: bool = False) -> Decision:
+        self.run(up=up, serve=serve)
+        return self.judge()
+
+    def fail_to_start(self) -> Decision:
+        self.run(up=None)
+        return self.judge()
+
+
+# -- the pages ---------------------------------------------------------------------------------
+
+
+def test_nexo_restarts_five_times_in_its_window_from_one_second_to_sixteen() -> None:
+    life = Life(NEXO)
+    assert [life.crash() for _ in range(5)] == [Again(1), Again(2), Again(4), Again(8), Again(16)]
+    assert life.crash() == GiveUp(
+        "it crashed while serving, and all 5 restarts allowed in the last 300 s were used (5 of 5)"
+    )
+
+
+@pytest.mark.parametrize(("up", "second"), [(299.9, Again(2)), (300.0, Again(1))])
+def test_nexo_attempts_leave_the_window_after_300_seconds_and_no_sooner(
+    up: float, second: Decision
+) -> None:
+    life = Life(NEXO)
+    life.crash()
+    assert life.crash(up=up) == second
+
+
+def test_nexo_goes_on_for_ever_when_crashes_are_rare() -> None:
+    life = Life(NEXO)
+    assert all(isinstance(life.crash(up=70), Again) for _ in range(200))
+
+
+def test_nexo_does_not_repeat_a_first_handshake_that_failed() -> None:
+    assert Life(NEXO).fail_to_start() == GiveUp(
+        "it never got ready, and a first start is not repeated"
+    )
+
+
+def test_nexo_charges_a_failed_rehandshake_to_the_same_budget() -> None:
+    life = Life(NEXO)
+    assert life.crash() == Again(1)
+    assert [life.fail_to_start() for _ in range(4)] == [Again(2), Again(4), Again(8), Again(16)]
+    assert isinstance(life.fail_to_start(), GiveUp)
+    assert len(life.spawns) == 5
+
+
+def test_morphir_fails_after_three_retries_and_with_zero_at_once() -> None:
+    life = Life(MORPHIR)
+    assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
+    assert life.crash() == GiveUp(
+        "it crashed while serving, and all 3 restarts allowed since it was last ready for 60 s"
+        " were used (3 of 3)"
+    )
+    assert Life(replace(MORPHIR, max_retries=0)).crash() == GiveUp(
+        "it crashed while serving, and no restart is allowed (max_retries = 0)"
+    )
+
+
+@pytest.mark.parametrize(("up", "after"), [(59.9, Again(4)), (60.0, Again(1))])
+def test_morphir_forgives_after_sixty_seconds_ready_and_no_sooner(
+    up: float, after: Decision
+) -> None:
+    life = Life(MORPHIR)
+    assert [life.crash(), life.crash()] == [Again(1), Again(2)]
+    assert life.crash(up=up, serve=True) == after
+
+
+def test_synaps_gives_up_when_a_fourth_attempt_would_be_needed() -> None:
+    life = Life(SYNAPS)
+    assert [life.crash() for _ in range(3)] == [Again(0.25), Again(0.5), Again(1)]
+    assert life.crash() == GiveUp(
+        "it crashed while serving, and all 3 restarts allowed since it last served a call"
+        " were used (3 of 3)"
+    )
+
+
+def test_synaps_caps_its_delay_at_five_seconds() -> None:
+    life = Life(replace(SYNAPS, max_retries=7))
+    assert [life.crash() for _ in range(7)][-2:] == [Again(5), Again(5)]
+
+
+def test_synaps_forgives_a_served_call_and_not_long_life() -> None:
+    life = Life(SYNAPS)
+    assert [life.crash(), life.crash(up=1000)] == [Again(0.25), Again(0.5)]
+    assert life.crash(serve=True) == Again(0.25)
+
+
+def test_a_lifetime_total_survives_forgiving_and_asking_again() -> None:
+    life = Life(SYNAPS)
+    for _ in range(10):
+        life.crash(serve=True)
+    life.history = life.history.asked_again()
+    assert life.history.restarts == 9
+    assert life.history.crashes == 0
+
+
+def test_on_demand_waits_for_the_next_use_after_a_crash_as_after_a_failed_start() -> None:
+    life = Life(ON_DEMAND)
+    assert life.fail_to_start() == OnDemand()
+    assert life.crash() == OnDemand()
+    assert life.fail_to_start() == OnDemand()
+
+
+def test_on_demand_with_a_budget_counts_every_start_and_gives_up() -> None:
+    life = Life(replace(ON_DEMAND, max_retries=2, forgiven_by="call"))
+    assert [life.fail_to_start(), life.crash()] == [OnDemand(), OnDemand()]
+    assert isinstance(life.crash(), GiveUp)
+
+
+def test_on_demand_spends_its_retry_when_it_is_used_and_not_when_it_died() -> None:
+    life = Life(replace(ON_DEMAND, max_retries=1, window=10))
+    life.crash()
+    life.now += 100
+    assert life.crash() == GiveUp(
+        "it crashed while serving, and 1 restart allowed in the last 10 s was used (1 of 1)"
+    )
+
+
+# -- the rules ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [MORPHIR, NEXO, SYNAPS, UNLIMITED, Restart(strategy="never")])
+def test_a_permanent_cause_is_never_retried(policy: Restart) -> None:
+    life = Life(policy)
+    life.run(up=1)
+    assert life.judge(permanent=True) == GiveUp(
+        "it crashed while serving, for a cause that trying again cannot cure"
+    )
+
+
+def test_on_demand_the_next_use_may_find_a_permanent_cause_mended() -> None:
+    life = Life(ON_DEMAND)
+    life.run(up=None)
+    assert life.judge(permanent=True) == OnDemand()
+
+
+@pytest.mark.parametrize("policy", [Restart(), Restart(strategy="never", max_retries=3)])
+def test_never_and_nothing_said_do_not_restart(policy: Restart) -> None:
+    assert Life(policy).crash(up=1000, serve=True) == GiveUp(
+        "it crashed while serving, and its restart strategy is never"
+    )
+
+
+def test_first_starts_have_a_budget_of_their_own() -> None:
+    life = Life(MORPHIR)
+    delays = []
+    for _ in range(2):
+        life.run(up=None)
+        delays.append(life.judge(start_retries=2))
+    assert delays == [Again(1), Again(2)]
+    assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
+    assert isinstance(life.crash(), GiveUp)
+
+
+def test_a_used_first_start_budget_tells_how_many_starts_there_were() -> None:
+    life = Life(MORPHIR)
+    for _ in range(3):
+        life.run(up=None)
+        decision = life.judge(start_retries=2)
+    assert decision == GiveUp("it never got ready in 3 starts")
+
+
+def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
+    life = Life(NEXO)
+    for _ in range(50):
+        life.run(up=1)  # the breaker opened each time, and a probe followed
+    assert life.crash() == Again(1)
+
+
+def test_a_process_that_we_ended_is_no_crash_but_its_uptime_forgives() -> None:
+    history = replace(History(), used=2, fruitless=2).started(0).ready(0)
+    early = history.ended(MORPHIR, 10, by_us=True)
+    assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
+    late = history.ended(MORPHIR, 60, by_us=True)
+    assert (late.used, late.fruitless, late.crashes) == (0, 0, 0)
+
+
+def test_crashes_count_only_processes_that_were_ready() -> None:
+    life = Life(MORPHIR)
+    life.crash()
+    life.fail_to_start()
+    assert life.history.crashes == 1
+
+
+def test_asking_again_gives_a_failed_one_its_whole_budget_back() -> None:
+    life = Life(MORPHIR)
+    while not isinstance(life.crash(), GiveUp):
+        pass
+    life.history = life.history.asked_again()
+    assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
+
+
+def test_limited_immediate_restarts_have_no_delay_and_are_counted() -> None:
+    life = Life(replace(MORPHIR, strategy="immediate", max_retries=6))
+    assert [life.crash() for _ in range(6)] == [Again(0)] * 6
+    assert isinstance(life.crash(), GiveUp)
+
+
+def test_unlimited_immediate_restarts_slow_down_while_nothing_is_served() -> None:
+    life = Life(UNLIMITED)
+    delays = [life.crash() for _ in range(14)]
+    assert delays[:6] == [Again(0)] * 3 + [Again(0.1), Again(0.2), Again(0.4)]
+    assert delays[-2:] == [Again(30), Again(30)]
+
+
+def test_a_child_that_shakes_hands_and_dies_cannot_spin_for_ever() -> None:
+    life = Life(UNLIMITED)
+    while life.now < 24 * 3600:
+        assert isinstance(life.crash(), Again)
+    assert len(life.spawns) < 24 * 3600 / 30 + 15
+
+
+@pytest.mark.parametrize("policy", [UNLIMITED, replace(UNLIMITED, max_delay=0)])
+def test_a_served_call_makes_immediate_immediate_again(policy: Restart) -> None:
+    life = Life(policy)
+    for _ in range(4):
+        slowed = life.crash()
+    assert slowed == Again(0.1)
+    assert life.crash(serve=True) == Again(0)
+
+
+def test_an_exponential_policy_without_limit_or_delay_cannot_spin_either() -> None:
+    life = Life(Restart(strategy="exponential", initial_delay=0, max_delay=0))
+    assert [life.crash() for _ in range(6)] == [Again(0)] * 3 + [Again(0.1)] * 3
+
+
+def test_unknown_words_in_the_settings_are_told() -> None:
+    with pytest.raises(ValueError, match="unknown restart strategy 'sometimes'"):
+        Life(Restart(strategy="sometimes")).crash()
+    with pytest.raises(ValueError, match="unknown forgiven_by 'luck'"):
+        Life(replace(MORPHIR, forgiven_by="luck")).crash()
+
+
+@pytest.mark.parametrize(
+    ("decision", "event"),
+    [(Again(1), Event.WILL_RETRY), (OnDemand(), Event.REST), (GiveUp("x"), Event.GAVE_UP)],
+)
+def test_each_decision_is_one_event_of_the_life_cycle(decision: Decision, event: Event) -> None:
+    assert event_of(decision) is event
+
+
+# -- for any policy and any past ---------------------------------------------------------------
+
+seconds = st.floats(0, 400, allow_nan=False)
+unit = st.floats(0, 1, exclude_max=True)
+delays = st.floats(0.001, 100)
+
+
+@given(first=delays, longest=delays, used=st.integers(0, 2_000_000), jitter=unit)
+def test_a_delay_is_never_above_the_maximum_nor_below_four_fifths_of_what_is_written(
+    first: float, longest: float, used: int, jitter: float
+) -> None:
+    policy = Restart(
+        strategy="exponential", initial_delay=first, max_delay=longest, max_retries=3_000_000
+    )
+    history = replace(History().started(0).ready(0).ended(policy, 0), used=used)
+    decision, _ = decide(policy, history, now=0, jitter=jitter)
+    assert isinstance(decision, Again)
+    written = min(first * 2.0 ** min(used, 200), longest)
+    assert 0.8 * written <= decision.delay <= written
+
+
+@given(first=delays, longest=delays, jitter=unit)
+def test_delays_grow_up_to_the_maximum_and_stay_there(
+    first: float, longest: float, jitter: float
+) -> None:
+    life = Life(
+        Restart(strategy="exponential", initial_delay=first, max_delay=longest, max_retries=40)
+    )
+    seen = []
+    for _ in range(40):
+        life.run(up=0)
+        decision = life.judge(jitter=jitter)
+        assert isinstance(decision, Again)
+        seen.append(decision.delay)
+    assert seen == sorted(seen)
+    assert seen[-1] == longest * (1 - 0.2 * jitter)
+
+
+@given(jitter=unit, other=unit)
+def test_extensions_that_died_together_come_back_apart(jitter: float, other: float) -> None:
+    life = Life(NEXO)
+    life.run(up=0)
+    one, _ = decide(NEXO, life.history, now=0, jitter=jitter)
+    two, _ = decide(NEXO, life.history, now=0, jitter=other)
+    assert isinstance(one, Again) and isinstance(two, Again)
+    assert (one.delay > two.delay) == (jitter < other) or abs(jitter - other) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "policy", [UNLIMITED, replace(UNLIMITED, window=1e9), replace(NEXO, max_retries=100)]
+)
+def test_a_history_stays_small_however_often_the_child_dies(policy: Restart) -> None:
+    life = Life(policy)
+    for _ in range(20_000):
+        life.crash()
+        if life.history.final:
+            life.history = replace(life.history, final="")
+    limit = 65 if policy.max_retries is None else policy.max_retries + 1
+    assert len(life.history.attempts) <= limit
+
+
+def test_a_million_deaths_do_not_overflow_the_delay() -> None:
+    policy = Restart(strategy="exponential", initial_delay=1, max_delay=16)
+    history = replace(History(), used=1_000_000, fruitless=1_000_000, been_ready=True)
+    decision, _ = decide(policy, history, now=0, jitter=0)
+    assert decision == Again(16)
+
+
+class AnyLife(RuleBasedStateMachine):
+    """A process's life in any order, beside a plain count of what the policy allows."""
+
+    @initialize(
+        strategy=st.sampled_from(["immediate", "exponential", "on-demand"]),
+        initial=st.floats(0, 5),
+        longest=st.floats(0, 20),
+        retries=st.none() | st.integers(0, 5),
+        window=st.none() | st.floats(1, 300),
+        forgiven_by=st.sampled_from([None, "uptime", "call"]),
+    )
+    def begin(
+        self,
+        strategy: str,
+        initial: float,
+        longest: float,
+        retries: int | None,
+        window: float | None,
+        forgiven_by: str | None,
+    ) -> None:
+        self.policy = Restart(
+            strategy=strategy,
+            initial_delay=initial,
+            max_delay=longest,
+            max_retries=retries,
+            window=window,
+            forgiven_by=forgiven_by,
+        )
+        self.history = History()
+        self.now = 0.0
+        self.spawns: list[float] = []  # retries since the last pardon, by our own count
+        self.up_since: float | None = None
+        self.served = False
+        self.running = False
+        self.may_start = True
+        self.is_retry = False
+        self.given_up: GiveUp | None = None
+        self.was_ready = False
+
+    @rule(passed=seconds)
+    def time_passes(self, passed: float) -> None:
+        self.now += passed
+
+    @precondition(lambda self: not self.running and self.may_start)
+    @rule()
+    def start(self) -> None:
+        self.history = self.history.started(self.now)
+        if self.is_retry:
+            self.spawns.append(self.now)
+        self.running, self.up_since, self.served = True, None, False
+
+    @precondition(lambda self: self.running and self.up_since is None)
+    @rule()
+    def shake_hands(self) -> None:
+        before = (self.history.used, self.history.attempts, self.history.fruitless)
+        self.history = self.history.ready(self.now)
+        self.up_since, self.was_ready = self.now, True
+        assert before == (self.history.used, self.history.attempts, self.history.fruitless)
+
+    @precondition(lambda self: self.running and self.up_since is not None)
+    @rule()
+    def serve(self) -> None:
+        self.history = self.history.served()
+        self.served = True
+
+    @precondition(lambda self: self.running)
+    @rule(jitter=unit, permanent=st.sampled_from([False, False, False, True]))
+    def end(self, jitter: float, permanent: bool) -> None:
+        self.history = self.history.ended(self.policy, self.now)
+        if self._is_pardoned():
+            self.spawns.clear()
+            assert self.history.used == 0
+            assert self.history.attempts == ()
+        decision, self.history = decide(
+            self.policy, self.history, now=self.now, jitter=jitter, permanent=permanent
+        )
+        self.running = False
+        on_demand = self.policy.strategy == "on-demand"
+        first_failed = not self.was_ready
+        wanted = on_demand or not (permanent or first_failed)
+        if wanted and not self._is_spent():
+            assert isinstance(decision, OnDemand if on_demand else Again)
+        else:
+            assert isinstance(decision, GiveUp)
+            self.given_up = decision
+        self.may_start = not isinstance(decision, GiveUp)
+        self.is_retry = self.may_start
+        if isinstance(decision, Again):
+            assert decision.delay >= 0
+            self.now += decision.delay
+
+    @precondition(lambda self: not self.running)
+    @rule()
+    def ask_again(self) -> None:
+        self.history = self.history.asked_again()
+        self.spawns.clear()
+        self.may_start, self.is_retry, self.given_up = True, False, None
+        self.was_ready = False
+        assert self.history == History(restarts=self.history.restarts)
+
+    @precondition(lambda self: self.given_up is not None)
+    @rule(jitter=unit, permanent=st.booleans())
+    def giving_up_is_final(self, jitter: float, permanent: bool) -> None:
+        decision, history = decide(
+            self.policy, self.history, now=self.now, jitter=jitter, permanent=permanent
+        )
+        assert decision == self.given_up
+        assert history == self.history
+
+    @invariant()
+    def no_window_holds_more_spawns_than_allowed(self) -> None:
+        most = self.policy.max_retries
+        if most is None:
+            return
+        if self.policy.window is None:
+            assert len(self.spawns) <= most
+            return
+        for first, spawn in enumerate(self.spawns):
+            inside = [at for at in self.spawns[first:] if at < spawn + self.policy.window]
+            assert len(inside) <= most
+
+    @invariant()
+    def the_history_is_bounded(self) -> None:
+        most = self.policy.max_retries
+        assert len(self.history.attempts) <= (64 if most is None else most) + 1
+
+    def _is_pardoned(self) -> bool:
+        by = self.policy.forgiven_by
+        if by == "call":
+            return self.served
+        if by is None and self.policy.window is not None:
+            return False
+        return self.up_since is not None and self.now - self.up_since >= 60
+
+    def _is_spent(self) -> bool:
+        if self.policy.max_retries is None:
+            return False
+        window = self.policy.window
+        counted = [at for at in self.spawns if window is None or at > self.now - window]
+        return len(counted) >= self.policy.max_retries
+
+
+TestAnyLife = AnyLife.TestCase
