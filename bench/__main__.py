@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,21 +31,13 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if not patterns or any(fits(row, p) for p in patterns)]
 
 
-def interpreter() -> str:
-    """Its version, and whether it was built to be slow: pure Python then costs twice as much,
-    system calls do not, and every ratio to raw Python is worse."""
-    words = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
-    plain = sys.platform != "win32" and "--enable-optimizations" not in words
-    return platform.python_version() + " (built without --enable-optimizations)" * plain
-
-
 def machine(child: str) -> dict[str, str]:
     """What the numbers depend on."""
     usable = cores.usable()
     load = os.getloadavg()[0]
     facts = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": interpreter(),
+        "python": platform.python_version(),
         "child": child,
         "cores": str(len(usable)) if usable else "not pinned: this system has no affinity",
         "load": f"{load:.1f}",

@@ -90,6 +90,21 @@ class Outcome:
     why: str = ""
 
 
+# Quartiles further apart than this part of the median: the rounds disagree about the verdict.
+NOISY_SPREAD = 0.25
+
+
+def is_noisy(reading: Reading) -> bool:
+    """Whether the rounds differ so much that the value should be measured again.
+
+    It matters in one direction most: other work on the machine delays the lean baseline more than
+    the host, part for part, and makes a ratio look better than it is.
+    """
+    if reading.low is None or reading.high is None:
+        return False
+    return reading.high - reading.low > NOISY_SPREAD * abs(reading.value)
+
+
 def judge(row: Row, reading: Reading) -> Verdict:
     """Compare a reading with the row's targets; a value exactly on a target reaches it."""
 
@@ -132,6 +147,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         found["quartiles"] = [reading.low, reading.high]
         found["absolute"] = dict(reading.absolute)
         found["note"] = reading.note
+        found["noisy"] = is_noisy(reading)
     if outcome.why:
         found["why"] = outcome.why
     return found

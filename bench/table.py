@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.row import Outcome, Row
+from bench.row import Outcome, Row, is_noisy
 
 HEADINGS = ("measure", "value", "must", "stretch", "verdict", "quartiles", "absolute")
 # Columns of numbers read best when their last digits stand under one another.
@@ -32,15 +32,17 @@ def target(row: Row, value: float | None) -> str:
 def cells(outcome: Outcome) -> tuple[str, ...]:
     """The columns of one row."""
     row, reading = outcome.row, outcome.reading
-    value = spread = absolute = ""
+    value = spread = absolute = noise = ""
     if reading is not None:
         value = number(reading.value, row.unit)
+        noise = "NOISY" if is_noisy(reading) else ""
         absolute = ", ".join(f"{label} {text}" for label, text in reading.absolute)
         if reading.low is not None and reading.high is not None:
             spread = f"{number(reading.low, '')} - {number(reading.high, '')}"
     # The last line of a traceback is the one that says what happened.
     why = outcome.why.strip().splitlines()[-1:] or [""]
-    said = "; ".join(part for part in (absolute, reading.note if reading else "", why[0]) if part)
+    note = reading.note if reading is not None else ""
+    said = "; ".join(part for part in (noise, absolute, note, why[0]) if part)
     must, stretch = target(row, row.must), target(row, row.stretch)
     return (row.name, value, must, stretch, outcome.verdict.value, spread, said)
 
@@ -71,4 +73,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     counts: dict[str, int] = {}
     for outcome in outcomes:
         counts[outcome.verdict.value] = counts.get(outcome.verdict.value, 0) + 1
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    noisy = sum(o.reading is not None and is_noisy(o.reading) for o in outcomes)
+    if noisy:
+        told += f"\n{noisy} rows are NOISY: no verdict on them until the machine is quiet"
+    return told

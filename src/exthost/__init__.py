@@ -5,20 +5,31 @@ These are all the names a user needs; each is imported when it is first asked fo
 """
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 from exthost._version import __version__
 
 if TYPE_CHECKING:
     from exthost import errors as errors
+    from exthost import events as events
     from exthost.connection import connect as connect
-
-logging.getLogger("exthost").addHandler(logging.NullHandler())
+    from exthost.events import Bus as Bus
+    from exthost.host import Host as Host
+    from exthost.model import Offer as Offer
+    from exthost.model import Tool as Tool
+    from exthost.supervision.extension import Extension as Extension
+    from exthost.sync import SyncHost as SyncHost
 
 _HOMES = {
+    "Bus": "exthost.events",
+    "Extension": "exthost.supervision.extension",
+    "Host": "exthost.host",
+    "Offer": "exthost.model",
+    "SyncHost": "exthost.sync",
+    "Tool": "exthost.model",
     "connect": "exthost.connection",
     "errors": "exthost.errors",
+    "events": "exthost.events",
 }
 
 __all__ = ["__version__", *_HOMES]

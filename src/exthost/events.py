@@ -9,8 +9,10 @@ thread. One that raises is logged and kept: an onlooker cannot harm what it look
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
+# A library never writes to stderr by itself: whoever wants to read its log attaches a handler.
+logging.getLogger("exthost").addHandler(logging.NullHandler())
 _log = logging.getLogger("exthost.events")
 
 
@@ -101,6 +103,9 @@ Event: TypeAlias = (
     | Noticed
     | Dropped
 )
+EVERYTHING: tuple[type[Any], ...] = get_args(Event)
+"""Every kind of event, for `subscribe`."""
+
 E = TypeVar("E", bound=tuple[Any, ...])
 Listener: TypeAlias = Callable[[Any], None]
 
@@ -114,18 +119,23 @@ class Bus:
         # Also the hot path's question, `if CallEnded in bus.kinds`, at the price of a look-up.
         self.kinds: dict[type, tuple[Listener, ...]] = {}
 
-    def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> Callable[[], None]:
-        """Call `listener` for each event of this kind; returns the function that ends it."""
-        self.kinds[kind] = (*self.kinds.get(kind, ()), listener)
+    def subscribe(
+        self, kind: type[E] | tuple[type[E], ...], listener: Callable[[E], None]
+    ) -> Callable[[], None]:
+        """Call `listener` for each event of this kind, or these; returns what ends it."""
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        for one in kinds:
+            self.kinds[one] = (*self.kinds.get(one, ()), listener)
 
         def unsubscribe() -> None:
-            kept = list(self.kinds.get(kind, ()))
-            if listener in kept:
-                kept.remove(listener)
-            if kept:
-                self.kinds[kind] = tuple(kept)
-            else:
-                self.kinds.pop(kind, None)
+            for one in kinds:
+                kept = list(self.kinds.get(one, ()))
+                if listener in kept:
+                    kept.remove(listener)
+                if kept:
+                    self.kinds[one] = tuple(kept)
+                else:
+                    self.kinds.pop(one, None)
 
         return unsubscribe
 

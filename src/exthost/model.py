@@ -148,7 +148,7 @@ class Spec:
     enabled: bool = True
     origin: str = ""
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=nothing)
+    env: Mapping[str, str] = field(default_factory=nothing, repr=False)
     env_policy: str | None = None
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)

@@ -18,7 +18,7 @@ from bench.row import (
     judge,
 )
 from bench.rows import ROWS
-from bench.table import HEADINGS, Layout, cells, number
+from bench.table import HEADINGS, Layout, cells, number, summary
 from bench.worker import setting_from_text, setting_to_text
 
 
@@ -140,6 +140,15 @@ def test_a_line_shows_value_targets_verdict_and_what_stands_behind() -> None:
         "2.40 - 2.60",
         "exthost 30 us, raw 12 us; not pinned",
     )
+
+
+def test_a_value_whose_rounds_disagree_is_marked_noisy_in_line_summary_and_json() -> None:
+    steady = Outcome(row(), Verdict.MET, Reading(2.5, low=2.4, high=2.6))
+    shaky = Outcome(row(), Verdict.STRETCH, Reading(1.88, low=1.01, high=2.72))
+    assert [cells(o)[-1] for o in (steady, shaky)] == ["", "NOISY"]
+    assert [as_json(o)["noisy"] for o in (steady, shaky)] == [False, True]
+    assert "NOISY" not in summary([steady])
+    assert "1 rows are NOISY" in summary([steady, shaky])
 
 
 def test_a_failed_row_shows_the_last_line_of_its_traceback() -> None:

@@ -202,6 +202,15 @@ def test_a_config_that_holds_itself_is_refused_in_bounded_time() -> None:
     assert "holds itself" in error.message
 
 
+def test_a_config_that_doubles_with_each_level_is_refused_in_bounded_time() -> None:
+    doubled: Any = 1
+    for _ in range(40):  # well within the depth allowed, and 2^40 values
+        doubled = [doubled, doubled]
+    error = entry_failure(config=doubled)
+    assert (error.code, error.evidence.details) == ("X0103", ())
+    assert "100000 values" in error.message
+
+
 def test_a_single_entry_is_checked_the_same_way() -> None:
     with pytest.raises(ConfigError) as caught:
         spec_from_mapping({"name": "a", "source": SOURCE, "limit": {}})

@@ -153,12 +153,17 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
     assert report.diagnostics == ()
 
 
-def test_what_the_format_says_of_origin_and_cwd_stands(root: Path) -> None:
-    manifest(root / "a")
-    said = Spec(id="a", argv=("x",), origin="elsewhere", cwd="/tmp")
+@pytest.mark.parametrize("origin", ["", "elsewhere"])
+@pytest.mark.parametrize("cwd", [None, "", "/tmp"])
+def test_what_the_format_says_of_origin_and_cwd_stands(
+    root: Path, origin: str, cwd: str | None
+) -> None:
+    file = manifest(root / "a")
+    said = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
     fixed = Format(dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=said))
     [found] = search(root, formats=(fixed,)).candidates
-    assert found.spec == said
+    assert found.spec.origin == (origin or str(file))
+    assert found.spec.cwd == (str(file.parent) if cwd is None else cwd)
 
 
 def test_switched_off_nothing_is_read_at_all(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,11 @@ def method_unknown(request: Request) -> Failure:
     return Failure(request.id, f"method not found: {request.method}", -32601)
 
 
+def no_error_result(result: Any) -> bool:
+    """In most dialects a result is a result."""
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One dialect, whole. See the module's docstring for what each part is.
@@ -163,7 +168,7 @@ class Dialect:
     `operations` is keyed by neutral names (call_tool, list_tools, health); `methods` by wire
     methods that are more than one exchange, or more than their params. `withdraw` words "never
     mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
-    than those in `methods`.
+    than those in `methods`. `is_error_result` knows a result that calls itself an error.
     """
 
     name: str
@@ -181,6 +186,7 @@ class Dialect:
     refuse: Callable[[Request], Failure] = method_unknown
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
+    is_error_result: Callable[[Any], bool] = no_error_result
 
 
 def expect(heard: Heard, method: str) -> Any:

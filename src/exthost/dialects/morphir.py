@@ -125,7 +125,10 @@ def _noise(frame: Bytes, why: str) -> Noise:
 
 
 def _text(value: Any) -> str:
-    return jsontext.encode(value).decode("utf-8", "replace")
+    try:
+        return jsontext.encode(value).decode("utf-8", "replace")
+    except UsageError:  # so deep that it could just be read
+        return "(a value nested too deeply to be shown)"
 
 
 def _codec(role: Role) -> HostCodec | GuestCodec:

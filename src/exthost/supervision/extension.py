@@ -15,7 +15,8 @@ from exthost.errors import ExtensionGone, ExthostError, NotFound, UsageError
 from exthost.events import Bus
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
-from exthost.names import nearest
+from exthost.names import nearest, registered_name
+from exthost.process.environment import Environment
 from exthost.schema import Checker
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
@@ -23,7 +24,7 @@ from exthost.session.inbound import Handler
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
 from exthost.supervision.launching import limits_of
-from exthost.supervision.lifecycle import State, health
+from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
 
 
@@ -49,7 +50,7 @@ class Extension:
         self._methods = dialect.methods
         self._special = bool(dialect.methods) or dialect.closed
         self._loop = asyncio.get_running_loop()
-        self._desk = Desk(
+        self.desk = Desk(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
@@ -59,8 +60,8 @@ class Extension:
         self._owner = Owner(
             spec,
             dialect,
-            self._desk,
-            self._desk.bus,
+            self.desk,
+            self.desk.bus,
             handlers=handlers,
             environ=environ,
             on_change=on_change,
@@ -99,20 +100,50 @@ class Extension:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """Its tools by their own names."""
-        return {tool.name: tool for tool in self.offer.tools}
+        return self._owner.tools
+
+    @property
+    def serves(self) -> bool:
+        """Whether its tools are listed: it can serve them, or will be started for a call."""
+        return serves(self._owner.state)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What was really executed, or would be."""
+        launch = self._owner.launch
+        return launch.plan.argv if launch is not None else self.spec.argv
+
+    @property
+    def environment(self) -> Environment:
+        """Which variables its process got, and which were held back."""
+        return self._owner.prepared().environment
+
+    @property
+    def enforced(self) -> Mapping[str, str]:
+        """What holds its process in, as data."""
+        return {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
+
+    def registered_name(self, tool: str) -> str:
+        """The name under which a host lists this tool of its."""
+        return registered_name(self.id, tool)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody knows what it offers until it is started."""
+        return not self.tools and self._owner.state in _UNDERWAY
 
     @property
     def stats(self) -> Mapping[str, Any]:
         """Counts since it was loaded, and of the process that is there now."""
         owner, session = self._owner, self._owner.session
-        desk = self._desk
+        desk = self.desk
         outcomes = {"result": desk.results} | {name: desk.losses[name] for name in LOSSES}
         now = self._loop.time()
         return {
             "calls": sum(outcomes.values()),
             **outcomes,
             "in_flight": len(session.state.pending) if session is not None else 0,
-            "waiting": len(self._desk.waiting),
+            "waiting": len(self.desk.waiting),
             "restarts": owner.history.restarts,
             "crashes": owner.history.crashes,
             "uptime": now - owner.ready_at if owner.ready_at is not None else 0.0,
@@ -142,16 +173,17 @@ class Extension:
             self._be_ready(method)
         if timeout is None:
             timeout = self._method_limits.get(method, self._call_limit)
+        desk = self.desk
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         if self._special:
             call = self._new_call(method, params, timeout, future)
         else:
-            call = Call(method, params, future, timeout, self._desk.now())
-        self._desk.take(call)
+            call = Call(method, params, future, timeout, desk.now())
+        desk.take(call)
         try:
             return await future
         except asyncio.CancelledError:
-            self._desk.cancel(call)
+            self.desk.cancel(call)
             raise
 
     async def call_tool(
@@ -172,7 +204,8 @@ class Extension:
             await self._come_up(timeout)
         tool = self._tool(name)
         self._check(tool, arguments)
-        return await self._operate("call_tool", ToolCall(name, arguments, context), timeout, name)
+        asked = ToolCall(name, arguments, context)
+        return await self._operate("call_tool", asked, timeout, name, context)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Ask it how it is, where its dialect has a way to ask."""
@@ -181,7 +214,7 @@ class Extension:
     async def notify(self, method: str, params: Any = None) -> None:
         """Tell it something that has no answer."""
         self._be_ready(method)
-        session = self._desk.session
+        session = self.desk.session
         assert session is not None
         session.tell(Notice(method, params))
 
@@ -205,14 +238,14 @@ class Extension:
             future: asyncio.Future[Any] = self._loop.create_future()
             limit = self._method_limits.get(method, self._call_limit)
             limit = limit if timeout is None else timeout
-            call = Call(method, params, future, limit, self._desk.now()).into(stream)
+            call = Call(method, params, future, limit, self.desk.now()).into(stream)
             opened.append(call)
-            self._desk.take(call)
+            self.desk.take(call)
             if kind.ends == "terminal":
                 try:
                     await future
                 except asyncio.CancelledError:
-                    self._desk.cancel(call)
+                    self.desk.cancel(call)
                     raise
             else:  # its outcome is the stream's
                 future.add_done_callback(_heed(stream))
@@ -220,13 +253,22 @@ class Extension:
         def close(stream: EventStream) -> None:
             call = opened[0]
             session = call.session
-            self._desk.cancel(call, "the consumer left")
+            self.desk.cancel(call, "the consumer left")
             if session is not None:
                 session.leave(stream, params, "the consumer left")
 
         return EventStream(kind, key, open=open, close=close)
 
     # -- living ------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Let it through the gate, or refuse it; nothing is started yet."""
+        self._owner.admit()
+
+    @property
+    def starts_eagerly(self) -> bool:
+        """Whether a host starts it at once, or at its first use."""
+        return (self.spec.start or self.dialect.traits.start) == "eager"
 
     async def start(self) -> Self:
         """Start it and wait until it is ready; raises why it did not get ready."""
@@ -248,6 +290,11 @@ class Extension:
         """End it. Returns when nothing of it is left; closing twice is fine."""
         await self._owner.stop()
 
+    def kill(self) -> None:
+        """End its process at once, without a word; whoever closes it need not wait."""
+        if self._owner.session is not None:
+            self._owner.session.life.kill()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -257,6 +304,34 @@ class Extension:
         made = facet(self)
         self.__dict__[name] = made
         return made
+
+    # -- for the blocking face: from any thread, the outcome goes to the sink ------------------
+
+    def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
+        """Send a call whose caller sees to its own deadline."""
+        if timeout is None:
+            timeout = self._method_limits.get(method, self._call_limit)
+        call = self._new_call(method, params, timeout, sink)
+        self.desk.submit(call)
+        return call
+
+    def begin_tool(
+        self,
+        name: str,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        sink: Sink,
+    ) -> Call:
+        """Send the call of a tool whose caller sees to its own deadline."""
+        arguments = {} if arguments is None else arguments
+        self._check(self._tool(name), arguments)
+        limit = self._call_limit if timeout is None else timeout
+        asked = ToolCall(name, arguments, context)
+        call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
+        call.context = context
+        self.desk.submit(call)
+        return call
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -273,19 +348,18 @@ class Extension:
                 extension=self.id,
                 help=f"its methods are: {known}",
             )
-        return Call(method, params, sink, timeout, self._desk.now())
+        return Call(method, params, sink, timeout, self.desk.now())
 
     def _of_operation(
         self, operation: Operation, params: Any, name: str, timeout: float, sink: Sink
     ) -> Call:
-        now = self._desk.now()
+        now = self.desk.now()
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
             return Call(method, asked, sink, timeout, now).mapped(operation.result)
         return Call(name, params, sink, timeout, now).through(operation(params))
 
-    async def _operate(self, name: str, params: Any, timeout: float | None, shown: str) -> Any:
-        """Run one of the neutral operations."""
+    def _operation(self, name: str) -> Operation:
         operation = self.dialect.operations.get(name)
         if operation is None:
             raise UsageError(
@@ -293,14 +367,26 @@ class Extension:
                 f"the {self.dialect.name} dialect has no way to do this: {name}",
                 extension=self.id,
             )
+        return operation
+
+    async def _operate(
+        self,
+        name: str,
+        params: Any,
+        timeout: float | None,
+        shown: str,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Run one of the neutral operations."""
         limit = self._call_limit if timeout is None else timeout
-        future: asyncio.Future[Any] = self._loop.create_future()
-        call = self._of_operation(operation, params, shown, limit, future)
-        self._desk.take(call)
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        call = self._of_operation(self._operation(name), params, shown, limit, future)
+        call.context = context
+        self.desk.take(call)
         try:
             return await future
         except asyncio.CancelledError:
-            self._desk.cancel(call)
+            self.desk.cancel(call)
             raise
 
     def _tool(self, name: str) -> Tool:
@@ -341,7 +427,7 @@ class Extension:
             pass  # the call that follows says what was missing
 
     def _be_ready(self, what: str) -> None:
-        if self._desk.session is None:
+        if self.desk.session is None:
             raise self._not_ready(what)
 
     def _not_ready(self, what: str) -> ExthostError:

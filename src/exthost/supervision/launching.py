@@ -12,6 +12,7 @@ from pathlib import Path
 
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
+from exthost.errors import Refused
 from exthost.manifests.gate import gate
 from exthost.model import Introduction, LaunchPlan, Limits, Restart, Spec
 from exthost.process.child import find_program
@@ -52,6 +53,13 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> None:
     missing = gate(spec.requires, lambda name: shutil.which(name, path=path), environ)
     if missing:
         raise missing.refusal(spec.id)
+    if spec.permissions is not None and spec.sandbox not in ("best-effort", "off"):
+        raise Refused(
+            "X0302",
+            "its permissions cannot be enforced: this version has no sandbox yet",
+            extension=spec.id,
+            help='sandbox = "best-effort" runs it without, "off" too; then nothing holds it',
+        )
 
 
 def prepare(

@@ -53,6 +53,7 @@ class Owner:
         self.state = State.DISCOVERED
         self.history = History()
         self.offer = Offer(tools=spec.tools, version=spec.version)
+        self.tools = {tool.name: tool for tool in spec.tools}
         self.session: Session | None = None
         self.launch: Launch | None = None
         self.cause: ExthostError | None = None
@@ -90,6 +91,17 @@ class Owner:
         self._wants_stop = False
         self._awaken()
         _tell_all(self._stops)  # the later wish wins
+
+    def admit(self) -> None:
+        """Pass the gate, or be refused; nothing is started."""
+        if self.state is not State.DISCOVERED:
+            return
+        try:
+            admit(self.spec, self._host_environment())
+        except Refused as refused:
+            self._give_up(Event.REFUSE, refused)
+        else:
+            self._go(Event.ADMIT)
 
     async def settle(self) -> None:
         """Wait until it is ready, or rests: stopped, refused or failed."""
@@ -163,13 +175,9 @@ class Owner:
             self.history = self.history.asked_again()
         if self.state is State.REFUSED:
             self._go(Event.ASKED_AGAIN)
-        if self.state is State.DISCOVERED:
-            try:
-                admit(self.spec, self._host_environment())
-            except Refused as refused:
-                self._give_up(Event.REFUSE, refused)
-                return
-            self._go(Event.ADMIT)
+        self.admit()
+        if self.state is State.REFUSED:
+            return
         if not rests(self.state) or again:
             self._go(Event.ASKED_AGAIN if again else Event.START)
 
@@ -213,10 +221,7 @@ class Owner:
             ) from None
 
     async def _spawn_and_shake(self) -> Session:
-        launch = prepare(
-            self.spec, self.dialect, self._host_environment(), frozenset(self._handlers)
-        )
-        self.launch = launch
+        launch = self.launch = self.prepared()
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
             self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
@@ -347,6 +352,11 @@ class Owner:
             except TimeoutError:
                 pass
 
+    def prepared(self) -> Launch:
+        """What the next start would execute."""
+        handles = frozenset(self._handlers)
+        return prepare(self.spec, self.dialect, self._host_environment(), handles)
+
     def _answered(self) -> int:
         return self._desk.results + self._desk.losses["error"]
 
@@ -354,12 +364,13 @@ class Owner:
         return os.environ if self._environ is None else self._environ
 
     def _offered(self, offer: Offer) -> None:
-        before = {tool.name: tool for tool in self.offer.tools}
-        after = {tool.name: tool for tool in offer.tools}
+        before, after = self.tools, {tool.name: tool for tool in offer.tools}
         changed = {name for name in before.keys() & after if before[name] != after[name]}
         added = tuple(sorted((after.keys() - before.keys()) | changed))
         removed = tuple(sorted((before.keys() - after.keys()) | changed))
-        self.offer = offer
+        self.offer, self.tools = offer, after
+        if self._on_change is not None:
+            self._on_change()
         for warning in offer.warnings:
             _log.warning("[%s] %s", self.spec.id, warning)
         if (added or removed) and OfferChanged in self._bus.kinds:
@@ -388,7 +399,7 @@ def _tell_all(waiting: list[asyncio.Future[None]]) -> None:
 def _not_again(cause: ExthostError, reason: str) -> ExthostError:
     """The cause, for a call that comes too late, with the reason why it is not mended."""
     error = copy_of(cause)
-    if reason:
+    if reason and isinstance(cause, ExtensionGone):
         error.help = f"it is not started again: {reason}; restart() or a new load does"
     return error
 

@@ -2,7 +2,8 @@
 
 Header names are trimmed and case does not matter; unknown headers are passed over; the last
 Content-Length wins; its value is ASCII digits and nothing else. A line without a colon is stray
-text and is reported as skipped; before the first frame blank lines among such text are, too.
+text and is reported as skipped; before the first frame blank lines among such text are passed
+over, and so is a byte-order mark.
 Everything else that is wrong is fatal, because after it nobody knows where a frame begins.
 """
 
@@ -15,7 +16,7 @@ from exthost.wire.framing import (
     Item,
     Skipped,
 )
-from exthost.wire.lines import too_large
+from exthost.wire.lines import BOM, too_large
 
 # A header line is this long at most, its line end included.
 HEADER_LINE_BYTES = 1024
@@ -42,32 +43,35 @@ class Headers:
         self.wants = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
+        data = bytes(data)  # free for bytes
         view = memoryview(data)
         items: list[Item] = []
         at = 0
         while at < len(view) and not self._broken:
             if self._body is None:
-                at = self._header(data, view, at, items)
+                at = self._header(data, at, items)
             else:
                 at = self._gather(view, at, items)
         return items
 
-    def _header(self, data: Bytes, view: memoryview, at: int, items: list[Item]) -> int:
+    def _header(self, data: bytes, at: int, items: list[Item]) -> int:
         """Take one header line, or the part of it that is there."""
         room = HEADER_LINE_BYTES - len(self._line)
-        window = bytes(view[at : at + room])
-        newline = window.find(b"\n")
+        newline = data.find(b"\n", at, at + room)
         if newline < 0:
-            self._line += window
-            if len(window) == room:
+            part = data[at : at + room]
+            self._line += part
+            if len(part) == room:
                 self._break(items, "a header line is longer than 1024 bytes", bytes(self._line))
-            return at + len(window)
-        line = bytes(self._line) + window[:newline]
+            return at + len(part)
+        line = bytes(self._line) + data[at:newline]
         self._line.clear()
         self._take_line(line.removesuffix(b"\r"), items)
-        return at + newline + 1
+        return newline + 1
 
     def _take_line(self, line: bytes, items: list[Item]) -> None:
+        if self._first:
+            line = line.removeprefix(BOM)
         if not line:
             self._take_blank(items)
             return

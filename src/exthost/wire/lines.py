@@ -16,7 +16,7 @@ from exthost.wire.framing import (
     Skipped,
 )
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 class Lines:
@@ -63,17 +63,20 @@ class Lines:
         else:
             line = part
         assert line is not None
+        fresh, self._fresh = self._fresh, False
         if len(line) > self._cap:
             return Skipped("too long", bytes(line[:EVIDENCE_BYTES]), len(line))
-        if self._fresh:
-            self._fresh = False
-            line = line.removeprefix(_BOM)
+        if fresh:
+            line = line.removeprefix(BOM)
         return line if line and not line.isspace() else None
 
     def _begin(self, part: bytes) -> None:
         """Keep the part of a line whose end has not come yet; let it go once it is too long."""
         if self._skipped:
             self._skipped += len(part)
+            wanting = EVIDENCE_BYTES - len(self._skipped_head)
+            if wanting > 0:  # only under a cap that is smaller still
+                self._skipped_head += part[:wanting]
             return
         if self._open is None:
             self._open = bytearray(part)
@@ -91,9 +94,12 @@ class Lines:
     def end(self) -> Broken | None:
         if self._skipped:
             return Broken("the output ended inside an over-long line", self._skipped_head)
-        if self._open is None or self._open.isspace() or self._open == _BOM:
+        if self._open is None:
             return None
-        return Broken("the output ended inside a line", bytes(self._open[:EVIDENCE_BYTES]))
+        begun = self._open.removeprefix(BOM) if self._fresh else self._open
+        if not begun or begun.isspace():
+            return None
+        return Broken("the output ended inside a line", bytes(begun[:EVIDENCE_BYTES]))
 
     def head(self, size: int) -> bytes:
         if size > self._cap:

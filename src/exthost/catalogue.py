@@ -1,0 +1,453 @@
+"""What each error code means, for `exthost explain CODE`. Codes are stable: never reuse one.
+
+A test holds this table against the source: every code that is raised stands here, and no other.
+"""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One condition: what it is called, what it means, what to do."""
+
+    kind: str
+    title: str
+    meaning: str
+    fix: str
+
+
+def _entry(kind: str, title: str, meaning: str, fix: str) -> Entry:
+    return Entry(kind, title, meaning, fix)
+
+
+CATALOGUE: dict[str, Entry] = {
+    # -- what the operator wrote ------------------------------------------------------------------
+    "X0101": _entry(
+        "ConfigError",
+        "the config cannot be read",
+        "The file is not there or may not be read, or its text is not valid TOML.",
+        "Name the file with --config, or mend the line that the message names.",
+    ),
+    "X0102": _entry(
+        "ConfigError",
+        "unknown key",
+        "A key that does not exist at this place; often a misspelling.",
+        "Use the key that the message suggests.",
+    ),
+    "X0103": _entry(
+        "ConfigError",
+        "wrong value",
+        "A value has the wrong type, is not one of those allowed, or a required key is missing.",
+        "Change it to what the message asks for.",
+    ),
+    "X0104": _entry(
+        "ConfigError",
+        "a name is used twice",
+        "Two entries have the same name, and names are how extensions are told apart.",
+        "Rename or remove one of the two places named.",
+    ),
+    "X0105": _entry(
+        "ConfigError",
+        "unsupported source or protocol",
+        "Only child processes over stdin and stdout run here; the entry asks for something else.",
+        "Wrap it in a program that speaks over stdio, or set enabled = false.",
+    ),
+    "X0106": _entry(
+        "ConfigError",
+        "bad duration or size",
+        "A time or a size has no unit we know, or is negative or too large.",
+        'Write durations like "500ms", "2s", "1m" and sizes like "256MB" or "256MiB".',
+    ),
+    "X0107": _entry(
+        "ConfigError",
+        "unknown dialect",
+        "No dialect of this name is built in or installed.",
+        "Use one of the names listed, or install the package that brings the dialect.",
+    ),
+    "X0108": _entry(
+        "ConfigError",
+        "section not supported yet",
+        "The section belongs to a dialect that this version cannot run.",
+        "Take the section out, or use a later version.",
+    ),
+    "X0109": _entry(
+        "ConfigError",
+        "an override without an extension",
+        "[overrides.<id>] names an extension that was not found.",
+        "Check the id and the search paths, or take the override out.",
+    ),
+    "X0110": _entry(
+        "ConfigError",
+        "the audit file cannot be written",
+        "[audit] path names a file that cannot be opened for appending.",
+        "Name another file, or create its folder.",
+    ),
+    # -- what the extension says about itself on disk ---------------------------------------------
+    "X0201": _entry(
+        "ManifestError",
+        "the manifest cannot be read",
+        "It is there, but it may not be read, is no regular file, or is over 1 MiB.",
+        "Check the kind, the size and the rights of the file.",
+    ),
+    "X0202": _entry(
+        "ManifestError",
+        "the manifest is invalid",
+        "It breaks a rule of its format.",
+        "Mend the key and line named; --all shows every mistake.",
+    ),
+    "X0203": _entry(
+        "ManifestError",
+        "a link leads out of the search path",
+        "Links are followed, but the real place lies outside the folder that is searched.",
+        "Move the target below the search path, or add its folder to search_paths.",
+    ),
+    "X0204": _entry(
+        "ManifestError",
+        "a place cannot be searched",
+        "A search path, a folder or an entry is missing, unreadable, or a link to nothing.",
+        "Check that it is there and readable, or drop it from search_paths.",
+    ),
+    "X0205": _entry(
+        "ManifestError",
+        "the id is taken",
+        "Two extensions that were found have one id; the first is used.",
+        "Rename one, or take one out of the search paths.",
+    ),
+    "X0206": _entry(
+        "ManifestError",
+        "an allow-listed id is not there",
+        "The allowlist names an extension that was not found, or that is disabled as well.",
+        "Check the spelling and the search paths, or drop it from the list.",
+    ),
+    "X0207": _entry(
+        "ManifestError",
+        "a remark about a manifest",
+        "The manifest can be used, but something beside it was left out.",
+        "Mend the file that is named.",
+    ),
+    "X0208": _entry(
+        "ManifestError",
+        "the config goes before what was found",
+        "An extension was found whose id the config names as well; the config's entry is used.",
+        "Remove one of them if that is not what you want.",
+    ),
+    # -- what we will not run ---------------------------------------------------------------------
+    "X0301": _entry(
+        "Refused",
+        "requirements are missing",
+        "Programs that it requires are not on PATH, or variables are not set.",
+        "Install what is named, or set the variables where the host is started.",
+    ),
+    "X0302": _entry(
+        "Refused",
+        "permissions that cannot be enforced",
+        "A `permissions` table restricts the extension, and nothing here can hold it to that.",
+        'Set sandbox = "best-effort" to run it all the same, or take the table out.',
+    ),
+    # -- starting ---------------------------------------------------------------------------------
+    "X0401": _entry(
+        "SpawnFailed",
+        "no such program",
+        "The command is not there: neither on PATH nor at the path given.",
+        "Check the spelling and PATH, or give an absolute path.",
+    ),
+    "X0402": _entry(
+        "SpawnFailed",
+        "no such working folder",
+        "The folder in which it should run is not there.",
+        "Create it, or set `cwd`.",
+    ),
+    "X0403": _entry(
+        "SpawnFailed",
+        "the script's interpreter is missing",
+        "The file exists, but its first line names an interpreter that does not.",
+        "Install the interpreter, or correct the `#!` line.",
+    ),
+    "X0404": _entry(
+        "SpawnFailed",
+        "not executable",
+        "The file exists, but the system will not run it as a program.",
+        "chmod +x it; a script also needs a first line such as #!/usr/bin/env python3.",
+    ),
+    "X0405": _entry(
+        "SpawnFailed",
+        "no room for another process",
+        "The machine or the user has run out of processes, descriptors or memory.",
+        "Stop something, or raise the limit (ulimit -n, ulimit -u).",
+    ),
+    "X0406": _entry(
+        "SpawnFailed",
+        "could not be started",
+        "The system refused to start it, for the reason that the message gives.",
+        "See the reason.",
+    ),
+    # -- shaking hands ----------------------------------------------------------------------------
+    "X0501": _entry(
+        "HandshakeFailed",
+        "gone before it shook hands",
+        "The process started and ended, or closed its output, before it answered.",
+        "Run its command by hand; what it wrote to stderr is in the evidence.",
+    ),
+    "X0502": _entry(
+        "HandshakeFailed",
+        "it refused the handshake",
+        "The extension answered the handshake with an error of its own.",
+        "Its message says what it is missing; often a part of its config.",
+    ),
+    "X0503": _entry(
+        "HandshakeFailed",
+        "its offer cannot be used",
+        "What it answered in the handshake does not have the shape of its dialect.",
+        "Correct the extension; the evidence shows what it sent.",
+    ),
+    "X0504": _entry(
+        "HandshakeFailed",
+        "no answer to the handshake",
+        "The process runs, but did not answer in time.",
+        "Does it speak this dialect? Does it flush its output? Else raise limits.handshake.",
+    ),
+    "X0505": _entry(
+        "HandshakeFailed",
+        "it broke the handshake",
+        "What it wrote is not of its dialect, in a way that cannot be passed over.",
+        "The evidence shows the bytes.",
+    ),
+    "X0506": _entry(
+        "HandshakeFailed",
+        "it speaks another dialect",
+        "Its first bytes are framed as another dialect frames them.",
+        "Choose the dialect that the message names, with --dialect or `dialect = …`.",
+    ),
+    "X0507": _entry(
+        "HandshakeFailed",
+        "not ready in time",
+        "Spawning it and shaking hands together took longer than limits.start.",
+        "Raise limits.start if it is merely slow.",
+    ),
+    # -- the peer broke the rules -----------------------------------------------------------------
+    "X0601": _entry(
+        "ProtocolViolation",
+        "unreadable output",
+        "After what it wrote nobody can tell where the next message begins.",
+        "An extension must write nothing but its frames to stdout; logs belong on stderr.",
+    ),
+    "X0602": _entry(
+        "ProtocolViolation",
+        "not a message",
+        "It wrote a frame that is no message, in a dialect where that is fatal.",
+        "The evidence shows the bytes.",
+    ),
+    "X0603": _entry(
+        "ProtocolViolation",
+        "the answer is too long",
+        "Its answer is longer than limits.max_message; it was let go without being kept.",
+        "Raise limits.max_message for this extension, or ask for less.",
+    ),
+    "X0604": _entry(
+        "ProtocolViolation",
+        "the answer was not understood",
+        "Our reading of what it wrote failed in a way nobody foresaw.",
+        "If the extension is right this is a bug of ours: please report it.",
+    ),
+    "X0605": _entry(
+        "ProtocolViolation",
+        "another stream was acknowledged",
+        "The answer to the opening of a stream names another one.",
+        "The extension must answer with the id that it was given.",
+    ),
+    # -- calls ------------------------------------------------------------------------------------
+    "X0701": _entry(
+        "CallFailed",
+        "the extension answered with an error",
+        "The call arrived and the extension said no; its code, message and data are kept.",
+        "Its message and its log tell why; the arguments are the first suspect.",
+    ),
+    "X0801": _entry(
+        "CallTimeout",
+        "no answer in time",
+        "The call's time ran out while it waited for its turn, for a start, or for the answer.",
+        "The message says which. Give it more time, or find out what the extension does.",
+    ),
+    # -- gone -------------------------------------------------------------------------------------
+    "X1001": _entry(
+        "ExtensionGone",
+        "its process ended",
+        "The process exited or was killed while something was awaited of it.",
+        "Exit status and stderr are in the evidence; a restart policy starts it again.",
+    ),
+    "X1002": _entry(
+        "ExtensionGone",
+        "it closed a pipe",
+        "The process runs, but it closed its stdin or stdout, so nothing can be asked of it.",
+        "An extension must keep both open for as long as it lives.",
+    ),
+    "X1003": _entry(
+        "ExtensionGone",
+        "ended with a call that was given up",
+        "In dialects that answer by order, a late answer would be taken for the next one.",
+        "Nothing is wrong with later calls: they get a fresh process.",
+    ),
+    "X1004": _entry(
+        "ExtensionGone",
+        "it does not read",
+        "It took nothing from its stdin for the time of limits.write.",
+        "The extension hangs, or waits for something that never comes.",
+    ),
+    "X1005": _entry(
+        "ExtensionGone",
+        "closed under a call",
+        "The host closed the extension while the call was under way.",
+        "Close an extension, or leave its `async with`, after the last call.",
+    ),
+    "X1006": _entry(
+        "ExtensionGone",
+        "stopped",
+        "The extension was stopped, and nobody has started it since.",
+        "Start it with restart(), or load it again.",
+    ),
+    "X1007": _entry(
+        "ExtensionGone",
+        "not ready",
+        "It is not ready, and the caller did not want to wait.",
+        "Call without wait=False, or wait until it is ready.",
+    ),
+    # -- not found --------------------------------------------------------------------------------
+    "X1201": _entry(
+        "NotFound",
+        "no such tool",
+        "No extension offers a tool of this name right now.",
+        "See `exthost tools`; a tool whose extension failed is not listed.",
+    ),
+    "X1202": _entry(
+        "NotFound",
+        "the extension has no such tool",
+        "The extension is there, but it does not offer this tool; nothing was sent.",
+        "See `exthost inspect`; with --method you can send any method as it is.",
+    ),
+    "X1203": _entry(
+        "NotFound",
+        "the dialect has no such method",
+        "The dialect has a fixed set of methods, and this is none of them.",
+        "Use one of those listed.",
+    ),
+    "X1204": _entry(
+        "NotFound",
+        "more than one has it",
+        "Several extensions have a tool of this name.",
+        "Use one of the registered names listed.",
+    ),
+    "X1205": _entry(
+        "NotFound",
+        "no such extension",
+        "The host has no extension of this name.",
+        "See `exthost list`.",
+    ),
+    "X1206": _entry(
+        "NotFound",
+        "nothing is there",
+        "The target is neither a name in the config nor a folder or manifest of an extension.",
+        "Check the name, the path and --config; or give a command after `--`.",
+    ),
+    "X1207": _entry(
+        "NotFound",
+        "no such error code",
+        "This version has no error of this code.",
+        "`exthost explain` without a code lists them all.",
+    ),
+    # -- usage ------------------------------------------------------------------------------------
+    "X1301": _entry(
+        "UsageError",
+        "arguments against the schema",
+        "The arguments do not fit the tool's own input schema; nothing was sent.",
+        "See the schema with `exthost inspect`.",
+    ),
+    "X1302": _entry(
+        "UsageError",
+        "not JSON",
+        "The value cannot be written as JSON, which is how the dialect sends it.",
+        "Use dicts with string keys, lists, strings, numbers, booleans and None.",
+    ),
+    "X1303": _entry(
+        "UsageError",
+        "the message is too large to send",
+        "It is over limits.max_message; nothing was written.",
+        "Send less at a time, or raise limits.max_message.",
+    ),
+    "X1304": _entry(
+        "UsageError",
+        "the dialect cannot say this",
+        "The dialect has no such kind of message.",
+        "Use what it has: see its page in the docs.",
+    ),
+    "X1305": _entry(
+        "UsageError",
+        "two readers of one stream",
+        "Two tasks read from the same stream at the same time.",
+        "Read it in one task and hand the events on.",
+    ),
+    "X1306": _entry(
+        "UsageError",
+        "a stream was overrun",
+        "Its events were not read, its queue was full, and other calls waited behind it.",
+        "Read faster, or leave the stream when you have what you need.",
+    ),
+    "X1307": _entry(
+        "UsageError",
+        "not a stream",
+        "The method does not answer in events in this dialect.",
+        "Use call().",
+    ),
+    "X1308": _entry(
+        "UsageError",
+        "the dialect cannot do this",
+        "The operation does not exist in the extension's dialect.",
+        "See the dialect's page for what it can do.",
+    ),
+    "X1309": _entry(
+        "UsageError",
+        "no such facet",
+        "The attribute is neither of every extension nor of this dialect.",
+        "Use one of the facets listed.",
+    ),
+    "X1310": _entry(
+        "UsageError",
+        "a command is a list",
+        "A command was given as one string; there is no shell that could take it apart.",
+        'Write ["python3", "ext.py"].',
+    ),
+    "X1311": _entry(
+        "UsageError",
+        "the host is open",
+        "A host was opened twice.",
+        "Make a second host, or use the one that is open.",
+    ),
+    "X1312": _entry(
+        "UsageError",
+        "the name is taken",
+        "The host has an extension of this name already.",
+        "Unload it first, or choose another name.",
+    ),
+    "X1313": _entry(
+        "UsageError",
+        "the host's loop is blocked",
+        "A listener or handler on the host's loop did not return.",
+        "Keep listeners short; give handlers `async def` and let them wait.",
+    ),
+    "X1314": _entry(
+        "UsageError",
+        "a blocking call on the loop",
+        "The blocking face was used from the host's own loop, where it could never return.",
+        "Use Host there, or call from another thread.",
+    ),
+    "X1315": _entry(
+        "UsageError",
+        "the host is not open",
+        "The host was used before `with`, or after it.",
+        "Use it inside `with SyncHost… as host`.",
+    ),
+    "X1316": _entry(
+        "UsageError",
+        "the command line was not understood",
+        "An option, an argument or its value is not what the verb takes.",
+        "`exthost VERB --help` shows what it takes.",
+    ),
+}

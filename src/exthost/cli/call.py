@@ -1,0 +1,123 @@
+"""Call a tool and print its result as JSON.
+
+  exthost call NAME [k=v …]                 NAME as `exthost tools` shows it
+  exthost call TARGET NAME [k=v …]          NAME may be the tool's own
+  exthost call NAME [k=v …] -- COMMAND …    the same, for a bare command
+
+Arguments are k=v (v is JSON if it parses, else a string), or --args JSON, or --args - for stdin.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from exthost.cli.frame import (
+    Asked,
+    config_option,
+    dialect_option,
+    say,
+    show_json,
+    timeout_option,
+)
+from exthost.cli.target import find_spec, read_wanted, run_async, started
+from exthost.errors import UsageError
+from exthost.events import LogLine
+from exthost.host import Host
+from exthost.model import Spec
+from exthost.supervision.extension import Extension
+
+ERROR_RESULT = 1
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="[TARGET] NAME [k=v …]")
+    parser.add_argument("--args", metavar="JSON", help="all arguments as JSON; - reads stdin")
+    parser.add_argument(
+        "--method", action="store_true", help="NAME is a method of the dialect, sent as it is"
+    )
+    timeout_option(parser)
+    config_option(parser)
+    dialect_option(parser)
+
+
+def run(asked: Asked) -> int:
+    names = [word for word in asked.words if "=" not in word]
+    pairs = [word for word in asked.words if "=" in word]
+    if not names or len(names) > (1 if asked.command else 2):
+        raise UsageError(
+            "X1316",
+            f"expected {'NAME' if asked.command else '[TARGET] NAME'}, and got {len(names)} words",
+            help="arguments are written k=v, or as --args JSON",
+        )
+    arguments = _arguments(pairs, asked.args)
+    target = names[0] if len(names) == 2 else None
+    spec = find_spec(asked, target)
+    if spec is not None:
+        return run_async(_call_one(asked, spec, names[-1], arguments))
+    return run_async(_call_any(asked, names[-1], arguments))
+
+
+def _arguments(pairs: Sequence[str], text: str | None) -> Any:
+    if text is not None:
+        if pairs:
+            raise UsageError("X1316", "give arguments as k=v or as --args, not both")
+        text = sys.stdin.read() if text == "-" else text
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise UsageError(
+                "X1316", f"--args is not JSON: {error}", help="""quote it: --args '{"a": 1}'"""
+            ) from None
+    return {key: _value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
+    async with started(asked, spec) as extension:
+        if asked.method:
+            result = await extension.call(name, arguments, timeout=asked.timeout)
+        else:
+            own = own_name(extension, name)
+            result = await extension.call_tool(own, arguments, timeout=asked.timeout)
+        return _finish(asked, extension, result)
+
+
+async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
+    """Call a tool of the config, starting no more extensions than it takes to find it."""
+    found = read_wanted(asked)
+    if asked.method:
+        raise UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
+    host = Host(replace(found.config, discovery=None, specs=()))
+    host.events.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    async with host:
+        for spec in found.specs:
+            if spec.enabled:
+                await host.load(replace(spec, start="lazy"))
+        tool = await host.find_tool(name, ask_all=True)
+        extension = host[tool.extension]
+        result = await extension.call_tool(tool.tool, arguments, timeout=asked.timeout)
+        return _finish(asked, extension, result)
+
+
+def own_name(extension: Extension, name: str) -> str:
+    """A tool's own name, also when it was given by its registered one."""
+    if name in extension.tools:
+        return name
+    for tool in extension.tools:
+        if name in (extension.registered_name(tool), f"{extension.id}:{tool}"):
+            return tool
+    return name
+
+
+def _finish(asked: Asked, extension: Extension, result: Any) -> int:
+    show_json(result, pretty=not asked.json)
+    return ERROR_RESULT if extension.dialect.is_error_result(result) else 0

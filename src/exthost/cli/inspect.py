@@ -1,0 +1,91 @@
+"""Start one extension, shake hands, show what it offers and what it was given, and stop it."""
+
+import argparse
+from typing import Any
+
+from exthost.cli.frame import (
+    Asked,
+    config_option,
+    dialect_option,
+    say,
+    show_json,
+    show_table,
+)
+from exthost.cli.target import find_spec, run_async, started
+from exthost.errors import UsageError
+from exthost.model import Spec
+from exthost.names import prefixed_description, registered_name
+from exthost.supervision.extension import Extension
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
+    config_option(parser)
+    dialect_option(parser)
+
+
+def run(asked: Asked) -> int:
+    spec = find_spec(asked, asked.target)
+    if spec is None:
+        raise UsageError(
+            "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
+        )
+    return run_async(_inspect(asked, spec))
+
+
+async def _inspect(asked: Asked, spec: Spec) -> int:
+    async with started(asked, spec) as extension:
+        report = describe(extension)
+    if asked.json:
+        show_json(report)
+    else:
+        _show(report)
+    return 0
+
+
+def describe(extension: Extension) -> dict[str, Any]:
+    """Everything there is to know about a started extension, as data."""
+    offer, environment = extension.offer, extension.environment
+    return {
+        "id": extension.id,
+        "dialect": extension.dialect.name,
+        "version": offer.version,
+        "state": extension.state,
+        "tools": [
+            {
+                "name": registered_name(extension.id, tool.name),
+                "tool": tool.name,
+                "description": prefixed_description(extension.id, tool.description),
+                "input_schema": tool.input_schema,
+            }
+            for tool in offer.tools
+        ],
+        "hooks": list(offer.hooks),
+        "warnings": list(offer.warnings),
+        "timings_ms": extension.stats["timings_ms"],
+        "environment": {
+            "passed": list(environment.passed),
+            "held_back": list(environment.held_back),
+            "configured": list(environment.configured),
+        },
+        "sandbox": dict(extension.enforced),
+        "argv": list(extension.argv),
+        "noise": extension.stats["dropped"],
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    version = f" {report['version']}" if report["version"] else ""
+    say(f"{report['id']}{version} speaks {report['dialect']}")
+    timings = report["timings_ms"]
+    say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
+    environment = report["environment"]
+    held_back = ", ".join(environment["held_back"]) or "none"
+    say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
+    say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
+    for what, times in report["noise"].items():
+        say(f"  {times} {what}")
+    rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]
+    show_table(rows, ("TOOL", "REGISTERED AS", "DESCRIPTION"))
+    if not rows:
+        say("  it offers no tools")

@@ -1,0 +1,142 @@
+"""Which extension is meant: a name in the config, a folder or manifest, or a command after `--`."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost import dialects
+from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
+from exthost.config import DiscoverySettings, spec_from_mapping
+from exthost.connection import command_id
+from exthost.discovery.configfile import FORMATS, Wanted, read_config, wanted
+from exthost.discovery.search import discover
+from exthost.errors import HandshakeFailed, NotFound, UsageError
+from exthost.events import Bus, LogLine
+from exthost.model import Limits, Spec
+from exthost.names import nearest
+from exthost.supervision.extension import Extension
+
+# For a command whose dialect was not told: the order in which the dialects are tried, and how
+# long each may take to shake hands.
+DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
+DETECTION_SECONDS = 3.0
+
+
+def read_wanted(asked: Asked) -> Wanted:
+    """Every extension of the config that holds here. Starts nothing."""
+    if asked.config is None and not Path(DEFAULT_CONFIG).exists():
+        raise UsageError(
+            "X1316",
+            f"there is no {DEFAULT_CONFIG} here",
+            help="name a config with --config, or give a command after --",
+        )
+    return wanted(read_config(asked.config or DEFAULT_CONFIG))
+
+
+def find_spec(asked: Asked, target: str | None) -> Spec | None:
+    """The one extension that is meant; None if neither a target nor a command was given."""
+    if asked.command:
+        if target is not None:
+            raise UsageError("X1316", "give a target or a command after --, not both")
+        return command_spec(asked.command, asked.dialect or "morphir")
+    if target is None:
+        return None
+    if asked.config is not None or Path(DEFAULT_CONFIG).exists():
+        found = read_wanted(asked)
+        for spec in found.specs:
+            if spec.id == target:
+                return spec
+        names = [spec.id for spec in found.specs]
+    else:
+        names = []
+    if Path(target).exists():
+        return _from_disk(Path(target))
+    near = nearest(target, names)
+    raise NotFound(
+        "X1206",
+        f"{target!r} is neither an extension in the config nor a folder or manifest",
+        help=f"did you mean {near!r}?" if near else "give a name, a path, or a command after --",
+    )
+
+
+def command_spec(command: Sequence[str], dialect: str) -> Spec:
+    """A bare command as an extension."""
+    source = {"type": "process", "command": command[0], "args": list(command[1:])}
+    dialects.get(dialect)
+    return spec_from_mapping({"name": command_id(command), "dialect": dialect, "source": source})
+
+
+def _from_disk(path: Path) -> Spec:
+    folder = path if path.is_dir() else path.parent
+    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
+    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == path]
+    if len(candidates) == 1:
+        return candidates[0].spec
+    if candidates:
+        names = ", ".join(one.id for one in candidates)
+        raise UsageError("X1316", f"{path} holds several extensions: {names}", help="name one")
+    told = [one.message for one in report.diagnostics]
+    raise NotFound(
+        "X1206",
+        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
+        help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+@asynccontextmanager
+async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
+    """The extension, started; its log on stderr. Finds out the dialect where none was told."""
+    if asked.command and asked.dialect is None:
+        spec = await _found_out(asked.command)
+    extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
+    try:
+        yield await extension.start()
+    finally:
+        await extension.close()
+
+
+async def _found_out(command: Sequence[str]) -> Spec:
+    """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
+    tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
+    if len(tried) == 1:
+        return command_spec(command, tried[0])
+    answers = []
+    for name in tried:
+        spec = command_spec(command, name)
+        quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
+        extension = Extension(quick, dialects.get(name), environ=_environ())
+        try:
+            await extension.start()
+        except HandshakeFailed as error:
+            answers.append(f"{name}: {error.message}")
+        else:
+            say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+            return spec
+        finally:
+            await extension.close()
+    raise HandshakeFailed(
+        "X0504",
+        "it shook hands in none of the dialects: " + "; ".join(answers),
+        extension=command_id(command),
+        help="name its dialect with --dialect; roder extensions need their manifest",
+    )
+
+
+def talking_bus() -> Bus:
+    """A bus whose log lines go to stderr."""
+    bus = Bus()
+    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    return bus
+
+
+def _environ() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def run_async(main: Any) -> int:
+    """Run a verb's coroutine; Ctrl-C ends it in order."""
+    return int(asyncio.run(main))

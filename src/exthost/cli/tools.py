@@ -1,0 +1,60 @@
+"""The tools of a config's extensions. Starts nothing: shows what manifests declare and names the
+extensions that would have to be started to tell; --start starts them and asks."""
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from exthost.cli.frame import Asked, config_option, dialect_option, say, show_json, show_table
+from exthost.cli.list import tell_diagnostics
+from exthost.cli.target import find_spec, read_wanted, run_async
+from exthost.config import Config
+from exthost.host import Host
+from exthost.model import Spec
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
+    parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    config_option(parser)
+    dialect_option(parser)
+
+
+def run(asked: Asked) -> int:
+    spec = find_spec(asked, asked.target)
+    if spec is not None:
+        specs: tuple[Spec, ...] = (spec,)
+    else:
+        found = read_wanted(asked)
+        specs = found.specs
+        tell_diagnostics(found.diagnostics)
+    return run_async(_tools(asked, [one for one in specs if one.enabled]))
+
+
+async def _tools(asked: Asked, specs: list[Spec]) -> int:
+    start = "eager" if asked.start else "lazy"
+    config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
+    async with Host(config) as host:
+        tools = [
+            {
+                "name": tool.name,
+                "tool": tool.tool,
+                "extension": tool.extension,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            }
+            for tool in host.tools.values()
+        ]
+        silent = [ext.id for ext in host.extensions if ext.is_silent]
+        failed = [ext.cause for ext in host.extensions if ext.cause is not None]
+    for cause in failed:
+        say(f"error: {cause.extension}: {cause.message}")
+    if asked.json:
+        shown: dict[str, Any] = {"tools": tools, "not_asked": silent}
+        show_json(shown)
+        return 0
+    rows = [(one["name"], one["extension"], one["description"]) for one in tools]
+    show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))
+    if silent:
+        say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
+    return 0

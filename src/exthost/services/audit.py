@@ -1,0 +1,60 @@
+"""The audit: one JSON line a call, appended to a file: who was asked what, how it ended.
+
+A subscriber of the event bus like any other. Lines are whole or absent: each is one `write` to a
+file opened for appending, so several hosts may share one. A full disk is logged, never raised:
+an onlooker cannot fail a call.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from exthost.errors import ConfigError, Evidence, ExthostError
+from exthost.events import Bus, CallEnded
+from exthost.wire import jsontext
+
+_log = logging.getLogger("exthost.audit")
+
+# Whoever may read it learns who calls what: its owner alone.
+_MODE = 0o600
+
+
+class Audit:
+    """Writes an audit file for as long as it is open."""
+
+    def __init__(self, path: str, bus: Bus) -> None:
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        except OSError as error:
+            raise ConfigError(
+                "X0110",
+                f"the audit file {path} cannot be written: {error.strerror}",
+                help="name another file under [audit] path",
+                evidence=Evidence(path=path),
+            ) from None
+        self._path = path
+        self._unsubscribe: Callable[[], None] = bus.subscribe(CallEnded, self._write)
+
+    def _write(self, ended: CallEnded) -> None:
+        record: dict[str, Any] = {
+            "time": time.time(),
+            "extension": ended.extension,
+            "method": ended.method,
+            "outcome": ended.outcome,
+            "seconds": round(ended.seconds, 6),
+            "context": ended.context or None,
+        }
+        try:
+            line = jsontext.encode(record)
+        except ExthostError:
+            line = jsontext.encode(record | {"context": repr(ended.context)})
+        try:
+            os.write(self._fd, line + b"\n")
+        except OSError as error:
+            _log.error("a line of the audit %s is lost: %s", self._path, error)
+
+    def close(self) -> None:
+        self._unsubscribe()
+        os.close(self._fd)

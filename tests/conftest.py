@@ -1,0 +1,162 @@
+"""What every test is held to: it ends in bounded time, and it leaves nothing behind.
+
+After each test nothing may be left that was not there before: no child (zombies included), no
+process that inherited our mark however far it ran, no descriptor, no thread. What is still on its
+way out gets a short grace, polled.
+
+An `async def` test runs on asyncio; with `@pytest.mark.both_loops` once on asyncio and once on
+uvloop, for claims that concern the loop. Its own limit is shorter than the test's, so that a hang
+shows as a traceback of where it hangs.
+"""
+
+import asyncio
+import faulthandler
+import gc
+import inspect
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+import pytest
+import uvloop
+
+# A test that takes longer hangs.
+TEST_SECONDS = 60
+ASYNC_SECONDS = 50
+
+# For processes, descriptors and threads that are on their way out when the test returns.
+GRACE_SECONDS = 3.0
+
+# In the environment of everything we spawn: finds orphans whoever their parent is by now.
+MARK = "EXTHOST_TEST_RUN"
+os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
+
+
+# -- asynchronous tests ----------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "both_loops: run on asyncio's loop and on uvloop's")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("both_loops") is not None:
+        metafunc.fixturenames.append("loop_kind")
+        metafunc.parametrize("loop_kind", ["asyncio", "uvloop"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    wanted = inspect.signature(test).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(ASYNC_SECONDS):
+            await test(**arguments)
+
+    make: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if pyfuncitem.funcargs.get("loop_kind") == "uvloop":
+        make = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(bounded())
+    return True
+
+
+# -- bounded time ----------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def bounded_time() -> Iterator[None]:
+    """A test that hangs is interrupted where it hangs; one that cannot be is shown and ended."""
+
+    def too_long(_: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"this test took longer than {TEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
+    faulthandler.dump_traceback_later(TEST_SECONDS * 1.5, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# -- nothing left ----------------------------------------------------------------------------
+
+
+def our_processes() -> dict[int, str]:
+    """Every process that is our child or carries our mark, by pid, described."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    me = os.getpid()
+    found: dict[int, str] = {}
+    for process in psutil.process_iter():
+        if process.pid == me:
+            continue
+        try:
+            ours = process.ppid() == me
+            if not ours:
+                environ = Path(f"/proc/{process.pid}/environ")
+                ours = environ.exists() and mark in environ.read_bytes().split(b"\0")
+            if ours:
+                found[process.pid] = f"{process.status()}: {' '.join(process.cmdline())}"
+        except (psutil.Error, OSError):
+            continue  # it went away while we looked
+    return found
+
+
+def our_descriptors() -> dict[int, str]:
+    """Every open descriptor, and what it is."""
+    found: dict[int, str] = {}
+    folder = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
+    for name in os.listdir(folder):  # noqa: PTH208 - iterdir would hold one more open
+        try:
+            found[int(name)] = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+        except OSError:
+            continue
+    return found
+
+
+def our_threads() -> dict[int, str]:
+    return {thread.ident or 0: thread.name for thread in threading.enumerate()}
+
+
+def _more(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
+    """Those of `after` that are new, or something else than they were."""
+    return {key: what for key, what in after.items() if before.get(key) != what}
+
+
+def _left(
+    before: tuple[dict[int, str], dict[int, str], dict[int, str]],
+) -> list[str]:
+    processes, descriptors, threads = before
+    new = {pid: what for pid, what in our_processes().items() if pid not in processes}
+    return [
+        *(f"process {pid} ({what})" for pid, what in new.items()),
+        *(f"descriptor {fd} ({what})" for fd, what in _more(descriptors, our_descriptors()).items()),
+        *(f"thread {name!r}" for name in _more(threads, our_threads()).values()),
+    ]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Fail the test that leaves a process, a descriptor or a thread."""
+    before = our_processes(), our_descriptors(), our_threads()
+    yield
+    deadline = time.monotonic() + GRACE_SECONDS
+    while left := _left(before):
+        gc.collect()  # what was merely dropped, not closed, is given the chance to notice
+        if time.monotonic() > deadline:
+            pytest.fail("this test left behind: " + "; ".join(left))
+        time.sleep(0.01)

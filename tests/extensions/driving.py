@@ -1,0 +1,114 @@
+"""How tests run the hostile extension, and how they hold the host to account for each call."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.config import spec_from_mapping
+from exthost.dialects.dialect import Dialect
+from exthost.dialects.morphir import DIALECT
+from exthost.errors import ExthostError
+from exthost.events import Bus, CallEnded, CallStarted, StateChanged
+from exthost.model import CloseStdin, Terminate
+from exthost.supervision.extension import LOSSES, Extension
+
+HOSTILE = Path(__file__).parent / "hostile.py"
+OUTCOMES = ("result", *LOSSES)
+
+# morphir, but with the manners of an impatient host: each step of the ladder is short.
+IMPATIENT = replace(
+    DIALECT, traits=replace(DIALECT.traits, ladder=(CloseStdin(wait=0.1), Terminate(wait=0.1)))
+)
+
+
+def command(*flags: str) -> list[str]:
+    """The command that runs the hostile extension; -S -E starts it in a few milliseconds."""
+    return [sys.executable, "-S", "-E", str(HOSTILE), *flags]
+
+
+def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
+    """One hostile extension, as any user would start it."""
+    return exthost.connect(command(*flags), name="hostile", **settings)
+
+
+def unstarted(
+    *flags: str, dialect: Dialect = DIALECT, bus: Bus | None = None, **settings: Any
+) -> Extension:
+    """One that nobody has started yet. Close it."""
+    program, *args = command(*flags)
+    source = {"type": "process", "command": program, "args": args}
+    entry = {"name": "hostile", "source": source, **settings}
+    return Extension(spec_from_mapping(entry), dialect, bus=bus)
+
+
+@asynccontextmanager
+async def closing(extension: Extension) -> AsyncIterator[Extension]:
+    """Close it in the end."""
+    try:
+        yield extension
+    finally:
+        await extension.close()
+
+
+async def failing(awaitable: Awaitable[Any]) -> ExthostError:
+    """The error that this ends with."""
+    try:
+        result = await awaitable
+    except ExthostError as error:
+        return error
+    raise AssertionError(f"this should have failed, and gave {result!r}")
+
+
+async def outcome(awaitable: Awaitable[Any]) -> Any:
+    """The result, or the error in its place."""
+    try:
+        return await awaitable
+    except ExthostError as error:
+        return error
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for something that nobody tells us about; polled, bounded."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+class Ledger:
+    """Counts calls in and calls out on the bus; they must agree, with each other and the stats."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+        self.accepted = 0
+        self.ended: Counter[str] = Counter()
+        self.states: list[tuple[str, str]] = []
+        self.bus.subscribe(CallStarted, self._started)
+        self.bus.subscribe(CallEnded, self._ended)
+        self.bus.subscribe(StateChanged, lambda event: self.states.append(event[1:3]))
+
+    def _started(self, _: CallStarted) -> None:
+        self.accepted += 1
+
+    def _ended(self, event: CallEnded) -> None:
+        self.ended[event.outcome] += 1
+
+    def settle(self, extension: Extension, **expected: int) -> None:
+        """Every call that came in went out, once; the given outcomes are exactly these."""
+        accounted(extension, self.accepted, **expected)
+        assert self.ended == Counter({name: extension.stats[name] for name in OUTCOMES})
+
+
+def accounted(extension: Extension, accepted: int, **expected: int) -> None:
+    """Each accepted call ended once; nothing is pending, nothing waits."""
+    stats = extension.stats
+    counts = {name: stats[name] for name in OUTCOMES}
+    assert sum(counts.values()) == stats["calls"] == accepted, counts
+    assert stats["in_flight"] == stats["waiting"] == 0
+    if expected:
+        assert {name: n for name, n in counts.items() if n} == expected

@@ -1,0 +1,349 @@
+"""A morphir extension that misbehaves on request. Standard library only; run with -S -E.
+
+Words on the command line say how it lives (`die_at=initialize`, `stubborn`, `die_after=50` …);
+the method of each request says what it does right now. Whatever is not named here is answered
+with its own params. It never sleeps to be late: `keep` holds an answer until `release` is asked.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+
+FLAGS = dict(word.partition("=")[::2] for word in sys.argv[1:])
+KEPT = []  # ids whose answers are held back, with their params
+TOGETHER = []  # the same, for answers that leave in random order
+
+
+def write(data, fd=1):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def line(value):
+    write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+
+
+def answer(number, result=None):
+    line({"id": number, "result": result})
+
+
+def say(text):
+    write(text.encode() + b"\n", 2)
+
+
+def for_ever():
+    while True:
+        signal.pause()
+
+
+# -- one function for each bad habit ----------------------------------------------------------
+
+
+def garbage(number, params):
+    """Everything that is no message, then the answer."""
+    write(b"Listening on port 8080...\n\n   \n\r\n")
+    write(b"\xff\xfe\x00 not text\n[1, 2]\n12\n\"text\"\nnull\n{}\n{\"result\": 1}\n{\"id\":\n")
+    line({"id": 5, "method": "ask", "params": {}})
+    line({"method": 7})
+    answer(number, params)
+
+
+def twice(number, params):
+    answer(number, "first")
+    answer(number, "second")
+
+
+def old_id(number, params):
+    answer(number - 1, "an answer to what was asked before")
+    answer(number, params)
+
+
+def unknown_id(number, params):
+    answer(number + 100_000, "an answer to what was not asked")
+    answer(number, params)
+
+
+def odd_ids(number, params):
+    for odd in (str(number), float(number), True, None, -number, [number], {"id": number}):
+        answer(odd, "wrong")
+    answer(number, params)
+
+
+def odd_answers(number, params):
+    """Answers under the right id in the shape asked for."""
+    line({"id": number, **params})
+
+
+def raw(number, params):
+    """Any bytes, with $ID in place of the id."""
+    write(params["text"].replace("$ID", str(number)).encode("utf-8", "surrogatepass") + b"\n")
+
+
+def deep(number, params):
+    depth = params["depth"]
+    write(b'{"id":%d,"result":' % number + b"[" * depth + b"]" * depth + b"}\n")
+    answer(number, "after the deep one")
+
+
+def huge(number, params):
+    """An answer of so many bytes, streamed; with `end` false its newline never comes."""
+    left = params["bytes"]
+    write(b'{"id":%d,"result":"' % number)
+    chunk = b"x" * 65536
+    while left > 0:
+        write(chunk[:left])
+        left -= len(chunk)
+    if params.get("end", True):
+        write(b'"}\n')
+
+
+def huge_noise(number, params):
+    left = params["bytes"]
+    chunk = b"y" * 65536
+    while left > 0:
+        write(chunk[:left])
+        left -= len(chunk)
+    write(b"\n")
+    answer(number, "after the noise")
+
+
+def loris(number, params):
+    for byte in json.dumps({"id": number, "result": params}).encode() + b"\n":
+        write(bytes([byte]))
+
+
+def stderr(number, params):
+    left = params["bytes"]
+    chunk = params.get("chunk", "e" * 99 + "\n").encode()
+    chunk *= max(1, 65536 // len(chunk))
+    while left > 0:
+        write(chunk[:left], 2)
+        left -= len(chunk)
+    say("the last line of stderr")
+    answer(number, "flooded")
+
+
+def notices(number, params):
+    block = b'{"method":"progress","params":{"n":1}}\n' * 1000
+    for _ in range(params["thousands"]):
+        write(block)
+    answer(number, "noticed")
+
+
+def log(number, params):
+    line({"method": "log", "params": params})
+    answer(number, "logged")
+
+
+def keep(number, params):
+    KEPT.append((number, params))
+
+
+def release(number, params):
+    """The answers that were held back, late or not, and then this one."""
+    held = KEPT[:]
+    KEPT.clear()
+    for late, what in held:
+        answer(late, what)
+    answer(number, len(held))
+
+
+def together(number, params):
+    """Answered only when `of` of them have come, in random order."""
+    TOGETHER.append((number, params))
+    if len(TOGETHER) == params["of"]:
+        random.shuffle(TOGETHER)
+        out = [json.dumps({"id": late, "result": what["n"]}) for late, what in TOGETHER]
+        TOGETHER.clear()
+        write("\n".join(out).encode() + b"\n")
+
+
+def close_stdout(number, params):
+    os.close(1)
+    for_ever()
+
+
+def close_stdin(number, params):
+    os.close(0)
+    answer(number, "closed")
+    for_ever()
+
+
+def close_stdin_silently(number, params):
+    os.close(0)
+    for_ever()
+
+
+def half(number, params):
+    write(b'{"id":%d,"resu' % number)
+    os._exit(params.get("code", 0))
+
+
+def half_and_live(number, params):
+    write(b'{"id":%d,"resu' % number)
+    os.close(1)
+    for_ever()
+
+
+def leave(number, params):
+    say("leaving, as I was told")
+    os._exit(params["code"])
+
+
+def killed(number, params):
+    say("killing myself")
+    os.kill(os.getpid(), params["signal"])
+
+
+def segfault(number, params):
+    say("about to read address 0")
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def deaf(number, params):
+    """Answers, and never reads again."""
+    answer(number, "deaf from now on")
+    for_ever()
+
+
+def grandchild(number, params):
+    """Leaves a process in its group that holds all three pipes."""
+    pid = os.fork()
+    if pid == 0:
+        for_ever()
+    answer(number, pid)
+
+
+def pid(number, params):
+    answer(number, os.getpid())
+
+
+def descriptors(number, params):
+    answer(number, sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1])
+
+
+def who(number, params):
+    answer(number, {"pid": os.getpid(), "group": os.getpgrp(), "session": os.getsid(0)})
+
+
+def environment(number, params):
+    answer(number, dict(os.environ))
+
+
+def refuse(number, params):
+    line({"id": number, "error": params["text"]})
+
+
+METHODS = {
+    f.__name__: f
+    for f in (
+        close_stdin, close_stdin_silently, close_stdout, deaf, deep, descriptors, environment,
+        garbage, grandchild, half, half_and_live, huge, huge_noise, keep, killed, leave, log, loris,
+        notices, odd_answers, odd_ids, old_id, pid, raw, refuse, release, segfault, stderr,
+        together, twice, unknown_id, who,
+    )
+}  # fmt: skip
+
+CAPABILITIES = [
+    {"name": "echo", "description": "gives back what it is given"},
+    {
+        "name": "add",
+        "description": "wants two numbers",
+        "params_schema": {
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        },
+    },
+]
+
+
+# -- its life ---------------------------------------------------------------------------------
+
+
+def stage(name):
+    """What the command line says about this moment."""
+    if FLAGS.get("hang_at") == name:
+        say(f"hanging at {name}")
+        for_ever()
+    if FLAGS.get("die_at") == name:
+        say(f"dying at {name}")
+        os._exit(int(FLAGS.get("code", 3)))
+    if FLAGS.get("half_at") == name:
+        write(b'{"id":')
+        os._exit(0)
+    if FLAGS.get("close_at") == name:
+        os.close(1)
+        for_ever()
+
+
+def shake(number, method):
+    stage(method)
+    if FLAGS.get("refuse") == method:
+        line({"id": number, "error": f"no {method} today"})
+    elif method == "initialize":
+        answer(number)
+    else:
+        answer(number, json.loads(FLAGS["capabilities"]) if "capabilities" in FLAGS else CAPABILITIES)
+        stage("ready")
+
+
+def spawned():
+    """Leaves a mark for each process that was started."""
+    if "marks" in FLAGS:
+        fd = os.open(FLAGS["marks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        write(b"%d\n" % os.getpid(), fd)
+        os.close(fd)
+
+
+def serve():
+    served, buffer, looked = 0, bytearray(), 0
+    while data := os.read(0, 1 << 20):
+        buffer += data
+        while (end := buffer.find(b"\n", looked)) >= 0:
+            request = json.loads(buffer[:end])
+            del buffer[: end + 1]
+            looked = 0
+            number, method, params = request["id"], request["method"], request["params"]
+            if method in ("initialize", "capabilities"):
+                shake(number, method)
+                continue
+            if served == int(FLAGS.get("die_after", -1)):
+                say(f"dying after {served} calls")
+                os._exit(9)
+            served += 1
+            if method in METHODS:
+                METHODS[method](number, params)
+            else:
+                answer(number, params)
+        looked = len(buffer)
+
+
+def main():
+    if "stubborn" in FLAGS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    spawned()
+    if "banner" in FLAGS:
+        write(b"\xef\xbb\xbf\n> ext@1.0.0 start\r\n> node index.js\r\n\r\n")
+    if "content_length" in FLAGS:
+        write(b'Content-Length: 15\r\n\r\n{"id":0,"x":1}\n')
+    if "term_file" in FLAGS:
+
+        def told(number, frame):
+            fd = os.open(FLAGS["term_file"], os.O_WRONLY | os.O_CREAT)
+            write(b"told", fd)
+            os._exit(0)
+
+        signal.signal(signal.SIGTERM, told)
+    stage("start")
+    serve()
+    if "stubborn" in FLAGS or "ignore_eof" in FLAGS:
+        for_ever()
+
+
+main()

@@ -1,0 +1,211 @@
+"""A child that writes what it should not: said clearly, dropped, counted; no call is harmed."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
+from exthost.events import Bus, Dropped, LogLine, Noticed
+from tests.extensions.driving import Ledger, accounted, failing, hostile
+
+STRAY = "stray lines on stdout"
+LATE = "late or repeated replies"
+UNKNOWN = "replies to no question"
+
+
+@pytest.mark.both_loops
+async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> None:
+    bus = Bus()
+    lines: list[LogLine] = []
+    bus.subscribe(LogLine, lines.append)
+    async with hostile(events=bus) as ext:
+        assert await ext.call("garbage", {"a": 1}) == {"a": 1}
+        assert await ext.call("echo", 2) == 2
+        # Three blank lines are no lines; each of the other eleven is told with its reason.
+        assert ext.stats["dropped"] == {STRAY: 11}
+        accounted(ext, 2, result=2)
+    told = [line.text for line in lines if line.source == "stdout"]
+    assert len(told) == 11
+    assert "Listening on port 8080" in told[0] and lines[0].level == logging.WARNING
+    assert any("cannot ask the host" in text for text in told)
+
+
+async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:
+    async with hostile("banner") as ext:
+        assert await ext.call("echo", "x") == "x"
+        assert ext.stats["dropped"] == {STRAY: 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "dropped"),
+    [("twice", {LATE: 1}), ("old_id", {LATE: 1}), ("unknown_id", {UNKNOWN: 1})],
+)
+async def test_an_answer_to_nothing_is_dropped_and_the_next_call_gets_its_own(
+    method: str, dropped: dict[str, int]
+) -> None:
+    async with hostile() as ext:
+        assert await ext.call(method, "mine") in ("mine", "first")
+        assert await ext.call("echo", "next") == "next"
+        assert ext.stats["dropped"] == dropped
+        accounted(ext, 2, result=2)
+
+
+async def test_ids_that_are_no_numbers_answer_nobody() -> None:
+    async with hostile() as ext:
+        assert await ext.call("odd_ids", "right") == "right"
+        assert ext.stats["dropped"] == {STRAY: 7}
+        accounted(ext, 1, result=1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ({"result": 1, "error": None}, 1),
+        ({"result": None}, None),
+        ({}, None),
+        ({"unknown": 1, "result": "r"}, "r"),
+    ],
+)
+async def test_answers_of_odd_but_readable_shapes_are_answers(
+    shape: dict[str, Any], expected: Any
+) -> None:
+    async with hostile() as ext:
+        assert await ext.call("odd_answers", shape) == expected
+        accounted(ext, 1, result=1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ({"result": 1, "error": "no"}, "no"),
+        ({"error": ""}, ""),
+        ({"error": {"code": 7}}, '{"code":7}'),
+        ({"error": 0}, "0"),
+        ({"error": False}, "false"),
+    ],
+)
+async def test_an_error_wins_over_a_result_and_is_shown_as_text(
+    shape: dict[str, Any], text: str
+) -> None:
+    async with hostile() as ext:
+        error = await failing(ext.call("odd_answers", shape))
+        assert isinstance(error, CallFailed)
+        assert (error.code, error.extension, error.error_message) == ("X0701", "hostile", text)
+        assert error.help
+        accounted(ext, 1, error=1)
+
+
+@pytest.mark.parametrize("text", ['{"id":$ID,"result":NaN}', '{"id":$ID,"result":Infinity}'])
+async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(text: str) -> None:
+    async with hostile() as ext:
+        poisoned = asyncio.ensure_future(ext.call("raw", {"text": text}, timeout=0.2))
+        assert await ext.call("echo", 1) == 1
+        error = await failing(poisoned)
+        assert isinstance(error, CallTimeout)
+        assert ext.stats["dropped"] == {STRAY: 1}
+        accounted(ext, 2, result=1, timeout=1)
+
+
+async def test_lone_surrogates_arrive_as_they_were_written() -> None:
+    async with hostile() as ext:
+        text = '{"id":$ID,"result":"\\ud83d alone"}'
+        assert await ext.call("raw", {"text": text}) == "\ud83d alone"
+
+
+async def test_members_named_twice_count_once() -> None:
+    async with hostile() as ext:
+        assert await ext.call("raw", {"text": '{"id":1,"result":1,"id":$ID,"result":2}'}) == 2
+        accounted(ext, 1, result=1)
+
+
+async def test_an_answer_nested_a_hundred_thousand_deep_is_noise() -> None:
+    async with hostile() as ext:
+        assert await ext.call("deep", {"depth": 100_000}) == "after the deep one"
+        assert ext.stats["dropped"] == {STRAY: 1}
+        assert await ext.call("echo", 1) == 1
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
+    async with hostile() as ext:
+        slow = asyncio.ensure_future(ext.call("loris", {"text": "ü" * 50}))
+        quick = [ext.call("echo", n) for n in range(20)]
+        assert await asyncio.gather(*quick) == list(range(20))
+        assert await slow == {"text": "ü" * 50}
+        accounted(ext, 21, result=21)
+
+
+async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_told() -> None:
+    bus = Bus()
+    lines: list[LogLine] = []
+    notices: list[Noticed] = []
+    bus.subscribe(LogLine, lines.append)
+    bus.subscribe(Noticed, notices.append)
+    async with hostile(events=bus) as ext:
+        await ext.call("log", {"level": "error", "message": "it hurts"})
+        await ext.call("log", {"level": "shouting", "message": {"a": 1}})
+        await ext.call("log", "not even an object")
+    assert [(line.level, line.text) for line in lines] == [
+        (logging.ERROR, "it hurts"),
+        (logging.INFO, '{"a":1}'),
+    ]
+    assert [notice.method for notice in notices] == ["log"] * 3
+
+
+async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
+    async with hostile() as ext:
+        flood = asyncio.ensure_future(ext.call("notices", {"thousands": 200}))
+        assert await ext.call("echo", 1) == 1
+        assert await flood == "noticed"
+        assert ext.stats["dropped"] == {}
+        accounted(ext, 2, result=2)
+
+
+async def test_drops_are_told_on_the_bus_with_how_often() -> None:
+    ledger = Ledger()
+    drops: list[Dropped] = []
+    ledger.bus.subscribe(Dropped, drops.append)
+    async with hostile(events=ledger.bus) as ext:
+        for _ in range(3):
+            await ext.call("twice")
+        await ext.call("echo")
+        ledger.settle(ext, result=4)
+    assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
+
+
+async def test_what_cannot_be_written_is_the_callers_error_and_is_not_sent() -> None:
+    async with hostile(limits={"max_message": 1000}) as ext:
+        unwritable = await failing(ext.call("echo", object()))
+        too_long = await failing(ext.call("echo", "x" * 2000))
+        assert (unwritable.kind, unwritable.code) == ("UsageError", "X1302")
+        assert (too_long.kind, too_long.code) == ("UsageError", "X1303")
+        assert await ext.call("echo", 1) == 1
+        accounted(ext, 1, result=1)  # neither was accepted
+
+
+async def test_unwritable_calls_that_had_to_wait_fail_alone_however_many_they_are() -> None:
+    """One behind the other they must not pile up on the stack, nor end the session."""
+    async with hostile(limits={"max_in_flight": 1}) as ext:
+        first = asyncio.ensure_future(ext.call("echo", "first"))
+        bad = [asyncio.ensure_future(failing(ext.call("echo", object()))) for _ in range(2000)]
+        last = asyncio.ensure_future(ext.call("echo", "last"))
+        assert await first == "first"
+        assert {(await error).code for error in bad} == {"X1302"}
+        assert await last == "last"
+        assert ext.stats["restarts"] == 0
+        accounted(ext, 2002, result=2, error=2000)
+
+
+async def test_an_over_long_answer_fails_its_own_call_and_no_other() -> None:
+    async with hostile(limits={"max_message": 1000}) as ext:
+        long = asyncio.ensure_future(failing(ext.call("huge", {"bytes": 5000})))
+        short = asyncio.ensure_future(ext.call("echo", "short"))
+        error = await long
+        assert isinstance(error, ProtocolViolation)
+        assert error.code == "X0603" and "5,0" in error.message and "1,000" in error.message
+        assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
+        assert "max_message" in error.help
+        assert await short == "short"
+        assert ext.stats["dropped"] == {"messages over the size limit": 1}
+        accounted(ext, 2, result=1, error=1)

@@ -1,0 +1,57 @@
+"""Feeding a framing, cut up in any way, and what came out of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from exthost.wire.framing import Broken, Framing, Item, Skipped
+
+
+class Played(NamedTuple):
+    """Everything a framing said about a run of bytes."""
+
+    items: list[bytes | Skipped | Broken]
+    end: Broken | None
+
+    @property
+    def frames(self) -> list[bytes]:
+        return [item for item in self.items if isinstance(item, bytes)]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        return [item for item in self.items if isinstance(item, Skipped)]
+
+    @property
+    def broken(self) -> Broken | None:
+        """What made it stop, which must be the last thing it said."""
+        last = self.items[-1] if self.items else None
+        return last if isinstance(last, Broken) else None
+
+
+def play(framing: Framing, chunks: Iterable[bytes]) -> Played:
+    """Feed the chunks one after another, and end."""
+    items = [frozen(item) for chunk in chunks for item in framing.feed(chunk)]
+    return Played(items, framing.end())
+
+
+def whole(framing: Framing, data: bytes) -> Played:
+    return play(framing, [data])
+
+
+def frozen(item: Item) -> bytes | Skipped | Broken:
+    """A frame as bytes: whether it was gathered or cut out is the framing's own affair."""
+    assert type(item) in (bytes, bytearray, Skipped, Broken), f"no item: {item!r}"
+    return bytes(item) if isinstance(item, bytearray) else item
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[at : at + 1] for at in range(len(data))]
+
+
+def cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    """The data, cut at these offsets; an empty piece is a read, too."""
+    edges = [0, *sorted(min(at, len(data)) for at in cuts), len(data)]
+    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def framed(framing: Framing, payload: bytes) -> bytes:
+    return framing.head(len(payload)) + payload + framing.tail

@@ -1,0 +1,248 @@
+"""What holds for every framing: chunking, prefixes, the way there and back, the four outcomes."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.errors import UsageError
+from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
+from exthost.wire.headers import Headers
+from exthost.wire.lines import Lines
+from exthost.wire.prefixed import Prefixed
+from tests.wire.play import Played, bytewise, cut, framed, play, whole
+
+Make = Callable[[int], Framing]
+FRAMINGS: tuple[Make, ...] = (Lines, Headers, Prefixed)
+every_framing = pytest.mark.parametrize("make", FRAMINGS)
+
+caps = st.integers(0, 40)
+
+# Made of what children really write, and of what a hostile one would.
+_PIECES: dict[Make, list[bytes]] = {
+    Lines: [
+        b"\n",
+        b"\r\n",
+        b" ",
+        b"\t",
+        b"\xef\xbb\xbf",
+        b'{"id":1}',
+        b'{"id":1}\n',
+        b"stray text\n",
+        b"x" * 20,
+        b"y" * 41,
+    ],
+    Headers: [
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b":",
+        b"\xef\xbb\xbf",
+        b"Content-Length: 2\r\n\r\n{}",
+        b"content-length:3\n\nabc",
+        b"Content-Length: 0\r\n\r\n",
+        b"Content-Length: 12\r\n",
+        b"Content-Length: 41\r\n\r\n",
+        b"Content-Length: x\r\n",
+        b"Content-Type: text\r\n",
+        b"> npm start\n",
+        b"z" * 300,
+    ],
+    Prefixed: [
+        b"\0\0\0\0",
+        b"\0\0\0\x01a",
+        b"\0\0\0\x05hello",
+        b"\0\0\0\x28",
+        b"\0\0\0\x29",
+        b"\xff\xff\xff\xff",
+        b"\0",
+        b"q" * 17,
+    ],
+}
+
+
+def streams(make: Make) -> st.SearchStrategy[bytes]:
+    piece = st.sampled_from(_PIECES[make]) | st.binary(max_size=12)
+    return st.lists(piece, max_size=24).map(b"".join)
+
+
+def payloads(make: Make) -> st.SearchStrategy[bytes]:
+    """What can be said in this framing: a line holds no newline, and is not blank."""
+    if make is not Lines:
+        return st.binary(max_size=200)
+    return (
+        st.binary(min_size=1, max_size=200)
+        .map(lambda text: text.replace(b"\n", b"N"))
+        .filter(lambda text: not text.isspace() and not text.startswith(b"\xef\xbb\xbf"))
+    )
+
+
+@every_framing
+@given(data=st.data(), cap=caps)
+def test_any_chunking_of_the_same_bytes_gives_the_same_items(
+    make: Make, data: st.DataObject, cap: int
+) -> None:
+    stream = data.draw(streams(make))
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=12))
+    at_once = whole(make(cap), stream)
+    assert play(make(cap), cut(stream, cuts)) == at_once
+    assert play(make(cap), bytewise(stream)) == at_once
+
+
+@every_framing
+@given(data=st.data(), cap=caps)
+def test_what_a_prefix_says_is_the_beginning_of_what_the_whole_says(
+    make: Make, data: st.DataObject, cap: int
+) -> None:
+    stream = data.draw(streams(make))
+    prefix = stream[: data.draw(st.integers(0, len(stream)))]
+    said = whole(make(cap), prefix).items
+    assert said == whole(make(cap), stream).items[: len(said)]
+
+
+@every_framing
+@given(stream=st.binary(max_size=3000), cap=caps)
+def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: int) -> None:
+    played = whole(make(cap), stream)
+    assert all(len(frame) <= cap for frame in played.frames)
+    assert not any(isinstance(item, Broken) for item in played.items[:-1])
+
+
+@every_framing
+@given(data=st.data())
+def test_what_one_end_frames_the_other_reads_back(make: Make, data: st.DataObject) -> None:
+    said = data.draw(st.lists(payloads(make), max_size=8))
+    host, guest = make(1000), make(1000)
+    down = whole(guest, b"".join(framed(host, payload) for payload in said))
+    up = whole(host, b"".join(framed(guest, payload) for payload in said))
+    assert down == up == Played(said, None)
+
+
+@every_framing
+@given(data=st.data())
+def test_two_frames_in_one_read_are_two_frames(make: Make, data: st.DataObject) -> None:
+    first, second = data.draw(payloads(make)), data.draw(payloads(make))
+    framing = make(1000)
+    assert framing.feed(framed(framing, first) + framed(framing, second)) == [first, second]
+
+
+@every_framing
+def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make) -> None:
+    at_the_cap, over = b"a" * 10, b"a" * 11
+    assert whole(make(10), framed(make(11), at_the_cap)).frames == [at_the_cap]
+    played = whole(make(10), framed(make(11), over))
+    assert played.frames == []
+    assert played.broken is not None or played.skipped
+
+
+@every_framing
+def test_a_message_over_the_cap_is_not_written_and_one_of_the_cap_is(make: Make) -> None:
+    framing = make(10)
+    framing.head(10)
+    with pytest.raises(UsageError) as refused:
+        framing.head(11)
+    assert refused.value.code == "X1303"
+    assert "11" in refused.value.message and "10" in refused.value.message
+
+
+@every_framing
+def test_the_end_between_frames_is_an_end_and_inside_a_frame_an_error(make: Make) -> None:
+    frame = framed(make(100), b"hello")
+    for at in range(len(frame)):
+        framing = make(100)
+        assert framing.feed(frame + frame[:at]) == [b"hello"]
+        ended = framing.end()
+        assert (ended is None) == (at == 0), frame[:at]
+        if ended is not None:
+            assert type(ended) is Broken and "the output ended" in ended.why
+    assert make(100).end() is None
+
+
+@every_framing
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_kind_of_buffer_may_be_fed(make: Make, kind: Callable[[bytes], Any]) -> None:
+    framing = make(100)
+    frame = framed(framing, b"hello")
+    assert framing.feed(kind(frame + frame[:3])) == [b"hello"]
+    assert framing.feed(kind(frame[3:])) == [b"hello"]
+
+
+@every_framing
+def test_a_buffer_that_was_fed_may_be_used_again(make: Make) -> None:
+    framing = make(100)
+    frame = framed(framing, b"hello")
+    scratch = bytearray(frame[:-2])
+    items = framing.feed(scratch)
+    scratch[:] = b"#" * len(scratch)
+    items += framing.feed(frame[-2:])
+    assert items == [b"hello"]
+
+
+@every_framing
+def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
+    framing = make(2**20)
+    stream = framed(framing, b"a" * (3 * READ_BYTES))
+    assert framing.wants == READ_BYTES
+    assert framing.feed(stream[: 2 * READ_BYTES]) == []
+    assert framing.wants == LARGE_READ_BYTES
+    assert len(framing.feed(stream[2 * READ_BYTES :])) == 1
+    assert framing.wants == READ_BYTES
+
+
+@every_framing
+def test_a_slow_loris_gets_its_64_kib_frame_through_byte_by_byte(make: Make) -> None:
+    payload = bytes(range(48, 112)) * 1024
+    framing = make(len(payload))
+    items = [
+        (at, item)
+        for at, byte in enumerate(bytewise(framed(framing, payload)))
+        for item in framing.feed(byte)
+    ]
+    assert items == [(len(framed(framing, payload)) - 1, payload)]
+
+
+@every_framing
+def test_the_work_of_a_read_does_not_grow_with_what_is_already_kept(make: Make) -> None:
+    """Counted in calls, since a clock would only guess; that nothing is copied is shown next."""
+    framing = make(2**20)
+    stream = framed(framing, b"a" * 500_000)
+    framing.feed(stream[:1000])
+    early = _calls_made(lambda: framing.feed(stream[1000:1100]))
+    framing.feed(stream[1100:400_000])
+    late = _calls_made(lambda: framing.feed(stream[400_000:400_100]))
+    assert late == early
+
+
+@every_framing
+def test_the_buffer_that_grew_is_itself_the_frame(make: Make) -> None:
+    framing = make(2**20)
+    # Not the first frame: that one may lose a byte-order mark.
+    framing.feed(framed(framing, b"first"))
+    stream = framed(framing, b"a" * 300_000)
+    framing.feed(stream[:200_000])
+    kept = [
+        value
+        for name in ("_open", "_body", "_buffer")
+        if isinstance(value := getattr(framing, name, None), bytearray)
+    ]
+    (frame,) = framing.feed(stream[200_000:])
+    assert [frame is buffer for buffer in kept] == [True]
+
+
+def _calls_made(work: Callable[[], object]) -> int:
+    count = 0
+
+    def profiler(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profiler)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
