@@ -19,17 +19,17 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import psutil
 import pytest
 import uvloop
 
+from tests.extensions.looking import all_pids, environment_of, see
+
 # A test that takes longer hangs.
 TEST_SECONDS = 60
-ASYNC_SECONDS = 50
+ASYNC_SECONDS = 30
 
 # For processes, descriptors and threads that are on their way out when the test returns.
 GRACE_SECONDS = 3.0
@@ -37,6 +37,9 @@ GRACE_SECONDS = 3.0
 # In the environment of everything we spawn: finds orphans whoever their parent is by now.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
+
+# libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
+uvloop.new_event_loop().close()
 
 
 # -- asynchronous tests ----------------------------------------------------------------------
@@ -64,8 +67,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(ASYNC_SECONDS):
             await test(**arguments)
 
+    rows = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
     make: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if pyfuncitem.funcargs.get("loop_kind") == "uvloop":
+    if rows.get("loop_kind") == "uvloop":
         make = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=make) as runner:
         runner.run(bounded())
@@ -98,31 +102,23 @@ def bounded_time() -> Iterator[None]:
 
 def our_processes() -> dict[int, str]:
     """Every process that is our child or carries our mark, by pid, described."""
-    mark = f"{MARK}={os.environ[MARK]}".encode()
-    me = os.getpid()
+    mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
     found: dict[int, str] = {}
-    for process in psutil.process_iter():
-        if process.pid == me:
+    for pid in all_pids():
+        seen = see(pid)
+        if seen is None or pid == me:
             continue
-        try:
-            ours = process.ppid() == me
-            if not ours:
-                environ = Path(f"/proc/{process.pid}/environ")
-                ours = environ.exists() and mark in environ.read_bytes().split(b"\0")
-            if ours:
-                found[process.pid] = f"{process.status()}: {' '.join(process.cmdline())}"
-        except (psutil.Error, OSError):
-            continue  # it went away while we looked
+        if seen.parent == me or mark in environment_of(pid):
+            found[pid] = f"state {seen.state}: {seen.command}"
     return found
 
 
 def our_descriptors() -> dict[int, str]:
     """Every open descriptor, and what it is."""
     found: dict[int, str] = {}
-    folder = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
-    for name in os.listdir(folder):  # noqa: PTH208 - iterdir would hold one more open
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
         try:
-            found[int(name)] = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
         except OSError:
             continue
     return found
@@ -144,7 +140,10 @@ def _left(
     new = {pid: what for pid, what in our_processes().items() if pid not in processes}
     return [
         *(f"process {pid} ({what})" for pid, what in new.items()),
-        *(f"descriptor {fd} ({what})" for fd, what in _more(descriptors, our_descriptors()).items()),
+        *(
+            f"descriptor {fd} ({what})"
+            for fd, what in _more(descriptors, our_descriptors()).items()
+        ),
         *(f"thread {name!r}" for name in _more(threads, our_threads()).values()),
     ]
 

@@ -35,11 +35,14 @@ class Host:
         *,
         handlers: Mapping[str, Handler] = NONE,
         environ: Mapping[str, str] | None = None,
+        shared: bool = False,
     ) -> None:
+        """`shared`: other threads call its extensions, as the blocking face does."""
         self.config = config or Config()
         self.events = Bus()
         self.diagnostics: tuple[Diagnostic, ...] = ()
         self._handlers = handlers
+        self._shared = shared
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         self._environ = dict(os.environ if environ is None else environ)
         self._extensions: dict[str, Extension] = {}
@@ -219,6 +222,7 @@ class Host:
             handlers=self._handlers,
             environ=self._environ,
             on_change=self._registry.changed,
+            shared=self._shared,
         )
         self._extensions[spec.id] = extension
         self._registry.changed()

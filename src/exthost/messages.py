@@ -51,5 +51,9 @@ class Noise(NamedTuple):
     why: str
 
 
+PlainReply: TypeAlias = tuple[Id, Any]
+"""`(id, result)`: how a codec may hand over the commonest of all messages. Making a Reply of it
+costs as much as decoding it did."""
+
 Message: TypeAlias = Request | Reply | Failure | Notice
-Incoming: TypeAlias = Message | Noise
+Incoming: TypeAlias = PlainReply | Message | Noise

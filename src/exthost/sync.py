@@ -236,7 +236,7 @@ class SyncHost:
         run = Runner()
 
         async def enter() -> Host:
-            return await Host(self._config, **self._settings).__aenter__()
+            return await Host(self._config, shared=True, **self._settings).__aenter__()
 
         try:
             self._host = run(enter)

@@ -5,36 +5,41 @@ the method of each request says what it does right now. Whatever is not named he
 with its own params. It never sleeps to be late: `keep` holds an answer until `release` is asked.
 """
 
+from __future__ import annotations
+
 import json
 import os
-import random
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would cost more than all the rest
+    from typing import Any, NoReturn
+
 FLAGS = dict(word.partition("=")[::2] for word in sys.argv[1:])
-KEPT = []  # ids whose answers are held back, with their params
-TOGETHER = []  # the same, for answers that leave in random order
+KEPT: list[tuple[int, Any]] = []  # ids whose answers are held back, with their params
+TOGETHER: list[tuple[int, Any]] = []  # the same, for answers that leave in random order
 
 
-def write(data, fd=1):
+def write(data: bytes, fd: int = 1) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def line(value):
+def line(value: Any) -> None:
     write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
 
 
-def answer(number, result=None):
+def answer(number: Any, result: Any = None) -> None:
     line({"id": number, "result": result})
 
 
-def say(text):
+def say(text: str) -> None:
     write(text.encode() + b"\n", 2)
 
 
-def for_ever():
+def for_ever() -> NoReturn:
     while True:
         signal.pause()
 
@@ -42,53 +47,53 @@ def for_ever():
 # -- one function for each bad habit ----------------------------------------------------------
 
 
-def garbage(number, params):
+def garbage(number: int, params: Any) -> None:
     """Everything that is no message, then the answer."""
     write(b"Listening on port 8080...\n\n   \n\r\n")
-    write(b"\xff\xfe\x00 not text\n[1, 2]\n12\n\"text\"\nnull\n{}\n{\"result\": 1}\n{\"id\":\n")
+    write(b'\xff\xfe\x00 not text\n[1, 2]\n12\n"text"\nnull\n{}\n{"result": 1}\n{"id":\n')
     line({"id": 5, "method": "ask", "params": {}})
     line({"method": 7})
     answer(number, params)
 
 
-def twice(number, params):
+def twice(number: int, params: Any) -> None:
     answer(number, "first")
     answer(number, "second")
 
 
-def old_id(number, params):
+def old_id(number: int, params: Any) -> None:
     answer(number - 1, "an answer to what was asked before")
     answer(number, params)
 
 
-def unknown_id(number, params):
+def unknown_id(number: int, params: Any) -> None:
     answer(number + 100_000, "an answer to what was not asked")
     answer(number, params)
 
 
-def odd_ids(number, params):
+def odd_ids(number: int, params: Any) -> None:
     for odd in (str(number), float(number), True, None, -number, [number], {"id": number}):
         answer(odd, "wrong")
     answer(number, params)
 
 
-def odd_answers(number, params):
+def odd_answers(number: int, params: Any) -> None:
     """Answers under the right id in the shape asked for."""
     line({"id": number, **params})
 
 
-def raw(number, params):
+def raw(number: int, params: Any) -> None:
     """Any bytes, with $ID in place of the id."""
     write(params["text"].replace("$ID", str(number)).encode("utf-8", "surrogatepass") + b"\n")
 
 
-def deep(number, params):
+def deep(number: int, params: Any) -> None:
     depth = params["depth"]
     write(b'{"id":%d,"result":' % number + b"[" * depth + b"]" * depth + b"}\n")
     answer(number, "after the deep one")
 
 
-def huge(number, params):
+def huge(number: int, params: Any) -> None:
     """An answer of so many bytes, streamed; with `end` false its newline never comes."""
     left = params["bytes"]
     write(b'{"id":%d,"result":"' % number)
@@ -100,7 +105,7 @@ def huge(number, params):
         write(b'"}\n')
 
 
-def huge_noise(number, params):
+def huge_noise(number: int, params: Any) -> None:
     left = params["bytes"]
     chunk = b"y" * 65536
     while left > 0:
@@ -110,12 +115,12 @@ def huge_noise(number, params):
     answer(number, "after the noise")
 
 
-def loris(number, params):
+def loris(number: int, params: Any) -> None:
     for byte in json.dumps({"id": number, "result": params}).encode() + b"\n":
         write(bytes([byte]))
 
 
-def stderr(number, params):
+def stderr(number: int, params: Any) -> None:
     left = params["bytes"]
     chunk = params.get("chunk", "e" * 99 + "\n").encode()
     chunk *= max(1, 65536 // len(chunk))
@@ -126,23 +131,23 @@ def stderr(number, params):
     answer(number, "flooded")
 
 
-def notices(number, params):
+def notices(number: int, params: Any) -> None:
     block = b'{"method":"progress","params":{"n":1}}\n' * 1000
     for _ in range(params["thousands"]):
         write(block)
     answer(number, "noticed")
 
 
-def log(number, params):
+def log(number: int, params: Any) -> None:
     line({"method": "log", "params": params})
     answer(number, "logged")
 
 
-def keep(number, params):
+def keep(number: int, params: Any) -> None:
     KEPT.append((number, params))
 
 
-def release(number, params):
+def release(number: int, params: Any) -> None:
     """The answers that were held back, late or not, and then this one."""
     held = KEPT[:]
     KEPT.clear()
@@ -151,67 +156,69 @@ def release(number, params):
     answer(number, len(held))
 
 
-def together(number, params):
+def together(number: int, params: Any) -> None:
     """Answered only when `of` of them have come, in random order."""
     TOGETHER.append((number, params))
     if len(TOGETHER) == params["of"]:
+        import random
+
         random.shuffle(TOGETHER)
         out = [json.dumps({"id": late, "result": what["n"]}) for late, what in TOGETHER]
         TOGETHER.clear()
         write("\n".join(out).encode() + b"\n")
 
 
-def close_stdout(number, params):
+def close_stdout(number: int, params: Any) -> None:
     os.close(1)
     for_ever()
 
 
-def close_stdin(number, params):
+def close_stdin(number: int, params: Any) -> None:
     os.close(0)
     answer(number, "closed")
     for_ever()
 
 
-def close_stdin_silently(number, params):
+def close_stdin_silently(number: int, params: Any) -> None:
     os.close(0)
     for_ever()
 
 
-def half(number, params):
+def half(number: int, params: Any) -> None:
     write(b'{"id":%d,"resu' % number)
     os._exit(params.get("code", 0))
 
 
-def half_and_live(number, params):
+def half_and_live(number: int, params: Any) -> None:
     write(b'{"id":%d,"resu' % number)
     os.close(1)
     for_ever()
 
 
-def leave(number, params):
+def leave(number: int, params: Any) -> None:
     say("leaving, as I was told")
     os._exit(params["code"])
 
 
-def killed(number, params):
+def killed(number: int, params: Any) -> None:
     say("killing myself")
     os.kill(os.getpid(), params["signal"])
 
 
-def segfault(number, params):
+def segfault(number: int, params: Any) -> None:
     say("about to read address 0")
     import ctypes
 
     ctypes.string_at(0)
 
 
-def deaf(number, params):
+def deaf(number: int, params: Any) -> None:
     """Answers, and never reads again."""
     answer(number, "deaf from now on")
     for_ever()
 
 
-def grandchild(number, params):
+def grandchild(number: int, params: Any) -> None:
     """Leaves a process in its group that holds all three pipes."""
     pid = os.fork()
     if pid == 0:
@@ -219,23 +226,23 @@ def grandchild(number, params):
     answer(number, pid)
 
 
-def pid(number, params):
+def pid(number: int, params: Any) -> None:
     answer(number, os.getpid())
 
 
-def descriptors(number, params):
-    answer(number, sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1])
+def descriptors(number: int, params: Any) -> None:
+    answer(number, sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1])  # noqa: PTH208
 
 
-def who(number, params):
+def who(number: int, params: Any) -> None:
     answer(number, {"pid": os.getpid(), "group": os.getpgrp(), "session": os.getsid(0)})
 
 
-def environment(number, params):
+def environment(number: int, params: Any) -> None:
     answer(number, dict(os.environ))
 
 
-def refuse(number, params):
+def refuse(number: int, params: Any) -> None:
     line({"id": number, "error": params["text"]})
 
 
@@ -266,7 +273,7 @@ CAPABILITIES = [
 # -- its life ---------------------------------------------------------------------------------
 
 
-def stage(name):
+def stage(name: str) -> None:
     """What the command line says about this moment."""
     if FLAGS.get("hang_at") == name:
         say(f"hanging at {name}")
@@ -282,18 +289,20 @@ def stage(name):
         for_ever()
 
 
-def shake(number, method):
+def shake(number: int, method: str) -> None:
     stage(method)
     if FLAGS.get("refuse") == method:
         line({"id": number, "error": f"no {method} today"})
     elif method == "initialize":
         answer(number)
     else:
-        answer(number, json.loads(FLAGS["capabilities"]) if "capabilities" in FLAGS else CAPABILITIES)
+        answer(
+            number, json.loads(FLAGS["capabilities"]) if "capabilities" in FLAGS else CAPABILITIES
+        )
         stage("ready")
 
 
-def spawned():
+def spawned() -> None:
     """Leaves a mark for each process that was started."""
     if "marks" in FLAGS:
         fd = os.open(FLAGS["marks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -301,7 +310,7 @@ def spawned():
         os.close(fd)
 
 
-def serve():
+def serve() -> None:
     served, buffer, looked = 0, bytearray(), 0
     while data := os.read(0, 1 << 20):
         buffer += data
@@ -324,7 +333,7 @@ def serve():
         looked = len(buffer)
 
 
-def main():
+def main() -> None:
     if "stubborn" in FLAGS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     spawned()
@@ -332,9 +341,10 @@ def main():
         write(b"\xef\xbb\xbf\n> ext@1.0.0 start\r\n> node index.js\r\n\r\n")
     if "content_length" in FLAGS:
         write(b'Content-Length: 15\r\n\r\n{"id":0,"x":1}\n')
+        for_ever()
     if "term_file" in FLAGS:
 
-        def told(number, frame):
+        def told(number: int, frame: object) -> None:
             fd = os.open(FLAGS["term_file"], os.O_WRONLY | os.O_CREAT)
             write(b"told", fd)
             os._exit(0)

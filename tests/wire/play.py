@@ -1,6 +1,7 @@
 """Feeding a framing, cut up in any way, and what came out of it."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from exthost.wire.framing import Broken, Framing, Item, Skipped
@@ -50,8 +51,4 @@ def bytewise(data: bytes) -> list[bytes]:
 def cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     """The data, cut at these offsets; an empty piece is a read, too."""
     edges = [0, *sorted(min(at, len(data)) for at in cuts), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
-
-
-def framed(framing: Framing, payload: bytes) -> bytes:
-    return framing.head(len(payload)) + payload + framing.tail
+    return [data[a:b] for a, b in pairwise(edges)]

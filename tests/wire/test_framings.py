@@ -13,7 +13,7 @@ from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
-from tests.wire.play import Played, bytewise, cut, framed, play, whole
+from tests.wire.play import Played, bytewise, cut, play, whole
 
 Make = Callable[[int], Framing]
 FRAMINGS: tuple[Make, ...] = (Lines, Headers, Prefixed)
@@ -116,9 +116,9 @@ def test_no_bytes_at_all_make_a_framing_raise(make: Make, stream: bytes, cap: in
 def test_what_one_end_frames_the_other_reads_back(make: Make, data: st.DataObject) -> None:
     said = data.draw(st.lists(payloads(make), max_size=8))
     host, guest = make(1000), make(1000)
-    down = whole(guest, b"".join(framed(host, payload) for payload in said))
-    up = whole(host, b"".join(framed(guest, payload) for payload in said))
-    assert down == up == Played(said, None)
+    down = whole(guest, b"".join(host.wrap(payload) for payload in said))
+    up = whole(host, b"".join(guest.wrap(payload) for payload in said))
+    assert down == up == Played([*said], None)
 
 
 @every_framing
@@ -126,14 +126,14 @@ def test_what_one_end_frames_the_other_reads_back(make: Make, data: st.DataObjec
 def test_two_frames_in_one_read_are_two_frames(make: Make, data: st.DataObject) -> None:
     first, second = data.draw(payloads(make)), data.draw(payloads(make))
     framing = make(1000)
-    assert framing.feed(framed(framing, first) + framed(framing, second)) == [first, second]
+    assert framing.feed(framing.wrap(first) + framing.wrap(second)) == [first, second]
 
 
 @every_framing
 def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make) -> None:
     at_the_cap, over = b"a" * 10, b"a" * 11
-    assert whole(make(10), framed(make(11), at_the_cap)).frames == [at_the_cap]
-    played = whole(make(10), framed(make(11), over))
+    assert whole(make(10), make(11).wrap(at_the_cap)).frames == [at_the_cap]
+    played = whole(make(10), make(11).wrap(over))
     assert played.frames == []
     assert played.broken is not None or played.skipped
 
@@ -141,16 +141,28 @@ def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make
 @every_framing
 def test_a_message_over_the_cap_is_not_written_and_one_of_the_cap_is(make: Make) -> None:
     framing = make(10)
-    framing.head(10)
-    with pytest.raises(UsageError) as refused:
-        framing.head(11)
-    assert refused.value.code == "X1303"
-    assert "11" in refused.value.message and "10" in refused.value.message
+    framing.wrap(b"a" * 10)
+    framing.around(10)
+    for ask in (lambda: framing.wrap(b"a" * 11), lambda: framing.around(11)):
+        with pytest.raises(UsageError) as refused:
+            ask()
+        assert refused.value.code == "X1303"
+        assert "11" in refused.value.message and "10" in refused.value.message
+
+
+@every_framing
+@given(data=st.data())
+def test_a_payload_too_large_to_be_copied_gets_the_same_frame_around_it(
+    make: Make, data: st.DataObject
+) -> None:
+    payload, framing = data.draw(payloads(make)), make(1000)
+    before, after = framing.around(len(payload))
+    assert before + payload + after == framing.wrap(payload)
 
 
 @every_framing
 def test_the_end_between_frames_is_an_end_and_inside_a_frame_an_error(make: Make) -> None:
-    frame = framed(make(100), b"hello")
+    frame = make(100).wrap(b"hello")
     for at in range(len(frame)):
         framing = make(100)
         assert framing.feed(frame + frame[:at]) == [b"hello"]
@@ -165,7 +177,7 @@ def test_the_end_between_frames_is_an_end_and_inside_a_frame_an_error(make: Make
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_kind_of_buffer_may_be_fed(make: Make, kind: Callable[[bytes], Any]) -> None:
     framing = make(100)
-    frame = framed(framing, b"hello")
+    frame = framing.wrap(b"hello")
     assert framing.feed(kind(frame + frame[:3])) == [b"hello"]
     assert framing.feed(kind(frame[3:])) == [b"hello"]
 
@@ -173,7 +185,7 @@ def test_any_kind_of_buffer_may_be_fed(make: Make, kind: Callable[[bytes], Any])
 @every_framing
 def test_a_buffer_that_was_fed_may_be_used_again(make: Make) -> None:
     framing = make(100)
-    frame = framed(framing, b"hello")
+    frame = framing.wrap(b"hello")
     scratch = bytearray(frame[:-2])
     items = framing.feed(scratch)
     scratch[:] = b"#" * len(scratch)
@@ -184,7 +196,7 @@ def test_a_buffer_that_was_fed_may_be_used_again(make: Make) -> None:
 @every_framing
 def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
     framing = make(2**20)
-    stream = framed(framing, b"a" * (3 * READ_BYTES))
+    stream = framing.wrap(b"a" * (3 * READ_BYTES))
     assert framing.wants == READ_BYTES
     assert framing.feed(stream[: 2 * READ_BYTES]) == []
     assert framing.wants == LARGE_READ_BYTES
@@ -198,17 +210,17 @@ def test_a_slow_loris_gets_its_64_kib_frame_through_byte_by_byte(make: Make) -> 
     framing = make(len(payload))
     items = [
         (at, item)
-        for at, byte in enumerate(bytewise(framed(framing, payload)))
+        for at, byte in enumerate(bytewise(framing.wrap(payload)))
         for item in framing.feed(byte)
     ]
-    assert items == [(len(framed(framing, payload)) - 1, payload)]
+    assert items == [(len(framing.wrap(payload)) - 1, payload)]
 
 
 @every_framing
 def test_the_work_of_a_read_does_not_grow_with_what_is_already_kept(make: Make) -> None:
     """Counted in calls, since a clock would only guess; that nothing is copied is shown next."""
     framing = make(2**20)
-    stream = framed(framing, b"a" * 500_000)
+    stream = framing.wrap(b"a" * 500_000)
     framing.feed(stream[:1000])
     early = _calls_made(lambda: framing.feed(stream[1000:1100]))
     framing.feed(stream[1100:400_000])
@@ -220,8 +232,8 @@ def test_the_work_of_a_read_does_not_grow_with_what_is_already_kept(make: Make) 
 def test_the_buffer_that_grew_is_itself_the_frame(make: Make) -> None:
     framing = make(2**20)
     # Not the first frame: that one may lose a byte-order mark.
-    framing.feed(framed(framing, b"first"))
-    stream = framed(framing, b"a" * 300_000)
+    framing.feed(framing.wrap(b"first"))
+    stream = framing.wrap(b"a" * 300_000)
     framing.feed(stream[:200_000])
     kept = [
         value

@@ -58,8 +58,8 @@ def test_headers_are_read_as_leniently_as_the_pages_say(headers: bytes) -> None:
         b"1e3",
         b"5 5",
         b"5,5",
-        "٥".encode(),
-        "５".encode(),  # noqa: RUF001 - another script's digit is the point
+        "٥".encode(),  # noqa: RUF001 - another script's digit is the point
+        "５".encode(),  # noqa: RUF001
         "²".encode(),
         b"",
         b"   ",
@@ -128,7 +128,7 @@ def test_endless_headers_are_passed_over_in_flat_memory() -> None:
     block = b"X-Noise: on and on\r\n" * 3000
     tracemalloc.start()
     try:
-        for _ in range(100):
+        for _ in range(10):
             assert framing.feed(block) == []
         _, peak = tracemalloc.get_traced_memory()
     finally:

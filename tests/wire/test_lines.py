@@ -79,7 +79,10 @@ def test_a_line_of_128_mb_over_a_cap_of_1_mib_is_let_go_in_flat_memory(first: by
         tracemalloc.stop()
     # The cap, a growing bytearray's reserve, and a read in hand.
     assert peak - before < 2 * MIB + 4 * READ_BYTES
-    assert framing.feed(b"\n{}\n") == [Skipped("too long", chunk[:EVIDENCE_BYTES], 128 * MIB), b"{}"]
+    assert framing.feed(b"\n{}\n") == [
+        Skipped("too long", chunk[:EVIDENCE_BYTES], 128 * MIB),
+        b"{}",
+    ]
 
 
 def test_a_read_of_nothing_but_newlines_is_nothing() -> None:

@@ -62,8 +62,16 @@ Meaning: TypeAlias = Log | OfferStale | None
 class Codec(Protocol):
     """Frames ↔ messages, for one session in one role. May remember what it said."""
 
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        """The payload of a request: `encode(Request(…))` without the Request, since every call
+        asks for it."""
+
+    def unsaid(self) -> None:
+        """The last request did not go out: it was too large for a frame. For a codec that
+        remembers what it asked."""
+
     def encode(self, message: Message) -> bytes:
-        """The frame's payload. Raises UsageError for what the dialect cannot say."""
+        """The payload of any message. Raises UsageError for what the dialect cannot say."""
 
     def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
         """The message in this frame, or Noise. Raises ProtocolViolation if that is fatal here."""
@@ -105,6 +113,12 @@ class StreamKind:
     acknowledged: Callable[[Any, Any], bool] | None = None
     cancel: Callable[[Any, str], Said | None] | None = None
     extends_deadline: bool = False
+
+    @property
+    def nameless(self) -> bool:
+        """Whether its events belong to whichever call is in flight. Such a call keeps its place
+        when its consumer leaves: what it still sends would pass for the next one's."""
+        return None in self.notices.values()
 
 
 class Row(NamedTuple):

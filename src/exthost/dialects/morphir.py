@@ -23,7 +23,16 @@ from exthost.dialects.dialect import (
     expect,
 )
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import (
+    Failure,
+    Id,
+    Incoming,
+    Message,
+    Noise,
+    Notice,
+    Reply,
+    Request,
+)
 from exthost.model import (
     CloseStdin,
     Introduction,
@@ -36,6 +45,7 @@ from exthost.model import (
 )
 from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.jsontext import decode_fast, encode_fast
 from exthost.wire.lines import Lines
 
 _LEVELS = {
@@ -55,17 +65,38 @@ class HostCodec:
 
     __slots__ = ()
 
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        asked = {"id": id, "method": method, "params": params}
+        try:
+            return encode_fast(asked)
+        except Exception:  # it knows another way, or how to say what is wrong
+            return jsontext.encode(asked)
+
+    def unsaid(self) -> None:
+        pass
+
     def encode(self, message: Message) -> bytes:
-        if type(message) is not Request:
-            raise UsageError(
-                "X1304",
-                "morphir knows only requests from the host: it has no notifications",
-                help="use call() with a method that the extension offers",
-            )
-        method, params, number = message
-        return jsontext.encode({"id": number, "method": method, "params": params})
+        if type(message) is Request and message.id is not None:
+            return self.request(message.method, message.params, message.id)
+        raise UsageError(
+            "X1304",
+            "morphir knows only requests from the host: it has no notifications",
+            help="use call() with a method that the extension offers",
+        )
 
     def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = decode_fast(frame)
+            if len(said) == 2:  # the way of nearly every reply: an id, a result, and no more
+                result = said["result"]
+                number = said["id"]
+                if type(number) is int and number >= 0:
+                    return number, result
+        except Exception:
+            pass  # not JSON, not an object, not so plain: below
+        return self._decode(frame)
+
+    def _decode(self, frame: Bytes) -> Incoming:
         try:
             said = jsontext.decode(frame)
         except jsontext.NotJson as reason:
@@ -94,6 +125,12 @@ class GuestCodec:
 
     __slots__ = ()
 
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        raise UsageError("X1304", "a morphir extension cannot send requests to its host")
+
+    def unsaid(self) -> None:
+        pass
+
     def encode(self, message: Message) -> bytes:
         match message:
             case Reply(id=number, result=result):
@@ -102,7 +139,7 @@ class GuestCodec:
                 return jsontext.encode({"id": number, "error": text})
             case Notice(method=method, params=params):
                 return jsontext.encode({"method": method, "params": params})
-        raise UsageError("X1304", "a morphir extension cannot send requests to its host")
+        return self.request("", None, 0)
 
     def decode(self, frame: Bytes) -> Incoming:
         try:

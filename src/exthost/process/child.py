@@ -26,12 +26,23 @@ CLOSED = -1
 class Child:
     """A process and what we hold of it. The three pipe ends are plain descriptors."""
 
-    __slots__ = ("_watch", "plan", "spawn_seconds", "status", "stderr", "stdin", "stdout")
+    __slots__ = (
+        "_watch",
+        "argv",
+        "cwd",
+        "pid",
+        "spawn_seconds",
+        "status",
+        "stderr",
+        "stdin",
+        "stdout",
+    )
 
     def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
         """Start it. Raises SpawnFailed with the reason a person can act on."""
         self._watch: ExitWatch | None = None
-        self.plan = plan
+        self.argv = plan.argv  # and not the plan: its variables may be secrets, and are many
+        self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
         began = time.perf_counter()
         child_ends: list[int] = []
@@ -58,15 +69,18 @@ class Child:
             for fd in child_ends:
                 os.close(fd)
         self.stdin, self.stdout, self.stderr = our_ends
+        self.pid = process.pid
+        try:
+            self._watch = ExitWatch(process.pid)
+        except (OSError, RuntimeError) as error:  # no descriptor, or no thread, left for it
+            process.kill()
+            process.wait()
+            for fd in our_ends:
+                os.close(fd)
+            raise _translated(error, plan, extension) from None
         # From here on the exit watch is in charge; this keeps Popen's destructor out of it.
         process.returncode = 0
-        self._watch = ExitWatch(process.pid)
         self.spawn_seconds = time.perf_counter() - began
-
-    @property
-    def pid(self) -> int:
-        assert self._watch is not None
-        return self._watch.pid
 
     @property
     def exit_fd(self) -> int:
@@ -137,7 +151,9 @@ def find_program(command: str, cwd: str | None, path: str | None) -> str:
     return shutil.which(command, path=path) or command
 
 
-def _translated(error: OSError | ValueError, plan: LaunchPlan, extension: str) -> SpawnFailed:
+def _translated(
+    error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
+) -> SpawnFailed:
     """Why a spawn failed, from the error and a look at the file."""
     program = Path(plan.argv[0])
     evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
@@ -162,6 +178,8 @@ def _translated(error: OSError | ValueError, plan: LaunchPlan, extension: str) -
             f"there is no program {plan.argv[0]!r}",
             "check the spelling and PATH, or give an absolute path",
         )
+    if number == errno.EACCES and program.is_dir():
+        return failed("X0404", f"{program} is a folder", "name the program inside it")
     if number == errno.EACCES:
         return failed(
             "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
@@ -172,7 +190,8 @@ def _translated(error: OSError | ValueError, plan: LaunchPlan, extension: str) -
             f"{program} is no program this system can run",
             "a script needs a first line such as `#!/usr/bin/env python3`",
         )
-    if number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
+    no_room = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    if number in no_room or isinstance(error, RuntimeError):
         return failed(
             "X0405",
             f"this machine has no room for another process: {error}",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class ExitStatus(NamedTuple):
-    """`code` of a normal exit, or the `signal` that ended it; one of them is None."""
+    """`code` of a normal exit, or the `signal` that ended it; both None if nobody knows."""
 
     code: int | None
     signal: int | None
@@ -22,10 +22,10 @@ class ExitStatus(NamedTuple):
     def __str__(self) -> str:
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
-        if self.code == 0:
-            return "exited with 0"
+        if self.code is None:
+            return "ended, and something else in this program took its exit status"
         # Shells and sandbox wrappers report the signal of what they ran as 128 + its number.
-        if self.code is not None and self.code > 128 and _signal_name(self.code - 128)[0] == "S":
+        if self.code > 128 and _signal_name(self.code - 128)[0] == "S":
             return f"exited with {self.code} (what it ran was {_killed(self.code - 128)})"
         if self.code == 127:
             return "exited with 127 (a shell or env did not find the command)"
@@ -79,8 +79,10 @@ class ExitWatch:
         try:
             seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | flags)
         except ChildProcessError:
-            # Somebody else in this program waited for it: gone, and nobody knows how.
-            return ExitStatus(None, None)
+            # Somebody else in this program waited for it: gone, and nobody knows how. Its pid may
+            # be another's by now, so nothing is signalled by it any more.
+            self._reaped = ExitStatus(None, None)
+            return self._reaped
         if seen is None:
             return None
         if seen.si_code == os.CLD_EXITED:

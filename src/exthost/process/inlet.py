@@ -1,34 +1,26 @@
 """Our end of a child's stdin: written at once where the pipe has room, never waited for.
 
 A lone message goes out in its caller's own step (`write`). Messages that come while others are
-under way are gathered and go out together at the end of the loop's tick (`post`). What the pipe
+under way are gathered and go out together at the end of the loop's tick (`gather`). What the pipe
 does not take stays here and follows when it can; a child that takes nothing for `patience`
 seconds is reported as stalled, our loop never waits.
 
-The caller holds `lock` around `write` and `post`: the blocking face writes from other threads.
+The caller holds `lock` around `write` and `gather`: the blocking face writes from other threads.
 """
 
 import asyncio
-import fcntl
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 
+from exthost.process.outlet import widen
+
 # A message that fills the default pipe would go over in many small steps; once widened, few.
 WIDEN_FROM_BYTES = 64 * 1024
-WIDE_PIPE_BYTES = 1024 * 1024
 
 # Linux allows 1024 buffers in one writev; messages are mostly far fewer per tick.
 _MOST_BUFFERS = 512
-
-
-def widen(fd: int) -> None:
-    """Make the pipe larger, where the platform can and the user's quota allows."""
-    try:
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
-    except (AttributeError, OSError):
-        pass
 
 
 class Inlet:
@@ -39,7 +31,7 @@ class Inlet:
         "_broken",
         "_close",
         "_fd",
-        "_gathered",
+        "_join",
         "_lock",
         "_loop",
         "_stalled",
@@ -47,6 +39,7 @@ class Inlet:
         "_timer",
         "_watching",
         "_wide",
+        "gathered",
         "patience",
     )
 
@@ -57,6 +50,7 @@ class Inlet:
         lock: threading.Lock,
         *,
         patience: float,
+        join: Callable[[list[bytes]], bytes],
         close: Callable[[], None],
         stalled: Callable[[], None],
         broken: Callable[[], None],
@@ -67,10 +61,11 @@ class Inlet:
         self._lock = lock
         self._thread = threading.get_ident()
         self.patience = patience
+        self._join = join
         self._close = close
         self._stalled = stalled
         self._broken = broken
-        self._gathered: list[bytes] = []
+        self.gathered: list[bytes] = []
         self._backlog: deque[bytes | memoryview] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
@@ -80,7 +75,9 @@ class Inlet:
         """Write now what the pipe takes; the rest follows by itself."""
         if self._fd is None:
             return
-        if self._backlog or self._gathered:
+        if self.gathered:  # those came first
+            self._flush_now()
+        if self._backlog:
             self._keep(buffers)
             return
         size = sum(map(len, buffers))
@@ -102,31 +99,36 @@ class Inlet:
         with self._lock:
             self.write(data)
 
-    def post(self, data: bytes) -> None:
-        """Write at the end of this tick, together with what else comes. Loop's thread only."""
-        if not self._gathered:
+    def gather(self, payload: bytes) -> None:
+        """Write at the end of this tick, together with what else comes. Loop's thread only.
+
+        Once there is one, the others of the tick may be put straight into `gathered`."""
+        if not self.gathered:
             self._loop.call_soon(self._flush)
-        self._gathered.append(data)
+        self.gathered.append(payload)
 
     def close(self) -> bool:
         """Close the pipe: the child reads end-of-file. False if unwritten bytes were dropped."""
         with self._lock:
             if self._fd is None:
                 return True
-            clean = not (self._backlog or self._gathered)
+            if self.gathered:  # said before the end of this tick: it still goes out if it can
+                self._flush_now()
+            clean = not self._backlog
             self._unwatch()
             self._backlog = None
-            self._gathered = []
             self._fd = None
             self._close()
             return clean
 
     def _flush(self) -> None:
         with self._lock:
-            if self._fd is None or not self._gathered:
-                return
-            gathered, self._gathered = self._gathered, []
-            self.write(b"".join(gathered))
+            if self.gathered:
+                self._flush_now()
+
+    def _flush_now(self) -> None:
+        gathered, self.gathered = self.gathered, []
+        self.write(self._join(gathered))
 
     def _writev(self, buffers: tuple[bytes, ...]) -> int:
         assert self._fd is not None
@@ -134,9 +136,6 @@ class Inlet:
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
         """Remember what was not written yet, in order."""
-        if self._gathered and not self._backlog:
-            self._gathered.extend(buffers)
-            return
         if self._backlog is None:
             self._backlog = deque()
         for buffer in buffers:
@@ -202,7 +201,7 @@ class Inlet:
         """The child closed its stdin or is gone; whoever watches the process will know which."""
         self._unwatch()
         self._backlog = None
-        self._gathered = []
+        self.gathered = []
         if threading.get_ident() == self._thread:
             self._loop.call_soon(self._broken)
         else:

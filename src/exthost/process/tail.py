@@ -9,6 +9,9 @@ from collections.abc import Callable
 # What a person reads after a crash: a Python traceback with some context fits many times.
 TAIL_BYTES = 16 * 1024
 
+# Of the tail, as many lines as an error carries.
+SHOWN_LINES = 20
+
 # A line longer than this is handed on in pieces of this size.
 LINE_BYTES = 8 * 1024
 
@@ -16,16 +19,18 @@ LINE_BYTES = 8 * 1024
 class Tail:
     """A ring of the last bytes, made when the first byte comes."""
 
-    __slots__ = ("_kept", "_line", "_on_line", "total")
+    __slots__ = ("_kept", "_line", "_on_line", "_shown", "total")
 
     def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
         self._kept = b""
         self._line = b""
         self._on_line = on_line
+        self._shown: tuple[str, ...] | None = ()
         self.total = 0
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
+        self._shown = None
         if len(data) >= TAIL_BYTES:
             self._kept = data[-TAIL_BYTES:]
         else:
@@ -34,12 +39,10 @@ class Tail:
             self._hand_on(data, self._on_line)
 
     def _hand_on(self, data: bytes, on_line: Callable[[str], None]) -> None:
-        *whole, self._line = (self._line + data).split(b"\n")
-        while len(self._line) > LINE_BYTES:
-            whole.append(self._line[:LINE_BYTES])
-            self._line = self._line[LINE_BYTES:]
+        *whole, rest = (self._line + data).split(b"\n")
         for line in whole:
-            on_line(_text(line))
+            on_line(_text(_handed_on_but_the_last_piece(line, on_line)))
+        self._line = _handed_on_but_the_last_piece(rest, on_line)
 
     def end(self) -> None:
         """Hand on what stands after the last newline."""
@@ -47,9 +50,21 @@ class Tail:
             on_line, self._on_line = self._on_line, None
             on_line(_text(self._line))
 
-    def lines(self, most: int = 20) -> tuple[str, ...]:
-        """The last lines, oldest first."""
-        return tuple(_text(line) for line in self._kept.splitlines()[-most:])
+    def lines(self) -> tuple[str, ...]:
+        """The last lines, oldest first. A thousand calls may be told of one death: worked out
+        once, and shared."""
+        if self._shown is None:
+            self._shown = tuple(map(_text, self._kept.splitlines()[-SHOWN_LINES:]))
+        return self._shown
+
+
+def _handed_on_but_the_last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:
+    """What is left of a line when it has been handed on as far as it is too long."""
+    start = 0
+    while len(line) - start > LINE_BYTES:
+        on_line(_text(line[start : start + LINE_BYTES]))
+        start += LINE_BYTES
+    return line[start:] if start else line
 
 
 def _text(line: bytes) -> str:

@@ -19,29 +19,29 @@ def died(witness: Witness, broken: Broken | None = None) -> Cause:
     """Its process is gone, perhaps in the middle of a frame."""
 
     def worded(method: str) -> ExthostError:
-        evidence = witness.evidence(broken.head if broken is not None else b"")
         while_asked = f" while {method} was under way" if method else ""
-        message = f"it ended{while_asked}: {evidence.exit or 'its output ended'}"
-        if broken is not None:
-            message += f"; {broken.why}"
+        message = f"it ended{while_asked}: {witness.exit}{_inside(broken)}"
         return _gone(witness, "X1001", message, "what it wrote to stderr tells more", broken)
 
     return worded
 
 
-def closed_pipe(witness: Witness, name: str) -> Cause:
+def closed_pipe(witness: Witness, name: str, broken: Broken | None = None) -> Cause:
     """It closed a pipe and, as it turns out, lives on or is gone."""
 
     def worded(method: str) -> ExthostError:
-        if witness.evidence().exit:
-            return died(witness)(method)
+        if witness.exit:
+            return died(witness, broken)(method)
         lost = f", so {method} is lost" if method else ""
-        message = f"it closed its {name} and still runs{lost}"
-        return _gone(
-            witness, "X1002", message, "an extension keeps its pipes for as long as it lives"
-        )
+        message = f"it closed its {name} and still runs{lost}{_inside(broken)}"
+        help = "an extension keeps its pipes for as long as it lives"
+        return _gone(witness, "X1002", message, help, broken)
 
     return worded
+
+
+def _inside(broken: Broken | None) -> str:
+    return f"; {broken.why}" if broken is not None else ""
 
 
 def given_up(witness: Witness, dialect: str, call: str, why: str) -> Cause:

@@ -5,7 +5,9 @@ goes straight to the session if that is open and has room; otherwise it waits he
 timeout, for room or for a session to come. Waiting costs no task and no hop: the caller awaits
 the same future either way.
 
-It also owns the one timer: the earliest deadline of all calls is armed, nothing else.
+It also owns the one timer. There is no queue of deadlines: the tables of open calls are looked
+through when the earliest deadline comes, which is once per time limit and not once per call. A
+call costs one comparison, and extending its deadline one store.
 
 Each call ends in exactly one of result, error, timeout, cancelled, gone: `results` counts the
 first, `losses` the others.
@@ -18,13 +20,19 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from exthost.errors import CallTimeout, ExthostError
+from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
-from exthost.session.deadlines import Deadlines
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
     from exthost.session.session import Session
+
+
+# Deadlines that lie closer together than this are looked after together.
+_TICK_SECONDS = 0.005
+
+# A loop's clock may be so coarse, and its timers so early.
+_CLOCK_SECONDS = 0.001
 
 
 class Desk:
@@ -36,12 +44,16 @@ class Desk:
         *,
         max_in_flight: int,
         retry_once: bool = False,
+        shared: bool = False,
+        special: bool = False,
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.extension = extension
         self.max_in_flight = max_in_flight
         self.retry_once = retry_once
+        self.special = special  # some methods are more than one request and its reply
+        self.shared = shared  # other threads call, too: the blocking face
         self.bus = bus
         self.listeners = bus.kinds  # empty most of the time: the cheapest question there is
         self.loop = loop
@@ -51,36 +63,49 @@ class Desk:
         self.waiting: OrderedDict[Call, None] = OrderedDict()
         self.results = 0
         self.losses: Counter[str] = Counter()
+        self.refusals = 0  # of the errors, those that the extension itself answered with
         # Set while nobody is coming: says why, for each call that asks.
         self.closed: Callable[[str], ExthostError] | None = None
         # Told when a call waits and there is no session: the owner may start one.
         self.on_need: Callable[[], None] | None = None
-        self._deadlines = Deadlines()
+        self.live: list[Session] = []  # every session that may have calls, shaking hands or open
+        self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf  # when the timer fires; never, if there is none
+        self.alarm_at = math.inf  # when the timer fires; never, if there is none
 
     # -- taking in ---------------------------------------------------------------------------
 
     def take(self, call: Call) -> None:
-        """Take a call in on the loop's thread, and see to it that it ends by its deadline."""
-        self.submit(call)
-        self.watch(call)
-
-    def submit(self, call: Call) -> None:
-        """Send a call, let it wait, or raise because nobody will ever serve it. Any thread."""
+        """Send a call, let it wait, or raise because nobody will ever serve it; and see to it that
+        it ends by its deadline. Loop's thread only."""
         session = self.session
-        if session is None or self.waiting or len(session.state.pending) >= self.max_in_flight:
+        if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
             self._let_wait(call)
         else:
             session.launch(call)
-        if self.listeners and CallStarted in self.listeners:
-            self.bus.publish(CallStarted(self.extension, call.method, call.context))
+        if call.deadline < self.alarm_at:
+            self._arm(call.deadline)
+        if self.listeners:
+            self._tell_start(call)
+
+    def submit(self, call: Call) -> None:
+        """The same from any thread, whose caller sees to the deadline itself."""
+        session = self.session
+        if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
+            self._let_wait(call)
+        else:
+            session.launch(call)
+        if self.listeners:
+            self.loop.call_soon_threadsafe(self._tell_start, call)
 
     def watch(self, call: Call) -> None:
-        """See to it that the call ends by its deadline. Loop's thread only."""
-        self._deadlines.add(call)
-        if call.deadline < self._timer_at:
+        """See to the deadline of a call that was sent past the desk. Loop's thread only."""
+        if call.deadline < self.alarm_at:
             self._arm(call.deadline)
+
+    def _tell_start(self, call: Call) -> None:
+        if CallStarted in self.listeners:
+            self.bus.publish(CallStarted(self.extension, call.method, call.context))
 
     def _let_wait(self, call: Call) -> None:
         if self.closed is not None:
@@ -95,17 +120,23 @@ class Desk:
 
     def pump(self) -> None:
         """Send those who wait, as far as there is room."""
-        session = self.session
-        while self.waiting and session is not None and session is self.session:
-            if len(session.state.pending) >= self.max_in_flight:
-                return
-            call, _ = self.waiting.popitem(last=False)
-            if call.ended:
-                continue
-            try:
-                session.launch(call)
-            except ExthostError as error:
-                self.fail(call, error)
+        if self._pumping:  # one that ends in its own launch comes back here: the loop sees to it
+            return
+        self._pumping = True
+        try:
+            while self.waiting and (session := self.session) is not None:
+                if len(session.pending) >= self.max_in_flight:
+                    session.hurry()
+                    return
+                call, _ = self.waiting.popitem(last=False)
+                if call.ended:
+                    continue
+                try:
+                    session.launch(call)
+                except ExthostError as error:
+                    self.fail(call, error)
+        finally:
+            self._pumping = False
 
     # -- sessions come and go ----------------------------------------------------------------
 
@@ -154,8 +185,10 @@ class Desk:
         if call.ended:
             return
         call.ended = True
-        if not call.sink.done():
+        try:
             call.sink.set_result(result)
+        except asyncio.InvalidStateError:
+            pass  # cancelled in this very tick: its caller is told by its own cancellation
         if call.aside or self.listeners:
             self._seen_out(call, "result")
         else:
@@ -168,7 +201,12 @@ class Desk:
         if call.ended:
             return
         call.ended = True
+        self._lose(call, error)
+
+    def _lose(self, call: Call, error: ExthostError) -> None:
         error.extension = error.extension or self.extension
+        if isinstance(error, CallFailed) and not call.aside:
+            self.refusals += 1
         if not call.sink.done():
             call.sink.set_exception(error)
         self._seen_out(call, _OUTCOMES.get(type(error).__name__, "error"))
@@ -176,6 +214,9 @@ class Desk:
     def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
         """The caller is no longer interested; its sink is its own affair."""
         if call.ended:
+            sink = call.sink
+            if isinstance(sink, asyncio.Future) and sink.done() and not sink.cancelled():
+                sink.exception()  # it came in the same moment; asyncio is told that it was seen
             return
         call.ended = True
         self.waiting.pop(call, None)
@@ -200,18 +241,21 @@ class Desk:
     def _arm(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = when
+        self.alarm_at = when
         self._timer = self.loop.call_at(when, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._timer_at = math.inf
-        for call in self._deadlines.due(self.now()):
-            assert isinstance(call, Call)
-            self.expire(call)
-        upcoming = self._deadlines.next()
-        if upcoming is not None:
-            self._arm(upcoming)
+        self.alarm_at = math.inf
+        now = self.now()
+        under_way = [call for session in self.live for call in list(session.state.pending.values())]
+        calls = [*self.waiting, *under_way]
+        for call in calls:
+            if call.deadline <= now + _CLOCK_SECONDS:
+                self.expire(call)
+        upcoming = min((call.deadline for call in calls if not call.ended), default=None)
+        if upcoming is not None and upcoming < self.alarm_at:
+            self._arm(max(upcoming, now + _TICK_SECONDS))
 
     def expire(self, call: Call) -> None:
         """Its time is up."""
@@ -231,18 +275,19 @@ class Desk:
             extension=self.extension,
             help="give the call a longer timeout, or look at what the extension is doing",
         )
+        call.ended = True
         if session is not None:
             error.evidence = session.witness.evidence()
-        self.fail(call, error)
-        if session is not None:
+            # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
+        self._lose(call, error)
 
     def stop_clock(self) -> None:
         """Let go of the timer; for the end of an extension's life."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._timer_at = math.inf
+            self.alarm_at = math.inf
 
 
 _OUTCOMES = {"CallTimeout": "timeout", "Cancelled": "cancelled", "ExtensionGone": "gone"}

@@ -29,7 +29,7 @@ async def shake_hands(session: "Session", introduction: Introduction) -> Offer:
     assert limit is not None
     future: asyncio.Future[Any] = desk.loop.create_future()
     steps = session.dialect.handshake(introduction)
-    call = Call("the handshake", None, future, limit, desk.now()).through(steps)
+    call = Call.of("the handshake", None, future, limit, desk.now()).through(steps)
     call.each = call.aside = True
     session.launch(call)
     desk.watch(call)

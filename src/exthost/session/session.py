@@ -10,8 +10,8 @@ questions (`inbound`), the handshake, and the wording of ends (`causes`).
 **The end.** A session ends once, in `_conclude`, for one cause: the child exited, closed a pipe,
 broke the rules, stopped reading, or was closed by us. Everything awaited is told at that moment.
 
-**Threads.** Everything runs on the loop's thread, except `launch` and `abandon`, which the blocking
-face calls from its callers' threads: `lock` guards the numbering and the write.
+**Threads.** Everything runs on the loop's thread, except `launch`, which the blocking face calls
+from its callers' threads: `lock` guards the numbering and the write.
 """
 
 import asyncio
@@ -19,24 +19,26 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any
 
 from exthost.dialects.dialect import Dialect, Log, OfferStale, refusal
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.events import Noticed
-from exthost.messages import Failure, Id, Message, Noise, Notice, Reply, Request
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
-from exthost.process.inlet import Inlet, widen
+from exthost.process.inlet import Inlet
+from exthost.process.outlet import read_large, widen
 from exthost.session import causes
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler, Inbound
-from exthost.session.life import Life
+from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, Room, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
-from exthost.wire.framing import READ_BYTES, Broken, Skipped
+from exthost.wire.framing import READ_BYTES, Broken, Bytes, Skipped
 
 _log = logging.getLogger("exthost.session")
 
@@ -68,21 +70,28 @@ class Session:
         self.desk = desk
         self.limits = limits
         self.offer = Offer()
-        self.state = SessionState(first, dialect.streams.values())
+        by_order = dialect.traits.correlation == "order"
+        self.state = SessionState(first, dialect.streams.values(), by_order=by_order)
+        self.pending = self.state.pending
         self.lock = threading.Lock()
         self.cause: Cause | None = None
         self.ended: asyncio.Future[None] = loop.create_future()
         self.witness = Witness(desk.extension, child, desk.bus, loop)
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
+        # Taking a lock that nobody contends for still costs a twentieth of a call.
+        self.ask = self._ask_locked if desk.shared else self._ask
         self._on_stale = on_stale
         self._framing = dialect.framing(limits.max_message)
+        self._small = min(_JOIN_BYTES, limits.max_message)
         self._codec = dialect.codec(Role.HOST)
+        self._request = self._codec.request
         self._inlet = Inlet(
             child.stdin,
             loop,
             self.lock,
             patience=limits.write,
+            join=self._framing.join,
             close=child.close_stdin,
             stalled=self._on_stall,
             broken=self._on_broken_stdin,
@@ -102,6 +111,7 @@ class Session:
         self._reading = False
         self._wide = False
         os.set_blocking(child.stdout, False)
+        desk.live.append(self)
         self._read_on()
 
     def __repr__(self) -> str:
@@ -118,46 +128,71 @@ class Session:
     # -- saying ------------------------------------------------------------------------------
 
     def launch(self, call: Call) -> None:
-        """Send a call; its outcome goes to its sink. Raises what makes it unsendable."""
-        call.session = self
-        if call.plain:
-            self._ask(call, call.method, call.params, None)
-        elif call.steps is not None:
+        """Send a call of any kind; its outcome goes to its sink. Raises if it is unsendable."""
+        if call.steps is not None:
+            call.session = self
             self._advance(call, None)
+        elif call.stream is not None:  # before the request: events may overtake the reply
+            self._open_stream(call, call.stream)
         else:
-            if call.stream is not None:  # before the request: events may overtake the reply
-                self.state.open_stream(call.stream)
-            self._ask(call, call.method, call.params, None)
+            self.ask(call, call.method, call.params)
 
-    def _ask(self, call: Call, method: str, params: Any, id: Id | None) -> None:
-        state = self.state
-        with self.lock:
-            if state.phase is Phase.CLOSED:
-                raise self.gone(method)
-            if id is None:
-                id = state.next_id
-                state.next_id = id + 1
-            payload = self._codec.encode(Request(method, params, id))
-            size = len(payload)
-            head, tail = self._framing.head(size), self._framing.tail
-            call.id = id
-            state.pending[id] = call
-            if size > _JOIN_BYTES:
-                self._inlet.write(head, payload, tail)
-            elif len(state.pending) == 1 or threading.get_ident() != self._thread:
-                self._inlet.write(head + payload + tail)
+    def _open_stream(self, call: Call, stream: StreamQueue) -> None:
+        self.state.open_stream(stream)
+        try:
+            self.ask(call, call.method, call.params)
+        except ExthostError:
+            self.state.close_stream(stream)
+            raise
+
+    def _ask(
+        self,
+        call: Call,
+        method: str,
+        params: Any,
+        id: Id | None = None,
+        foreign: bool = False,
+    ) -> None:
+        """Send one request of a call. A lone one is written here and now; one that comes while
+        others are under way goes out with its neighbours at the end of the tick."""
+        if self.cause is not None:
+            raise self.gone(method)
+        if id is None:
+            id = self.state.next_id
+            self.state.next_id = id + 1
+        payload = self._request(method, params, id)
+        pending, inlet = self.pending, self._inlet
+        alone = not pending
+        if len(payload) > self._small:
+            try:
+                head, tail = self._framing.around(len(payload))
+            except UsageError:
+                self._codec.unsaid()
+                raise
+            call.id, call.session = id, self
+            pending[id] = call
+            inlet.write(head, payload, tail)
+        else:
+            call.id, call.session = id, self
+            pending[id] = call
+            if alone or foreign:
+                inlet.write(self._framing.wrap(payload))
+            elif inlet.gathered:
+                inlet.gathered.append(payload)
             else:
-                self._inlet.post(head + payload + tail)
+                inlet.gather(payload)
         if not self._reading:  # back-pressure of a stream must not hold up this call
             self._loop.call_soon_threadsafe(self._read_on)
+
+    def _ask_locked(self, call: Call, method: str, params: Any, id: Id | None = None) -> None:
+        with self.lock:
+            self._ask(call, method, params, id, foreign=get_ident() != self._thread)
 
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
         with self.lock:
-            if self.state.phase is not Phase.CLOSED:
-                payload = self._codec.encode(message)
-                head = self._framing.head(len(payload))
-                self._inlet.write(head + payload + self._framing.tail)
+            if self.cause is None:
+                self._inlet.write(self._framing.wrap(self._codec.encode(message)))
 
     def _advance(self, call: Call, heard: Reply | Failure | None) -> None:
         """Let an operation of several exchanges take its next step."""
@@ -169,7 +204,7 @@ class Session:
                 if type(said) is Request:
                     if call.each:
                         call.deadline = self.desk.now() + call.timeout
-                    self._ask(call, said.method, said.params, said.id)
+                    self.ask(call, said.method, said.params, said.id)
                     return
                 self.tell(said)
                 heard = None
@@ -188,8 +223,8 @@ class Session:
             return None
         answered: asyncio.Future[Any] = self._loop.create_future()
         answered.add_done_callback(lambda future: future.cancelled() or future.exception())
-        call = Call(said.method, said.params, answered, _ASIDE_SECONDS, self.desk.now())
-        call.aside = True
+        call = Call.of(said.method, said.params, answered, _ASIDE_SECONDS, self.desk.now())
+        call.aside, call.plain = True, False
         try:
             self.launch(call)
         except ExthostError:
@@ -203,23 +238,23 @@ class Session:
         """A call is over for its caller: tell the child, or end what cannot be sorted out."""
         awaited = self.state.forget(call)
         if call.stream is not None:
-            self.leave(call.stream, call.params, why)
+            self.leave(call.stream, why)
         if not awaited:
             return
         if call.steps is not None:
             call.steps.close()
         if self.dialect.traits.abandon == "end":
-            cause = causes.given_up(self.witness, self.dialect.name, call.method, why)
-            self._loop.call_soon_threadsafe(self._conclude, cause)
+            # In this very step: its late answer may be in the pipe, and must meet nobody else.
+            self._conclude(causes.given_up(self.witness, self.dialect.name, call.method, why))
         elif self.dialect.withdraw is not None:
             said = self.dialect.withdraw(Request(call.method, call.params, call.id), why)
             if said is not None:
                 self.say_aside(said)
 
-    def leave(self, stream: StreamQueue, params: Any, why: str) -> None:
+    def leave(self, stream: StreamQueue, why: str) -> None:
         """Nobody reads this stream any more."""
         if self.state.close_stream(stream) and not stream.ended and stream.kind.cancel is not None:
-            said = stream.kind.cancel(params, why)
+            said = stream.kind.cancel(stream.params, why)
             if said is not None:
                 self.say_aside(said)
 
@@ -230,6 +265,10 @@ class Session:
             self._reading = True
             self._loop.add_reader(self._stdout, self._on_stdout)
 
+    def hurry(self) -> None:
+        """A call waits for its turn: back-pressure of a stream must not hold it up."""
+        self._read_on()
+
     def _pause(self) -> None:
         if self._reading:
             self._reading = False
@@ -238,7 +277,10 @@ class Session:
     def _on_stdout(self) -> None:
         framing = self._framing
         try:
-            data = os.read(self._stdout, framing.wants)
+            if framing.wants > READ_BYTES:
+                data = read_large(self._stdout)
+            else:
+                data = os.read(self._stdout, READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -247,12 +289,33 @@ class Session:
             self._on_stdout_end()
             return
         if not self.witness.first_output:
-            self.witness.first_output = data[:256]
-        decode, receive = self._codec.decode, self._receive
+            self.witness.first_output = bytes(data[:256])
+        # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
+        decode: Callable[[Bytes], Any] = self._codec.decode
+        pending, desk = self.pending, self.desk
+        unobserved = not (desk.listeners or desk.waiting)
         try:
             for item in framing.feed(data):
                 if type(item) is bytes or type(item) is bytearray:
-                    receive(decode(item), len(item))
+                    message = decode(item)
+                    if type(message) is not tuple:
+                        self._receive(message, len(item))
+                        continue
+                    id, result = message
+                    call = pending.pop(id, None)
+                    if call is None:
+                        self.witness.drop(self.state.stray_reply(id))
+                    elif not call.plain:
+                        self._on_reply(call, Reply(id, result))
+                    elif unobserved and not call.ended:  # desk.settle, without the call
+                        call.ended = True
+                        desk.results += 1
+                        try:
+                            call.sink.set_result(result)
+                        except asyncio.InvalidStateError:
+                            pass  # cancelled in this very tick, which its caller knows
+                    else:
+                        desk.settle(call, result)
                 elif type(item) is Skipped:
                     self._on_skipped(item)
                 elif type(item) is Broken:
@@ -266,11 +329,13 @@ class Session:
             self._wide = True
             widen(self._stdout)
 
-    def _receive(self, message: Message | Noise, size: int) -> None:
+    def _receive(self, message: Incoming, size: int) -> None:
+        """Whatever is not the plainest of replies."""
         if type(message) is Reply:
-            call = self.state.match(message.id)
+            id = message.id
+            call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(message.id))
+                self.witness.drop(self.state.stray_reply(id))
             elif call.plain:
                 self.desk.settle(call, message.result)
             else:
@@ -278,9 +343,10 @@ class Session:
         elif type(message) is Notice:
             self._on_notice(message, size)
         elif type(message) is Failure:
-            call = self.state.match(message.id)
+            id = message.id
+            call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(message.id))
+                self.witness.drop(self.state.stray_reply(id))
             elif call.steps is not None:
                 self._advance(call, message)
             else:
@@ -354,9 +420,9 @@ class Session:
         if decoded is None:
             self.witness.drop("events that could not be read")
             return
-        room = stream.room(size, lambda: self.state.others_wait(stream))
+        room = stream.room(size, lambda: self._others_wait(stream))
         if room is Room.OVERRUN:
-            self.state.close_stream(stream)
+            self.leave(stream, "its events were not read")
             stream.fail(self._overrun())
             return
         stream.push(decoded.event, size)
@@ -366,6 +432,10 @@ class Session:
         elif room is Room.PAUSE and not self.life.exited.done():
             stream.paused = self._read_on
             self._pause()
+
+    def _others_wait(self, stream: StreamQueue) -> bool:
+        # A call that waits for its turn may be the consumer's own, made inside its `async for`.
+        return bool(self.desk.waiting) or self.state.others_wait(stream)
 
     def _overrun(self) -> UsageError:
         return UsageError(
@@ -395,7 +465,7 @@ class Session:
         self.witness.drop("messages over the size limit")
         self.witness.log("stdout", logging.WARNING, why)
         number = self._codec.answers(skipped.head)
-        call = self.state.match(number) if number is not None else None
+        call = self.pending.pop(number, None) if number is not None else None
         if call is not None:
             error = ProtocolViolation(
                 "X0603",
@@ -403,7 +473,11 @@ class Session:
                 help="raise limits.max_message for this extension, or ask for less",
                 evidence=self.witness.evidence(skipped.head),
             )
-            self.desk.fail(call, error)
+            if isinstance(call.stream, EventStream):
+                self.leave(call.stream, "its answer was too large")
+                self._fail_stream_call(call, call.stream, error)
+            else:
+                self.desk.fail(call, error)
 
     def _on_framing_broken(self, broken: Broken) -> None:
         raise ProtocolViolation(
@@ -421,10 +495,8 @@ class Session:
         broken = self._framing.end()
         if self.life.child.see_exit() is not None:
             self._conclude(causes.died(self.witness, broken))
-        elif broken is not None:
-            self.life.soon_over(causes.died(self.witness, broken))
         else:
-            self.life.soon_over(causes.closed_pipe(self.witness, "stdout"))
+            self.life.soon_over(causes.closed_pipe(self.witness, "stdout", broken))
 
     def _on_broken_stdin(self) -> None:
         self.life.soon_over(causes.closed_pipe(self.witness, "stdin"))
@@ -438,11 +510,14 @@ class Session:
             return
         self.witness.drain()
         self._pause()
+        if self._closing is not None:  # it did what it was told, whichever sign of it came first
+            cause = causes.closed_by_us(self.witness)
         with self.lock:
+            self.cause = cause
             calls, streams = self.state.end()
-        self.cause = cause
         self.desk.detach(self)
-        for call in calls:
+        self.desk.live.remove(self)
+        for call in reversed(calls):  # each that may be sent again goes before those that wait
             call.session = None
             self.desk.give_back(call, cause(call.method))
         for stream in streams:
@@ -455,8 +530,17 @@ class Session:
         self.ended.set_result(None)
 
     def break_off(self) -> None:
-        """End the conversation now, without a word."""
+        """End the conversation and the process now, without a word."""
         self._conclude(causes.closed_by_us(self.witness))
+        self.life.kill()
+
+    async def perish(self) -> None:
+        """Break off and see the process out. Goes through in a loop that is being torn down, where
+        a task made for it, as `close` makes one, would be cancelled or left over."""
+        self.break_off()
+        await self.life.exits_within(KILL_SECONDS)
+        if self._closing is not None:
+            await asyncio.wait([self._closing], timeout=KILL_SECONDS)
 
     async def close(self) -> None:
         """End the process as its dialect has it. Any task may, at any time, as often as it likes;

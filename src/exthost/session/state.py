@@ -57,8 +57,15 @@ class Sink(Protocol):
 class Call:
     """One accepted call. It ends exactly once: whoever sets `ended` tells the sink.
 
-    What most calls do not need stands on the class, so that making one is five stores.
+    What most calls do not need stands on the class, so that making one is five stores; there is
+    no `__init__` since that would cost as much again. `Call.of` is the comfortable way.
     """
+
+    method: str
+    params: Any
+    sink: Sink
+    timeout: float
+    deadline: float
 
     id: Id | None = None
     ended = False
@@ -72,12 +79,16 @@ class Call:
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
 
-    def __init__(self, method: str, params: Any, sink: Sink, timeout: float, began: float) -> None:
-        self.method = method
-        self.params = params
-        self.sink = sink
-        self.timeout = timeout
-        self.deadline = began + timeout
+    @classmethod
+    def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:
+        """A call that was accepted at the time `began`."""
+        call = cls()
+        call.method = method
+        call.params = params
+        call.sink = sink
+        call.timeout = timeout
+        call.deadline = began + timeout
+        return call
 
     @property
     def began(self) -> float:
@@ -93,6 +104,7 @@ class Call:
     def into(self, stream: "StreamQueue") -> Self:
         """Make it the opening of a stream."""
         self.stream = stream
+        stream.params = self.params
         self.plain = False
         return self
 
@@ -115,11 +127,12 @@ class Room(Enum):
 class StreamQueue:
     """The events of one stream that nobody has taken yet."""
 
-    __slots__ = ("bytes", "delivered", "ended", "events", "key", "kind")
+    __slots__ = ("bytes", "delivered", "ended", "events", "key", "kind", "params")
 
     def __init__(self, kind: StreamKind, key: Any) -> None:
         self.kind = kind
         self.key = key
+        self.params: Any = None  # it was opened with these
         self.events: deque[tuple[Any, int]] = deque()
         self.bytes = 0
         self.delivered = False  # the consumer has seen something: the call cannot be sent again
@@ -145,9 +158,12 @@ class StreamQueue:
 class SessionState:
     """The tables of one session."""
 
-    __slots__ = ("_routes", "_streams", "next_id", "pending", "phase")
+    __slots__ = ("_by_order", "_routes", "_streams", "next_id", "pending", "phase")
 
-    def __init__(self, first_id: int, kinds: Iterable[StreamKind]) -> None:
+    def __init__(
+        self, first_id: int, kinds: Iterable[StreamKind], *, by_order: bool = False
+    ) -> None:
+        self._by_order = by_order
         self.phase = Phase.SHAKING
         self.pending: dict[Id, Call] = {}
         self.next_id = first_id
@@ -161,11 +177,11 @@ class SessionState:
         """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
         self.phase = PHASES[self.phase, event]
 
-    def match(self, id: Id | None) -> Call | None:
-        """The call that an answer belongs to, no longer pending; None: nobody asked."""
-        if id is None:
-            id = next(iter(self.pending), None)
-        return self.pending.pop(id, None) if id is not None else None
+    def oldest(self) -> Call | None:
+        """The call that an answer without an id belongs to, no longer pending. Where answers have
+        ids it belongs to none: it is a complaint about something that could not be read."""
+        id = next(iter(self.pending), None) if self._by_order else None
+        return self.pending.pop(id) if id is not None else None
 
     def stray_reply(self, id: Id | None) -> str:
         """What to call an answer that matched nothing."""

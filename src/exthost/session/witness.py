@@ -96,12 +96,17 @@ class Witness:
         if Dropped in self._bus.kinds:
             self._bus.publish(Dropped(self.extension, what, self.counts[what]))
 
+    @property
+    def exit(self) -> str:
+        """How it ended, in words; "" as long as it runs."""
+        return str(self._child.see_exit() or "")
+
     def evidence(self, offending: bytes = b"") -> Evidence:
         """What is known of the child right now."""
         return Evidence(
-            argv=self._child.plan.argv,
-            cwd=self._child.plan.cwd or "",
-            exit=str(self._child.see_exit() or ""),
+            argv=self._child.argv,
+            cwd=self._child.cwd,
+            exit=self.exit,
             stderr=self._tail.lines(),
             bytes=offending[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"),
         )

@@ -40,6 +40,7 @@ class Extension:
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
         on_change: Any = None,
+        shared: bool = False,
     ) -> None:
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
@@ -48,12 +49,13 @@ class Extension:
         self._call_limit = limits.call
         self._method_limits = dialect.traits.method_limits
         self._methods = dialect.methods
-        self._special = bool(dialect.methods) or dialect.closed
         self._loop = asyncio.get_running_loop()
         self.desk = Desk(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
+            shared=shared,
+            special=bool(dialect.methods) or dialect.closed,
             bus=bus or Bus(),
             loop=self._loop,
         )
@@ -61,6 +63,7 @@ class Extension:
             spec,
             dialect,
             self.desk,
+            limits,
             self.desk.bus,
             handlers=handlers,
             environ=environ,
@@ -110,8 +113,7 @@ class Extension:
     @property
     def argv(self) -> tuple[str, ...]:
         """What was really executed, or would be."""
-        launch = self._owner.launch
-        return launch.plan.argv if launch is not None else self.spec.argv
+        return self._owner.argv
 
     @property
     def environment(self) -> Environment:
@@ -169,21 +171,33 @@ class Extension:
 
         `wait=False` fails at once if the extension is not ready, instead of waiting for it.
         """
+        desk = self.desk  # `__getattr__` makes each look-up on self dear: one, for all that follows
         if not wait:
             self._be_ready(method)
         if timeout is None:
-            timeout = self._method_limits.get(method, self._call_limit)
-        desk = self.desk
-        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
-        if self._special:
+            timeout = self._limit(method)
+        future: asyncio.Future[Any] = asyncio.Future(loop=desk.loop)
+        session = desk.session
+        if (
+            session is None
+            or desk.special
+            or desk.waiting
+            or desk.listeners
+            or len(session.pending) >= desk.max_in_flight
+        ):
             call = self._new_call(method, params, timeout, future)
-        else:
-            call = Call(method, params, future, timeout, desk.now())
-        desk.take(call)
+            desk.take(call)
+        else:  # the same, straight on, for the plainest and commonest of calls
+            call = Call()
+            call.method, call.params, call.sink, call.timeout = method, params, future, timeout
+            call.deadline = deadline = desk.now() + timeout
+            session.ask(call, method, params)
+            if deadline < desk.alarm_at:
+                desk.watch(call)
         try:
             return await future
         except asyncio.CancelledError:
-            self.desk.cancel(call)
+            desk.cancel(call)
             raise
 
     async def call_tool(
@@ -236,9 +250,8 @@ class Extension:
 
         async def open(stream: EventStream) -> None:
             future: asyncio.Future[Any] = self._loop.create_future()
-            limit = self._method_limits.get(method, self._call_limit)
-            limit = limit if timeout is None else timeout
-            call = Call(method, params, future, limit, self.desk.now()).into(stream)
+            limit = self._limit(method) if timeout is None else timeout
+            call = Call.of(method, params, future, limit, self.desk.now()).into(stream)
             opened.append(call)
             self.desk.take(call)
             if kind.ends == "terminal":
@@ -253,9 +266,10 @@ class Extension:
         def close(stream: EventStream) -> None:
             call = opened[0]
             session = call.session
-            self.desk.cancel(call, "the consumer left")
+            if session is None or not kind.nameless:  # else only its reply tells where it ends
+                self.desk.cancel(call, "the consumer left")
             if session is not None:
-                session.leave(stream, params, "the consumer left")
+                session.leave(stream, "the consumer left")
 
         return EventStream(kind, key, open=open, close=close)
 
@@ -309,9 +323,8 @@ class Extension:
 
     def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
         """Send a call whose caller sees to its own deadline."""
-        if timeout is None:
-            timeout = self._method_limits.get(method, self._call_limit)
-        call = self._new_call(method, params, timeout, sink)
+        limit = self._limit(method) if timeout is None else timeout
+        call = self._new_call(method, params, limit, sink)
         self.desk.submit(call)
         return call
 
@@ -335,6 +348,9 @@ class Extension:
 
     # -- inside ------------------------------------------------------------------------------
 
+    def _limit(self, method: str) -> float:
+        return self._method_limits.get(method, self._call_limit)
+
     def _new_call(self, method: str, params: Any, timeout: float, sink: Sink) -> Call:
         """A call in the dialect's own words, which may be more than one exchange."""
         operation = self._methods.get(method)
@@ -348,7 +364,7 @@ class Extension:
                 extension=self.id,
                 help=f"its methods are: {known}",
             )
-        return Call(method, params, sink, timeout, self.desk.now())
+        return Call.of(method, params, sink, timeout, self.desk.now())
 
     def _of_operation(
         self, operation: Operation, params: Any, name: str, timeout: float, sink: Sink
@@ -356,8 +372,8 @@ class Extension:
         now = self.desk.now()
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
-            return Call(method, asked, sink, timeout, now).mapped(operation.result)
-        return Call(name, params, sink, timeout, now).through(operation(params))
+            return Call.of(method, asked, sink, timeout, now).mapped(operation.result)
+        return Call.of(name, params, sink, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:
         operation = self.dialect.operations.get(name)

@@ -16,7 +16,7 @@ from typing import Any
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Bus, OfferChanged, Spawned, StateChanged
-from exthost.model import Offer, Spec
+from exthost.model import Limits, Offer, Spec
 from exthost.process.child import Child
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
@@ -24,7 +24,8 @@ from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.state import Phase
-from exthost.supervision.launching import Launch, admit, limits_of, prepare, restart_of
+from exthost.supervision.bell import Bell
+from exthost.supervision.launching import Launch, admit, prepare, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
 from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
 
@@ -42,6 +43,7 @@ class Owner:
         spec: Spec,
         dialect: Dialect,
         desk: Desk,
+        limits: Limits,
         bus: Bus,
         *,
         handlers: Mapping[str, Handler],
@@ -55,7 +57,7 @@ class Owner:
         self.offer = Offer(tools=spec.tools, version=spec.version)
         self.tools = {tool.name: tool for tool in spec.tools}
         self.session: Session | None = None
-        self.launch: Launch | None = None
+        self.argv = spec.argv
         self.cause: ExthostError | None = None
         self.ready_at: float | None = None
         self.handshake_seconds = 0.0
@@ -64,11 +66,11 @@ class Owner:
         self._handlers = handlers
         self._environ = environ
         self._on_change = on_change
-        self._limits = limits_of(spec, dialect)
+        self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
         self._task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
+        self._wake = Bell(self._loop)
         self._wants_start = False
         self._wants_restart = False
         self._wants_stop = False
@@ -146,9 +148,10 @@ class Owner:
                     await self._wake.wait()
         finally:
             self._task = None
-            if self.session is not None:  # the loop is being torn down around us
-                self.session.break_off()
-                _tell_all(self._stops)
+            if self.session is not None:  # the loop is being torn down around us, or we tripped
+                await self.session.perish()
+            _tell_all(self._settled)  # whatever happened, nobody waits for what will not come
+            _tell_all(self._stops)
         self._rest_for_good()
 
     async def _run(self) -> None:
@@ -219,9 +222,20 @@ class Owner:
                 extension=self.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
+        except ExthostError:
+            raise
+        except Exception as error:  # the folder we run in is gone, a dialect tripped, …
+            _log.exception("%s could not be started", self.spec.id)
+            raise SpawnFailed(
+                "X0406",
+                f"it could not be started: {error!r}",
+                extension=self.spec.id,
+                help="if its configuration is right, this is a bug here: report it",
+            ) from error
 
     async def _spawn_and_shake(self) -> Session:
-        launch = self.launch = self.prepared()
+        launch = self.prepared()
+        self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
             self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
@@ -238,8 +252,7 @@ class Owner:
         try:
             offer = await shake_hands(session, launch.introduction)
         except BaseException:
-            session.break_off()
-            await session.close()
+            await session.perish()
             self.session = None
             raise
         self.handshake_seconds = self._loop.time() - began
@@ -285,6 +298,8 @@ class Owner:
                 if self.state is State.BACKOFF and not self._wants_stop:
                     again = self._wants_restart
                     self._wants_restart = False
+                    if again:
+                        self.history = self.history.asked_again()
                     self._go(Event.ASKED_AGAIN if again else Event.RETRY_DUE)
                 elif self._wants_stop:
                     await self._end()
@@ -305,10 +320,10 @@ class Owner:
             self._go(Event.STOP)
 
     async def _end_session(self) -> None:
-        session, self.session = self.session, None
         self.ready_at = None
-        if session is not None:
-            await session.close()
+        if self.session is not None:
+            await self.session.close()
+            self.session = None  # not before: if we are cancelled here, it is still ours to end
 
     def _rest_for_good(self) -> None:
         if self.state is State.ADMITTED:
@@ -335,12 +350,15 @@ class Owner:
 
     async def _finishes(self, task: "asyncio.Future[Any]") -> bool:
         """Wait for this, or for a wish that comes first."""
+        task.add_done_callback(self._on_finished)
         while not task.done() and not (self._wants_stop or self._wants_restart):
             self._wake.clear()
-            woken = self._loop.create_task(self._wake.wait())
-            await asyncio.wait([task, woken], return_when="FIRST_COMPLETED")
-            await _cancelled(woken)
+            await self._wake.wait()
+        task.remove_done_callback(self._on_finished)
         return task.done()
+
+    def _on_finished(self, task: "asyncio.Future[Any]") -> None:
+        self._wake.set()
 
     async def _pause(self, seconds: float) -> None:
         """Wait so long, or until somebody wishes otherwise."""
@@ -358,7 +376,8 @@ class Owner:
         return prepare(self.spec, self.dialect, self._host_environment(), handles)
 
     def _answered(self) -> int:
-        return self._desk.results + self._desk.losses["error"]
+        """How many calls it answered, yes or no; a bad answer is none."""
+        return self._desk.results + self._desk.refusals
 
     def _host_environment(self) -> Mapping[str, str]:
         return os.environ if self._environ is None else self._environ
@@ -385,7 +404,7 @@ class Owner:
 
     def _announce(self) -> None:
         """Tell those who waited for it to settle."""
-        if self._at_rest():
+        if self._at_rest() and not self._wants_restart:
             _tell_all(self._settled)
 
 

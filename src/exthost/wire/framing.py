@@ -22,7 +22,7 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 # The pipe's own default size: larger reads cost an allocation each and return no more.
 READ_BYTES = 64 * 1024
 
-# Inside a large frame, once the pipe has been widened, fewer and larger reads are cheaper.
+# What a framing wants that is inside a large frame: as much as there is.
 LARGE_READ_BYTES = 1024 * 1024
 
 # Enough to show a person, or to find an id in; a hostile child decides how much there is.
@@ -53,14 +53,18 @@ class Framing(Protocol):
     wants: int
     """How many bytes the next read may bring."""
 
-    tail: bytes
-    """What goes after a payload."""
-
     def feed(self, data: Bytes) -> list[Item]:
         """Take what was read, return what is complete."""
 
     def end(self) -> Broken | None:
         """No more bytes will come."""
 
-    def head(self, size: int) -> bytes:
-        """What goes before a payload of this size. Raises UsageError when it is too large."""
+    def wrap(self, payload: bytes) -> bytes:
+        """The frame of a payload. Raises UsageError when that is too large."""
+
+    def join(self, payloads: list[bytes]) -> bytes:
+        """The frames of several payloads that are each known to be small enough."""
+
+    def around(self, size: int) -> tuple[bytes, bytes]:
+        """What goes before and after a payload of this size: for one too large to be copied into
+        its frame. Raises UsageError when it is too large."""

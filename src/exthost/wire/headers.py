@@ -30,8 +30,6 @@ class Headers:
 
     __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "wants")
 
-    tail = b""
-
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._first = True  # no frame yet
@@ -135,7 +133,13 @@ class Headers:
             return Broken("the output ended inside the headers", bytes(self._line))
         return None
 
-    def head(self, size: int) -> bytes:
+    def wrap(self, payload: bytes) -> bytes:
+        return self.around(len(payload))[0] + payload
+
+    def join(self, payloads: list[bytes]) -> bytes:
+        return b"".join(map(self.wrap, payloads))
+
+    def around(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
-        return b"Content-Length: %d\r\n\r\n" % size
+        return b"Content-Length: %d\r\n\r\n" % size, b""

@@ -72,21 +72,22 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-_decode: Callable[[Bytes], Any] = _decode_slowly
-_encode: Callable[[Any], bytes] = _encode_slowly
+# What a codec may try first on its hot path; when they raise, the functions below know why.
+decode_fast: Callable[[Bytes], Any] = _decode_slowly
+encode_fast: Callable[[Any], bytes] = _encode_slowly
 try:
     import msgspec
 except ImportError:  # pragma: no cover - the SDK's own tests run without it
     pass
 else:
-    _decode = msgspec.json.Decoder().decode
-    _encode = msgspec.json.Encoder().encode
+    decode_fast = msgspec.json.Decoder().decode
+    encode_fast = msgspec.json.Encoder().encode
 
 
 def decode(text: Bytes) -> Any:
     """The value in this text; of members named twice the last one."""
     try:
-        return _decode(text)
+        return decode_fast(text)
     except RecursionError:
         raise NotJson("nested too deeply") from None
     except ValueError as error:  # every other refusal of msgspec's or json's is one
@@ -103,7 +104,7 @@ def decode(text: Bytes) -> Any:
 def encode(value: Any) -> bytes:
     """Compact JSON in UTF-8, in the order the members have; NaN and infinity become null."""
     try:
-        return _encode(value)
+        return encode_fast(value)
     except UnicodeEncodeError:  # a lone surrogate: only an escape can carry it
         return _encode_with_escapes(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as refused:

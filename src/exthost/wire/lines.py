@@ -24,8 +24,6 @@ class Lines:
 
     __slots__ = ("_cap", "_fresh", "_open", "_skipped", "_skipped_head", "wants")
 
-    tail = b"\n"
-
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._fresh = True  # nothing seen yet: a byte-order mark may still come
@@ -35,7 +33,8 @@ class Lines:
         self.wants = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
-        data = bytes(data)  # free for bytes
+        if type(data) is not bytes:
+            return self._feed_large(data)
         parts = data.split(b"\n")
         rest = parts.pop()
         if self._fresh or self._skipped or self._open is not None or len(data) > self._cap:
@@ -45,6 +44,22 @@ class Lines:
         if rest:
             self._begin(rest)
         return items
+
+    def _feed_large(self, data: Bytes) -> list[Item]:
+        """The same for what was read inside a long line: one copy, one search of it."""
+        if self._open is None:
+            return self.feed(bytes(data))
+        searched = len(self._open)
+        self._open += data
+        newline = self._open.find(b"\n", searched)
+        if newline < 0:
+            self._begin(b"")
+            return []
+        rest = bytes(self._open[newline + 1 :])
+        del self._open[newline:]
+        line = self._finish(b"")
+        items = self.feed(rest) if rest else []
+        return items if line is None else [line, *items]
 
     def _finish_each(self, parts: list[bytes]) -> list[Item]:
         return [item for part in parts if (item := self._finish(part)) is not None]
@@ -101,10 +116,18 @@ class Lines:
             return None
         return Broken("the output ended inside a line", bytes(begun[:EVIDENCE_BYTES]))
 
-    def head(self, size: int) -> bytes:
+    def wrap(self, payload: bytes) -> bytes:
+        if len(payload) > self._cap:
+            raise too_large(len(payload), self._cap)
+        return payload + b"\n"
+
+    def join(self, payloads: list[bytes]) -> bytes:
+        return b"\n".join([*payloads, b""])
+
+    def around(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
-        return b""
+        return b"", b"\n"
 
 
 def too_large(size: int, cap: int) -> UsageError:

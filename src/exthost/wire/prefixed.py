@@ -22,8 +22,6 @@ class Prefixed:
 
     __slots__ = ("_broken", "_buffer", "_cap", "_length", "wants")
 
-    tail = b""
-
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._length: int | None = None  # None: the prefix itself is still coming
@@ -71,7 +69,13 @@ class Prefixed:
             why = f"the output ended after {len(self._buffer):,} of {self._length:,} bytes"
         return Broken(why, bytes(self._buffer[:EVIDENCE_BYTES]))
 
-    def head(self, size: int) -> bytes:
+    def wrap(self, payload: bytes) -> bytes:
+        return self.around(len(payload))[0] + payload
+
+    def join(self, payloads: list[bytes]) -> bytes:
+        return b"".join(map(self.wrap, payloads))
+
+    def around(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
-        return size.to_bytes(_PREFIX_BYTES, "big")
+        return size.to_bytes(_PREFIX_BYTES, "big"), b""

@@ -1,0 +1,288 @@
+"""The command line as others script against it: output, exit codes, JSON shapes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.catalogue import CATALOGUE
+from tests.extensions.driving import command as hostile_command
+from tests.host.test_host import FRAGILE, TEXT
+
+EXTHOST = [sys.executable, "-m", "exthost"]
+PYTHON = [sys.executable, "-S", "-E"]
+RUN_SECONDS = 30
+
+
+def run(*words: str, cwd: Path | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*EXTHOST, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+        **more,
+    )
+
+
+def told(*words: str, code: int = 0, cwd: Path | None = None) -> Any:
+    """The JSON that a verb prints; it must be all of stdout."""
+    done = run(*words, "--json", cwd=cwd) if "--" not in words else run(*_json(words), cwd=cwd)
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def _json(words: tuple[str, ...]) -> list[str]:
+    at = words.index("--")
+    return [*words[:at], "--json", *words[at:]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a config: one good, one fragile, one missing, one switched off."""
+    python = f'command = "{sys.executable}"'
+    (tmp_path / "exthost.toml").write_text(
+        f"""
+        [[extensions]]
+        name = "text"
+        source = {{ type = "process", {python}, args = ["-S", "-E", "{TEXT}"] }}
+
+        [[extensions]]
+        name = "fragile"
+        source = {{ type = "process", {python}, args = ["-S", "-E", "{FRAGILE}"] }}
+
+        [[extensions]]
+        name = "missing"
+        source = {{ type = "process", command = "no-such-program" }}
+
+        [[extensions]]
+        name = "off"
+        enabled = false
+        source = {{ type = "process", command = "no-such-program" }}
+        """
+    )
+    return tmp_path
+
+
+def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
+    report = told("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert (report["id"], report["dialect"], report["version"]) == ("text", "morphir", "")
+    assert report["tools"][1] == {
+        "name": "ext_text_shout",
+        "tool": "shout",
+        "description": "[ext:text] Upper case",
+        "input_schema": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+        },
+    }
+    assert set(report["timings_ms"]) == {"spawn", "handshake"}
+    assert all(value > 0 for value in report["timings_ms"].values())
+    assert "PATH" in report["environment"]["passed"]
+
+
+def test_inspect_names_the_secrets_that_were_held_back() -> None:
+    words = _json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
+    done = run(*words, env=os.environ | {"MY_API_KEY": "hunter2"})
+    assert "MY_API_KEY" in json.loads(done.stdout)["environment"]["held_back"]
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
+    assert told("inspect", "text", cwd=folder)["id"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["shout", "text=hi"], {"text": "HI"}),
+        (["shout", "--args", '{"text": "hi"}'], {"text": "HI"}),
+        (["echo", "n=1", "b=true", "s=x y", "l=[1]"], {"n": 1, "b": True, "s": "x y", "l": [1]}),
+        (["echo"], {}),
+        (["echo", "--method", "--args", "[1, 2]"], [1, 2]),
+        (["ext_text_shout", "text=hi"], {"text": "HI"}),
+    ],
+)
+def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
+    assert told("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+
+
+def test_call_without_json_prints_json_all_the_same() -> None:
+    done = run("call", "shout", "text=hi", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(done.stdout) == {"text": "HI"}
+
+
+def test_call_reads_its_arguments_from_stdin() -> None:
+    words = ("call", "shout", "--args", "-", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(run(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
+
+
+def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
+    for words in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
+        assert told("call", *words, "text=hi", cwd=folder) == {"text": "HI"}
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "error_code"),
+    [
+        (["text", "no-such-tool"], 2, "X1202"),
+        (["text", "shout", "txet=hi"], 2, "X1301"),
+        (["text", "shout", "--args", "{"], 2, "X1316"),
+        (["nobody", "shout"], 2, "X1206"),
+        (["ext_text_shuot"], 2, "X1201"),
+        (["a", "b", "c"], 2, "X1316"),
+        (["text", "no_such_method", "--method"], 1, "X0701"),
+        (["missing", "shout"], 5, "X0401"),
+        (["fragile", "divide", "a=1", "b=0"], 7, "X1001"),
+        (["text", "echo", "--config", "no-such-file.toml"], 3, "X0101"),
+        (["text", "echo", "--timeout", "5 parsecs"], 2, "X1316"),
+    ],
+)
+def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
+    folder: Path, words: list[str], exit_code: int, error_code: str
+) -> None:
+    error = told("call", *words, cwd=folder, code=exit_code)["error"]
+    assert error["code"] == error_code
+    assert set(error) == {"code", "kind", "extension", "message", "help", "evidence"}
+    assert error["kind"] == CATALOGUE[error_code].kind
+
+
+def test_a_crash_tells_exit_status_and_stderr(folder: Path) -> None:
+    error = told("call", "fragile", "divide", "a=1", "b=0", cwd=folder, code=7)["error"]
+    assert error["evidence"]["exit"] == "exited with 1"
+    assert error["evidence"]["stderr"][-1] == "ZeroDivisionError: division by zero"
+
+
+def test_a_timeout_exits_with_6() -> None:
+    words = ["call", "keep", "--method", "--timeout", "200ms", "--dialect", "morphir"]
+    assert told(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
+
+
+def test_a_program_that_is_no_extension_does_not_shake_hands(tmp_path: Path) -> None:
+    for program in ("true", "false"):
+        error = told("inspect", "--dialect", "morphir", "--", program, code=5)["error"]
+        assert error["kind"] == "HandshakeFailed"
+
+
+def test_cat_cannot_shake_hands(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(
+        '[[extensions]]\nname = "cat"\nlimits = {handshake = "300ms"}\n'
+        'source = {type = "process", command = "cat"}\n'
+    )
+    error = told("inspect", "cat", cwd=tmp_path, code=5)["error"]
+    assert error["code"] == "X0504"
+
+
+def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
+    report = told("list", cwd=folder)
+    assert [(one["id"], one["state"]) for one in report["extensions"]] == [
+        ("text", "admitted"),
+        ("fragile", "admitted"),
+        ("missing", "admitted"),
+        ("off", "disabled"),
+    ]
+    keys = {"id", "dialect", "version", "state", "path", "reason"}
+    assert all(set(one) == keys for one in report["extensions"])
+    assert report["diagnostics"] == []
+
+
+def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
+    silent = told("tools", cwd=folder)
+    assert silent == {"tools": [], "not_asked": ["text", "fragile", "missing"]}
+    asked = told("tools", "--start", cwd=folder)
+    assert [tool["name"] for tool in asked["tools"]] == [
+        "ext_text_echo",
+        "ext_text_shout",
+        "ext_text_count",
+        "ext_fragile_divide",
+    ]
+    keys = {"name", "tool", "extension", "description", "input_schema"}
+    assert all(set(tool) == keys for tool in asked["tools"])
+
+
+def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
+    done = run("call", "missing", "x", cwd=folder)
+    assert done.stdout == ""
+    assert "error[X0401]" in done.stderr and "help:" in done.stderr
+
+
+def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
+    done = run("list", cwd=tmp_path)
+    assert done.returncode == 2 and "--config" in done.stderr
+
+
+def test_explain_knows_every_code() -> None:
+    for code, entry in CATALOGUE.items():
+        assert entry.meaning and entry.fix, code
+    assert told("explain", "x0401")["title"] == CATALOGUE["X0401"].title
+    assert set(told("explain")) == set(CATALOGUE)
+    assert run("explain", "X9999").returncode == 2
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
+    done = run("inspekt")
+    assert done.returncode == 2 and "inspect" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["inspect", "call", "list", "tools", "run", "explain"])
+def test_every_verb_has_help(verb: str) -> None:
+    done = run(verb, "--help")
+    assert done.returncode == 0 and "--json" in done.stdout
+    assert verb in run("--help").stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    seen = "import sys, exthost.cli; exthost.cli.main(['--help']); print(*sys.modules, sep=chr(10))"
+    done = subprocess.run(
+        [sys.executable, "-c", seen], capture_output=True, text=True, timeout=30, check=True
+    )
+    heavy = {"asyncio", "msgspec", "subprocess", "logging", "jsonschema_rs", "json", "argparse"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:
+    with subprocess.Popen(
+        [*EXTHOST, "run"], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "of 3 extensions ready" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=RUN_SECONDS) == 130
+    assert line.startswith("2 of 3 extensions ready, 4 tools")
+    assert "text: stopped" in rest
+
+
+def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
+    program, *args = hostile_command("stubborn")
+    (tmp_path / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "h"\n'
+        f"source = {{type = 'process', command = '{program}', args = {args!r}}}\n"
+    )
+    with subprocess.Popen(
+        [*EXTHOST, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "extensions ready" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if "again kills" in line:
+                break
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+        assert process.wait(timeout=RUN_SECONDS) == 130
+        assert time.monotonic() - began < 2.5

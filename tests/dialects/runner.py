@@ -1,0 +1,347 @@
+"""Plays the vectors of any dialect. A dialect adds `tests/vectors/<name>.toml` and is done.
+
+The file begins with `module`, where its DIALECT is. Then, as many as it likes of
+
+    [[read]]        bytes → messages. `payload` (framed for you) or `bytes` (as on the pipe), or
+                    either with `_hex`; `means`: a message, or a list of them (see notation.py).
+                    `reader` = "host" (default) or "guest". `canonical = true`: the other role
+                    writes these very bytes. `after`: what the reader has said before. `cap`,
+                    `end` (a part of why the end is no clean end), `answers` (the call that an
+                    over-long frame would have answered), `alone = true` if it cannot come twice.
+    [[handshake]]   `script` → `offer`. `config`, `options`, `handlers` are JSON.
+    [[refusal]]     `script` → `error`, `code`, `says`.
+    [[operation]]   `operation` (a neutral one) or `method`, `params`; `script` → `result`, or as
+                    a refusal. In a process it follows the file's first handshake.
+    [[meaning]]     `notice` → `means`: what a notification is to the host ("" for nothing).
+
+In a script `>` is what the host says, `<` what the child says, `!` what only a real process can do
+(see scripted_child.py). Every vector has a `name`, and `shows` requirement ids.
+"""
+
+import importlib
+import json
+import logging
+import sys
+import tomllib
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from exthost.dialects.dialect import Codec, Dialect, Log, Row, ToolCall
+from exthost.errors import CallFailed, ExthostError, ProtocolViolation
+from exthost.events import Bus, LogLine
+from exthost.messages import Message, Noise, Notice, Request
+from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
+from exthost.session.inbound import Handler
+from exthost.supervision.extension import Extension
+from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
+from tests.dialects.notation import Garbage, Stated, in_full, parse, parse_message
+from tests.dialects.scripted_child import COMPLAINT
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "tests" / "vectors", ROOT / "tests" / "toys")
+TABLES = ("read", "handshake", "refusal", "operation", "meaning")
+CAP = 2**20
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One table of a vector file."""
+
+    file: str
+    module: str
+    table: str
+    row: dict[str, Any]
+    first_handshake: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.row['name']}"
+
+    @property
+    def dialect(self) -> Dialect:
+        found = importlib.import_module(self.module).DIALECT
+        assert isinstance(found, Dialect)
+        return found
+
+    def json(self, key: str, default: Any = None) -> Any:
+        return json.loads(self.row[key]) if key in self.row else default
+
+
+@cache
+def load() -> tuple[Vector, ...]:
+    """Every vector of every file that names a dialect."""
+    found = []
+    for path in sorted(path for folder in FOLDERS for path in folder.glob("*.toml")):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        module = tables.pop("module", None)
+        if module is None:
+            continue
+        unknown = tables.keys() - set(TABLES)
+        assert not unknown, f"{path.name} has tables that nobody plays: {unknown}"
+        first = next(iter(tables.get("handshake", ())), None)
+        found += [
+            Vector(path.stem, module, table, row, first)
+            for table, rows in tables.items()
+            for row in rows
+        ]
+    return tuple(found)
+
+
+def vectors(*tables: str) -> list[Vector]:
+    return [vector for vector in load() if vector.table in tables]
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+class Reading:
+    """A vector of the table `read`."""
+
+    def __init__(self, vector: Vector) -> None:
+        row = vector.row
+        self.dialect = vector.dialect
+        self.role = Role(row.get("reader", "host"))
+        self.cap: int = row.get("cap", CAP)
+        means = row["means"]
+        self.means = [parse(line) for line in ([means] if isinstance(means, str) else means)]
+        self.after = [parse_message(line) for line in row.get("after", ())]
+        self.bytes = self._bytes(row)
+
+    def _bytes(self, row: dict[str, Any]) -> bytes:
+        (key,) = (key for key in row if key.removesuffix("_hex") in ("payload", "bytes"))
+        text = row[key]
+        data = bytes.fromhex(text) if key.endswith("_hex") else text.encode()
+        if key.startswith("bytes"):
+            return data
+        framing = self.dialect.framing(max(self.cap, len(data)))
+        return framing.wrap(data)
+
+    def read(self, chunks: Iterable[bytes], times: int = 1) -> tuple[list[Any], Broken | None]:
+        """What the reader makes of these bytes."""
+        framing, codec = self.dialect.framing(self.cap), self.dialect.codec(self.role)
+        for _ in range(times):
+            for stated in self.after:
+                codec.encode(stated.message())
+        heard: list[Any] = []
+        for chunk in chunks:
+            for item in framing.feed(chunk):
+                heard.append(_decoded(codec, item))
+                if isinstance(heard[-1], ProtocolViolation):
+                    return heard, None
+        return heard, framing.end()
+
+    def write(self) -> bytes:
+        """The same messages, written by the other role."""
+        other = Role.GUEST if self.role is Role.HOST else Role.HOST
+        framing, codec = self.dialect.framing(self.cap), self.dialect.codec(other)
+        written = b""
+        for stated in self.means:
+            assert isinstance(stated, Stated), "only messages can be canonical"
+            payload = codec.encode(stated.message())
+            written += framing.wrap(payload)
+        return written
+
+    def write_request(self) -> bytes | None:
+        """The same by the short cut that every call takes; None if it is no single request."""
+        if len(self.means) != 1 or not isinstance(stated := self.means[0], Stated):
+            return None
+        message = stated.message()
+        if not isinstance(message, Request) or message.id is None or self.role is Role.HOST:
+            return None
+        codec = self.dialect.codec(Role.HOST)
+        payload = codec.request(message.method, message.params, message.id)
+        return self.dialect.framing(self.cap).wrap(payload)
+
+    def answers(self, skipped: Skipped) -> Any:
+        return self.dialect.codec(self.role).answers(skipped.head)
+
+
+def _decoded(codec: Codec, item: Item) -> Message | Noise | Skipped | Broken | ProtocolViolation:
+    if isinstance(item, Skipped | Broken):
+        return item
+    frame = bytes(item)
+    try:
+        said = in_full(codec.decode(item))
+    except ProtocolViolation as violation:
+        return violation
+    if isinstance(said, Noise):
+        assert said.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
+    return said
+
+
+def fit(expected: list[Stated | Garbage], heard: list[Any]) -> bool:
+    return len(expected) == len(heard) and all(
+        stated.fits(item) for stated, item in zip(expected, heard, strict=True)
+    )
+
+
+# -- scripts, without a process --------------------------------------------------------------
+
+
+def drive(steps: Generator[Any, Any, Any], script: list[str]) -> Any:
+    """Let a generator of exchanges play the host's part; returns its value or raises its error.
+
+    What the session serves beside it (the child's own questions and notices, and our answers to
+    those) and what only a process can do is passed over.
+    """
+    lines = iter(_exchanges(script))
+    heard = None
+    while True:
+        try:
+            said = steps.send(heard)
+        except StopIteration as done:
+            left = list(lines)
+            assert not left, f"the script has more than was said: {left}"
+            return done.value
+        sign, stated = next(lines, ("", None))
+        assert stated is not None, f"said more than the script has: {said}"
+        assert sign == ">", f"said {said} where the child was to say {stated}"
+        _assert_said(stated, said)
+        heard = None
+        if isinstance(said, Request):
+            sign, stated = next(lines, ("", None))
+            assert stated is not None and sign == "<", f"the script does not answer {said}"
+            heard = stated.message()
+
+
+def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
+    told = []
+    for line in script:
+        sign, _, rest = line.partition(" ")
+        assert sign in "<>!", f"not a step: {line!r}"
+        if sign == "!":
+            continue
+        stated = parse_message(rest)
+        aside = ("Request", "Notice") if sign == "<" else ("Reply", "Failure")
+        if stated.kind not in aside:
+            told.append((sign, stated))
+    return told
+
+
+def _assert_said(stated: Stated, said: Any) -> None:
+    """As `fits`, but a generator leaves the numbering to the session."""
+    fields = {name: value for name, value in stated.fields.items() if name != "id"}
+    assert Stated(stated.kind, fields).fits(said), f"expected {stated}, said {said}"
+
+
+def handshake_without_process(vector: Vector) -> Any:
+    introduction = Introduction(
+        extension="scripted",
+        config=vector.json("config", {}),
+        options=vector.json("options", {}),
+        host_version="1.2.3",
+    )
+    return drive(vector.dialect.handshake(introduction), vector.row["script"])
+
+
+def operation_without_process(vector: Vector) -> Any:
+    dialect, row = vector.dialect, vector.row
+    params = vector.json("params")
+    if "operation" in row:
+        operation = dialect.operations[row["operation"]]
+        if row["operation"] == "call_tool":
+            params = ToolCall(params["name"], params["arguments"], params.get("context", {}))
+    else:
+        operation = dialect.methods[row["method"]]
+    if isinstance(operation, Row):
+        return drive(_one_exchange(operation, params), row["script"])
+    return drive(operation(params), row["script"])
+
+
+def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:
+    request = row.request(params)
+    heard = yield request
+    if type(heard).__name__ == "Failure":
+        raise CallFailed("X0701", heard.message, error_message=heard.message)
+    return row.result(heard.result) if row.result is not None else heard.result
+
+
+# -- scripts, with a process -----------------------------------------------------------------
+
+
+class Scripted:
+    """An extension whose process plays a script. Use as `async with`."""
+
+    def __init__(self, vector: Vector, script: list[str], folder: Path) -> None:
+        path = folder / "script.json"
+        path.write_text(json.dumps({"module": vector.module, "steps": script}), encoding="utf-8")
+        spec = Spec(
+            id="scripted",
+            argv=(sys.executable, "-m", "tests.dialects.scripted_child", str(path)),
+            dialect=vector.dialect.name,
+            cwd=str(ROOT),
+            config=vector.json("config", {}),
+            options=vector.json("options", {}),
+            limits=Limits(**vector.row.get("limits", {})),
+        )
+        bus = Bus()
+        self.complaints: list[str] = []
+        bus.subscribe(LogLine, self._listen)
+        answers = vector.json("handlers", {})
+        handlers = {method: _answering(result) for method, result in answers.items()}
+        self.extension = Extension(spec, vector.dialect, bus=bus, handlers=handlers)
+
+    def _listen(self, line: LogLine) -> None:
+        if line.source == "stderr" and line.text.startswith(COMPLAINT):
+            self.complaints.append(line.text)
+
+    async def __aenter__(self) -> Extension:
+        return self.extension
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.extension.close()
+        assert not self.complaints
+
+
+def _answering(result: Any) -> Handler:
+    async def handler(params: Any) -> Any:
+        return result
+
+    return handler
+
+
+async def operate(extension: Extension, vector: Vector) -> Any:
+    """Run the vector's operation as a user would."""
+    row, params = vector.row, vector.json("params")
+    match row.get("operation"):
+        case None:
+            return await extension.call(row["method"], params)
+        case "call_tool":
+            context = params.get("context", {})
+            return await extension.call_tool(params["name"], params["arguments"], context=context)
+        case "health":
+            return await extension.check_health()
+        case other:
+            raise AssertionError(f"the runner cannot run {other}")
+
+
+# -- what is expected ------------------------------------------------------------------------
+
+
+def assert_offer(vector: Vector, offer: Any) -> None:
+    assert type(offer) is Offer
+    stated = vector.json("offer")
+    extra = stated.pop("extra", None)
+    tools = tuple(Tool(**tool) for tool in stated.pop("tools", ()))
+    lists = {key: tuple(value) for key, value in stated.items() if isinstance(value, list)}
+    assert offer == Offer(**{**stated, **lists, "tools": tools})
+    assert extra is None or dict(offer.extra) == extra
+
+
+def assert_error(vector: Vector, error: ExthostError) -> None:
+    row = vector.row
+    assert (error.kind, error.code) == (row["error"], row["code"]), error
+    assert row["says"] in error.message, error.message
+
+
+def meaning(vector: Vector) -> str:
+    """What a notice is to the host, as the vector writes it down."""
+    notice = parse_message(vector.row["notice"]).message()
+    assert isinstance(notice, Notice)
+    read = vector.dialect.notices.get(notice.method)
+    meant = read(notice.params) if read is not None else None
+    if isinstance(meant, Log):
+        return f"Log {logging.getLevelName(meant.level)} {meant.text}"
+    return "" if meant is None else type(meant).__name__

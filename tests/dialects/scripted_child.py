@@ -1,0 +1,109 @@
+"""A child that plays its part of a script, in any dialect, by that dialect's own guest codec.
+
+    python -m tests.dialects.scripted_child SCRIPT.json      {"module": …, "steps": [line, …]}
+
+    > message      it must hear this next, else it says so on stderr and exits with 9
+    < message      it says this; a reply goes to the question heard last, unless it names an id
+    ! exit N       it exits;   ! stderr TEXT, ! write "JSON string" (raw, to stdout): it writes
+
+After the last step it listens until its stdin ends; only what the end-of-life ladder says may
+still come.
+"""
+
+import importlib
+import json
+import os
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any, NoReturn
+
+from exthost.dialects.dialect import Dialect
+from exthost.messages import Message, Noise, Request
+from exthost.model import Role, Say
+from tests.dialects.notation import Stated, in_full, parse_message
+
+COMPLAINT = "scripted child:"
+CAP = 64 * 2**20
+
+
+class Child:
+    """One conversation, from the child's end."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._framing = dialect.framing(CAP)
+        self._codec = dialect.codec(Role.GUEST)
+        self._heard: deque[Message] = deque()
+        self._asked: Any = None
+        self._ladder = [step.message[:2] for step in dialect.traits.ladder if isinstance(step, Say)]
+
+    def play(self, steps: list[str]) -> None:
+        for line in steps:
+            sign, _, rest = line.partition(" ")
+            if sign == ">":
+                self._expect(parse_message(rest))
+            elif sign == "<":
+                self._say(parse_message(rest))
+            elif sign == "!":
+                act(rest)
+            else:
+                complain(f"cannot read the step {line!r}")
+        while (message := self._hear()) is not None:
+            if message[:2] not in self._ladder:
+                complain(f"heard more than the script has: {message}")
+
+    def _expect(self, stated: Stated) -> None:
+        message = self._hear()
+        if not stated.fits(message):
+            complain(f"expected {stated}, heard {message}")
+        if isinstance(message, Request):
+            self._asked = message.id
+
+    def _say(self, stated: Stated) -> None:
+        payload = self._codec.encode(stated.message(self._asked))
+        write(self._framing.wrap(payload))
+
+    def _hear(self) -> Message | None:
+        while not self._heard:
+            data = os.read(0, 65536)
+            if not data:
+                return None
+            for item in self._framing.feed(data):
+                if not isinstance(item, bytes | bytearray):
+                    complain(f"heard something that is no frame: {item}")
+                message = in_full(self._codec.decode(item))
+                if isinstance(message, Noise):
+                    complain(f"heard something that is no message: {message}")
+                self._heard.append(message)
+        return self._heard.popleft()
+
+
+def act(words: str) -> None:
+    verb, _, rest = words.partition(" ")
+    if verb == "exit":
+        os._exit(int(rest))
+    elif verb == "stderr":
+        os.write(2, rest.encode() + b"\n")
+    elif verb == "write":
+        write(json.loads(rest).encode())
+    else:
+        complain(f"cannot do {words!r}")
+
+
+def write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def complain(text: str) -> NoReturn:
+    os.write(2, f"{COMPLAINT} {text}\n".encode())
+    os._exit(9)
+
+
+def main() -> None:
+    script = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    Child(importlib.import_module(script["module"]).DIALECT).play(script["steps"])
+
+
+if __name__ == "__main__":
+    main()

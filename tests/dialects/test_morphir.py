@@ -1,0 +1,374 @@
+"""morphir, where a rule needs a process, a clock or more than one message to show."""
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects.morphir import DIALECT
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    HandshakeFailed,
+    NotFound,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.events import Bus, Exited, LogLine, Spawned
+from exthost.messages import Failure, Noise, Notice, Reply, Request
+from exthost.model import CloseStdin, Role, Terminate
+from exthost.wire import jsontext
+from tests.dialects.requirements import shows
+from tests.extensions.driving import accounted, closing, failing, hostile, unstarted
+
+MIB = 2**20
+
+# Prints each request it gets to stderr, and answers with its params.
+LISTENER = """
+import json, sys
+for line in sys.stdin:
+    print("heard", line.strip(), file=sys.stderr, flush=True)
+    request = json.loads(line)
+    result = [] if request["id"] < 2 else request["params"]
+    print(json.dumps({"id": request["id"], "result": result}), flush=True)
+"""
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+@shows("morphir-wire-07")
+def test_neither_side_can_say_what_the_dialect_has_no_words_for() -> None:
+    host, guest = DIALECT.codec(Role.HOST), DIALECT.codec(Role.GUEST)
+    for unsaid in (Notice("log", {}), Reply(1, 2), Failure(1, "no")):
+        with pytest.raises(UsageError) as refused:
+            host.encode(unsaid)
+        assert refused.value.code == "X1304"
+    with pytest.raises(UsageError) as refused:
+        guest.encode(Request("ask", {}, 1))
+    assert refused.value.code == "X1304"
+
+
+@shows("morphir-wire-07")
+async def test_a_notification_to_a_morphir_extension_is_a_usage_error_and_harms_nothing() -> None:
+    async with hostile() as ext:
+        error = await failing(ext.notify("log", {}))
+        assert isinstance(error, UsageError) and error.code == "X1304"
+        assert await ext.call("echo", 1) == 1
+
+
+@shows("morphir-wire-10")
+def test_100_000_brackets_are_noise_at_any_place() -> None:
+    host = DIALECT.codec(Role.HOST)
+    deep = b"[" * 100_000 + b"]" * 100_000
+    for frame in (deep, b'{"id":2,"result":' + deep + b"}", b'{"id":2,"error":' + deep + b"}"):
+        noise = host.decode(frame)
+        assert type(noise) is Noise and "deep" in noise.why and len(noise.data) <= 4096
+
+
+@shows("morphir-wire-14")
+def test_an_error_of_any_depth_that_can_be_read_is_an_error() -> None:
+    host = DIALECT.codec(Role.HOST)
+    kinds = set()
+    for depth in range(100, 1100):
+        said = host.decode(b'{"id":2,"error":' + b"[" * depth + b"]" * depth + b"}")
+        kinds.add(type(said))
+        if isinstance(said, Failure):
+            assert said.message
+    assert kinds == {Failure, Noise}
+
+
+@shows("morphir-wire-06", "morphir-wire-08")
+async def test_log_notices_and_stderr_become_log_events_under_the_extensions_name() -> None:
+    bus = Bus()
+    lines: list[LogLine] = []
+    bus.subscribe(LogLine, lines.append)
+    async with hostile(events=bus) as ext:
+        await ext.call("log", {"level": "error", "message": "disk full"})
+        await ext.call("log", {"level": "shout", "message": "hey"})
+        await ext.call("stderr", {"bytes": 0})
+    assert ("hostile", "log", 40, "disk full") in lines
+    assert ("hostile", "log", 20, "hey") in lines
+    assert ("hostile", "stderr", 20, "the last line of stderr") in lines
+
+
+@shows("morphir-wire-15", "morphir-sample-02")
+async def test_an_answer_under_the_previous_id_is_counted_and_harms_no_other_call() -> None:
+    async with hostile() as ext:
+        assert await ext.call("old_id", "mine") == "mine"
+        assert await ext.call("echo", "next") == "next"
+        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+
+
+@shows("morphir-wire-11", "morphir-load-11")
+async def test_cat_cannot_shake_hands() -> None:
+    bus = Bus()
+    pids: list[int] = []
+    bus.subscribe(Spawned, lambda event: pids.append(event.pid))
+
+    async def meet_cat() -> None:
+        async with exthost.connect(["cat"], limits={"handshake": "300ms"}, events=bus):
+            pass
+
+    error = await failing(meet_cat())
+    assert isinstance(error, HandshakeFailed) and error.code == "X0504"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+@shows("morphir-wire-16")
+def test_a_line_may_have_64_mib() -> None:
+    assert DIALECT.traits.limits.max_message == 64 * MIB
+
+
+@shows("morphir-wire-16", "morphir-wire-17", "morphir-wire-18")
+async def test_the_call_that_an_over_long_line_answers_fails_at_once_and_the_next_is_served() -> (
+    None
+):
+    async with hostile(limits={"max_message": 100_000, "call": "40s"}) as ext:
+        error = await failing(ext.call("huge", {"bytes": 200_000}))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0603"
+        assert "100,000" in error.message
+        assert await ext.call("huge_noise", {"bytes": 200_000}) == "after the noise"
+        assert ext.stats["dropped"] == {"messages over the size limit": 2}
+        error = await failing(ext.call("echo", "x" * 100_000))
+        assert isinstance(error, UsageError) and error.code == "X1303"
+        accounted(ext, 2, result=1, error=1)
+
+
+# -- load ------------------------------------------------------------------------------------
+
+
+@shows("morphir-load-01")
+async def test_the_command_is_run_as_it_is_with_its_variables_laid_over_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAID_OVER", "by the host")
+    monkeypatch.setenv("LEFT_ALONE", "by the host")
+    words = "a word; $HOME && `true` > /dev/null"
+    async with hostile(words, env={"LAID_OVER": "by the config"}) as ext:
+        seen = await ext.call("environment")
+        assert seen["LAID_OVER"] == "by the config"
+        assert seen["LEFT_ALONE"] == "by the host"
+        assert seen["PATH"] == os.environ["PATH"]
+        assert ext.argv[-1] == words
+        assert _command_line(ext.stats["pid"])[-1] == words
+
+
+def _command_line(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+
+
+async def _heard_by_listener(**settings: Any) -> list[dict[str, Any]]:
+    bus = Bus()
+    heard: list[dict[str, Any]] = []
+    bus.subscribe(LogLine, lambda line: heard.append(jsontext.decode(line.text[6:].encode())))
+    command = [sys.executable, "-S", "-E", "-c", LISTENER]
+    async with exthost.connect(command, events=bus, name="listener", **settings) as ext:
+        await ext.call("one", 1)
+        await ext.call("two", 2)
+        await ext.restart()
+        await ext.call("three", 3)
+    return heard
+
+
+@shows(
+    "morphir-wire-02", "morphir-load-02", "morphir-load-05", "morphir-load-06", "morphir-call-06"
+)
+async def test_requests_are_numbered_from_0_and_calls_from_2_anew_in_each_process() -> None:
+    config = {"b": [1, None], "a": {"é": 0.5}}
+    assert await _heard_by_listener(config=config) == [
+        {"id": 0, "method": "initialize", "params": config},
+        {"id": 1, "method": "capabilities", "params": None},
+        {"id": 2, "method": "one", "params": 1},
+        {"id": 3, "method": "two", "params": 2},
+        {"id": 0, "method": "initialize", "params": config},
+        {"id": 1, "method": "capabilities", "params": None},
+        {"id": 2, "method": "three", "params": 3},
+    ]
+
+
+@shows("morphir-load-07", "morphir-call-01")
+def test_each_question_of_the_handshake_and_each_call_has_30_seconds() -> None:
+    limits = DIALECT.traits.limits
+    assert (limits.handshake, limits.call) == (30, 30)
+    assert limits.start is not None and limits.start >= 60, "two questions of 30 s each fit in"
+
+
+@shows("morphir-load-07", "morphir-load-11")
+@pytest.mark.parametrize("question", ["initialize", "capabilities"])
+async def test_a_child_that_hangs_in_its_handshake_is_given_up_and_killed(question: str) -> None:
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    limits = {"handshake": "1s"}
+    async with closing(unstarted(f"hang_at={question}", bus=bus, limits=limits)) as ext:
+        error = await failing(ext.start())
+        assert isinstance(error, HandshakeFailed) and error.code == "X0504"
+        assert f"hanging at {question}" in error.evidence.stderr
+        assert ext.tools == {} and len(exits) == 1
+
+
+@shows("morphir-load-10", "morphir-load-11")
+async def test_an_early_exit_tells_the_status_and_the_last_of_stderr() -> None:
+    async with closing(unstarted("die_at=initialize", "code=5")) as ext:
+        error = await failing(ext.start())
+        assert isinstance(error, HandshakeFailed) and error.code == "X0501"
+        assert error.evidence.exit == "exited with 5"
+        assert error.evidence.stderr == ("dying at initialize",)
+        assert ext.tools == {}
+
+
+# -- calls -----------------------------------------------------------------------------------
+
+
+@shows("morphir-call-02")
+async def test_the_extensions_own_error_comes_with_its_text() -> None:
+    async with hostile() as ext:
+        error = await failing(ext.call("refuse", {"text": "not on a Monday"}))
+        assert isinstance(error, CallFailed)
+        assert (error.code, error.error_message) == ("X0701", "not on a Monday")
+        assert "not on a Monday" in error.message
+
+
+@shows("morphir-call-03")
+@pytest.mark.both_loops
+async def test_answers_in_random_order_each_find_their_call() -> None:
+    async with hostile() as ext:
+        calls = [ext.call("together", {"n": n, "of": 500}) for n in range(500)]
+        assert await asyncio.gather(*calls) == list(range(500))
+
+
+@shows("morphir-call-04")
+async def test_no_outcome_leaves_a_pending_entry() -> None:
+    async with hostile() as ext:
+        await ext.call("echo", 1)
+        await failing(ext.call("refuse", {"text": "no"}))
+        error = await failing(ext.call("keep", None, timeout=0.05))
+        assert isinstance(error, CallTimeout)
+        cancelled = asyncio.ensure_future(ext.call("keep"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert ext.stats["in_flight"] == 0
+        # Both late answers come before this one, and nobody gets them.
+        assert await ext.call("release") == 2
+        assert ext.stats["dropped"] == {"late or repeated replies": 2}
+        error = await failing(ext.call("leave", {"code": 4}))
+        assert isinstance(error, ExtensionGone)
+        accounted(ext, 6, result=2, error=1, timeout=1, cancelled=1, gone=1)
+
+
+@shows("morphir-call-05")
+async def test_1024_calls_may_be_in_flight_and_the_next_ones_wait() -> None:
+    async with hostile() as ext:
+        calls = [
+            asyncio.ensure_future(ext.call("together", {"n": n, "of": 1024})) for n in range(1024)
+        ]
+        held = asyncio.ensure_future(ext.call("keep", "held", timeout=30))
+        await asyncio.sleep(0)
+        assert (ext.stats["in_flight"], ext.stats["waiting"]) == (1024, 1)
+        assert await asyncio.gather(*calls) == list(range(1024))
+        assert await ext.call("release") == 1
+        assert await held == "held"
+
+
+@shows("morphir-call-05")
+async def test_a_call_that_waits_for_its_turn_waits_within_its_own_time() -> None:
+    async with hostile(limits={"max_in_flight": 1}) as ext:
+        first = asyncio.ensure_future(ext.call("keep", "first", timeout=30))
+        await asyncio.sleep(0)
+        error = await failing(ext.call("echo", "second", timeout=0.05))
+        assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
+        first.cancel()
+        # Not sent, so not answered: the child has held the first one only.
+        assert await ext.call("release") == 1
+
+
+@shows("morphir-call-06", "morphir-call-07")
+async def test_any_method_can_be_called_raw_but_only_a_listed_tool_as_a_tool() -> None:
+    async with hostile() as ext:
+        assert await ext.call("never_listed", [1]) == [1]
+        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        error = await failing(ext.call_tool("never_listed", {}))
+        assert isinstance(error, NotFound) and "never_listed" in error.message
+        # Nothing was sent: of three calls only two ever were.
+        assert ext.stats["calls"] == 2
+
+
+@shows("morphir-call-08")
+async def test_health_is_asked_and_an_extension_without_the_method_is_healthy() -> None:
+    async with hostile() as ext:
+        assert await ext.check_health() == {"status": "healthy"}
+
+
+@shows("morphir-sample-01")
+@pytest.mark.both_loops
+async def test_echo_returns_what_it_was_given_unchanged() -> None:
+    async with hostile() as ext:
+        assert await ext.call("echo", {"msg": "hello"}) == {"msg": "hello"}
+
+
+# -- the end ---------------------------------------------------------------------------------
+
+
+@shows("morphir-stop-01")
+async def test_an_extension_that_exits_when_its_stdin_ends_is_not_signalled() -> None:
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    async with hostile(events=bus) as ext:
+        await ext.call("echo", 1)
+    assert [event.status for event in exits] == ["exited with 0"]
+
+
+@shows("morphir-stop-02")
+def test_the_ladder_is_end_of_stdin_then_3_s_then_sigterm_then_2_s() -> None:
+    assert DIALECT.traits.ladder == (CloseStdin(wait=3), Terminate(wait=2))
+
+
+@shows("morphir-stop-02")
+async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() -> None:
+    for flag, wait, expected in (
+        ("ignore_eof", 10, "killed by SIGTERM"),
+        ("stubborn", 0.1, "killed by SIGKILL"),
+    ):
+        ladder = (CloseStdin(wait=0.1), Terminate(wait=wait))
+        impatient = replace(DIALECT, traits=replace(DIALECT.traits, ladder=ladder))
+        bus = Bus()
+        exits: list[Exited] = []
+        bus.subscribe(Exited, exits.append)
+        ext = unstarted(flag, dialect=impatient, bus=bus)
+        async with closing(ext):
+            await ext.start()
+            grandchild = await ext.call("grandchild")
+        assert [event.status for event in exits] == [expected]
+        assert not _runs(grandchild)
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is alive: in a container without a reaper a dead orphan stays as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@shows("morphir-stop-03", "morphir-stop-04")
+async def test_calls_in_flight_fail_when_the_process_dies_and_stopping_a_dead_one_is_fine() -> None:
+    async with hostile() as ext:
+        waiting = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(3)]
+        gone = await failing(ext.call("leave", {"code": 7}))
+        for error in [gone, *await asyncio.gather(*waiting)]:
+            assert isinstance(error, ExtensionGone)
+            assert error.evidence.exit == "exited with 7"
+            assert error.evidence.stderr[-1] == "leaving, as I was told"
+        await ext.close()
+        await ext.close()

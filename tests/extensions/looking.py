@@ -1,0 +1,57 @@
+"""What the kernel says about processes, ours and others, read from /proc."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+
+
+class Seen(NamedTuple):
+    """One process: its parent, its state as the kernel's letter, its command line."""
+
+    parent: int
+    state: str
+    command: str
+
+
+def see(pid: int) -> Seen | None:
+    """What there is under this pid, a zombie included."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        command = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return None
+    name, _, rest = stat.rpartition(")")
+    state, parent = rest.split()[:2]
+    words = command.decode("utf-8", "replace").split("\0")
+    return Seen(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
+
+
+def gone(pid: int) -> bool:
+    """Not even a zombie of it is left."""
+    return see(pid) is None
+
+
+def runs(pid: int) -> bool:
+    """It is there and no zombie: of a grandchild, another must take the zombie."""
+    seen = see(pid)
+    return seen is not None and seen.state not in "ZX"
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """Its variables as it was started with them; none of a zombie or a foreign one."""
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def resident_bytes() -> int:
+    """How much memory our own process has right now."""
+    pages = (_PROC / "self" / "statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

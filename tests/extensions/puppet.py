@@ -1,0 +1,81 @@
+"""A child without a process, for tests that tell it in which moment to do what."""
+
+import json
+import os
+from typing import Any
+
+from exthost.dialects.dialect import Dialect
+from exthost.dialects.morphir import DIALECT
+from exthost.model import Offer
+from exthost.process.exits import ExitStatus
+from exthost.session.desk import Desk
+from exthost.session.session import Session
+
+
+def session_with(puppet: "Puppet", desk: Desk, dialect: Dialect = DIALECT) -> Session:
+    """An open session on it; not yet attached to its desk."""
+    session = Session(puppet, dialect, desk, DIALECT.traits.limits)  # type: ignore[arg-type]
+    session.opened(Offer())
+    return session
+
+
+class Puppet:
+    """A child without a process: three pipes and an exit that come when they are told to."""
+
+    argv: tuple[str, ...] = ("puppet",)
+    cwd = ""
+    pid = 0
+    spawn_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.reads, self.stdin = os.pipe()
+        self.stdout, self.writes = os.pipe()
+        self.stderr, self.complains = os.pipe()
+        self.exit_fd, self._exits = os.pipe()
+        self.status: ExitStatus | None = None
+        self._received = b""
+        os.set_blocking(self.reads, False)
+
+    def heard(self) -> list[dict[str, Any]]:
+        """Every request that ever came."""
+        try:
+            while data := os.read(self.reads, 1 << 16):
+                self._received += data
+        except BlockingIOError:
+            pass
+        return [json.loads(line) for line in self._received.splitlines()]
+
+    def say(self, **message: Any) -> None:
+        os.write(self.writes, json.dumps(message).encode() + b"\n")
+
+    def die(self) -> None:
+        if self.status is None:
+            self.status = ExitStatus(9, None)
+            for fd in (self.reads, self.writes, self.complains, self._exits):
+                os.close(fd)
+
+    # What the session asks of a child.
+
+    def see_exit(self) -> ExitStatus | None:
+        return self.status
+
+    def kill(self) -> None:
+        self.die()
+
+    terminate = kill
+
+    def close_stdin(self) -> None:
+        fd, self.stdin = self.stdin, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def close_outputs(self) -> None:
+        for fd in (self.stdout, self.stderr):
+            if fd >= 0:
+                os.close(fd)
+        self.stdout = self.stderr = -1
+
+    def reap(self) -> None:
+        if self.exit_fd >= 0:
+            os.close(self.exit_fd)
+        self.exit_fd = -1

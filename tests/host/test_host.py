@@ -1,0 +1,229 @@
+"""The host over real extensions: loading, names, events, audit, and what goes wrong."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
+from exthost.supervision.lifecycle import Event, State, step
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
+TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
+
+
+def entry(name: str, program: str = TEXT, **more: Any) -> dict[str, Any]:
+    source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", program]}
+    return {"name": name, "source": source, **more}
+
+
+def config(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"extensions": list(entries), **more}
+
+
+async def test_the_seeds_integration_test_passes_and_leaves_nothing() -> None:
+    async with exthost.Host() as host:
+        extension = await host.load(entry("test"))
+        assert await extension.call("echo", {"msg": "hello"}) == {"msg": "hello"}
+        await host.unload("test")
+        assert "test" not in host
+        assert not host.tools
+
+
+async def test_tools_are_called_by_each_of_their_names() -> None:
+    async with exthost.Host.from_config(config(entry("a"), entry("b", FRAGILE))) as host:
+        assert list(host) == ["a", "b"] and len(host) == 2 and "a" in host
+        assert set(host.tools) == {"ext_a_echo", "ext_a_shout", "ext_a_count", "ext_b_divide"}
+        tool = host.tools["ext_a_shout"]
+        assert (tool.tool, tool.extension, tool.name) == ("shout", "a", "ext_a_shout")
+        assert tool.description == "[ext:a] Upper case"
+        for name in ("ext_a_shout", "a:shout", "shout"):
+            assert await host.call_tool(name, {"text": "x"}) == {"text": "X"}
+        assert await host["a"].call_tool("shout", {"text": "x"}) == {"text": "X"}
+
+
+async def test_a_name_that_several_have_must_be_said_in_full() -> None:
+    async with exthost.Host.from_config(config(entry("a"), entry("b"))) as host:
+        with pytest.raises(errors.NotFound) as caught:
+            await host.call_tool("shout", {"text": "x"})
+        assert caught.value.code == "X1204"
+        assert "ext_a_shout" in caught.value.help and "ext_b_shout" in caught.value.help
+
+
+async def test_a_name_nearly_right_is_answered_with_the_right_one() -> None:
+    async with exthost.Host.from_config(config(entry("weather"))) as host:
+        with pytest.raises(errors.NotFound, match="ext_weather_shuot") as caught:
+            await host.call_tool("ext_weather_shuot")
+        assert "ext_weather_shout" in caught.value.help
+        with pytest.raises(errors.NotFound) as caught:
+            host["wether"]
+        assert "weather" in caught.value.help
+
+
+async def test_arguments_that_do_not_fit_are_never_sent() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        with pytest.raises(errors.UsageError) as caught:
+            await host.call_tool("ext_a_shout", {"text": 7})
+        assert caught.value.code == "X1301" and "text" in caught.value.message
+        assert host["a"].stats["calls"] == 0
+
+
+async def test_one_that_dies_in_its_handshake_does_not_trouble_nine_good_ones() -> None:
+    good = [entry(f"good{n}") for n in range(9)]
+    bad = entry("bad", str(EXAMPLES / "no-such-file.py"))
+    async with exthost.Host.from_config(config(*good[:4], bad, *good[4:])) as host:
+        assert [ext.state for ext in host.extensions].count("ready") == 9
+        assert host["bad"].state == "failed"
+        assert len(host.tools) == 27
+        with pytest.raises(errors.HandshakeFailed) as caught:
+            await host["bad"].call("echo")
+        assert caught.value.extension == "bad"
+        assert "No such file" in "\n".join(caught.value.evidence.stderr)
+        answers = [await host.call_tool(f"ext_good{n}_echo", {"n": n}) for n in range(9)]
+        assert answers == [{"n": n} for n in range(9)]
+
+
+async def test_a_missing_executable_is_told_by_the_calls_to_it() -> None:
+    broken = {"name": "x", "source": {"type": "process", "command": "no-such-program"}}
+    async with exthost.Host.from_config(config(broken)) as host:
+        assert host["x"].state == "failed"
+        with pytest.raises(errors.SpawnFailed) as caught:
+            await host["x"].call_tool("echo")
+        assert caught.value.code == "X0401"
+
+
+async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> None:
+    async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
+        assert host["a"].state == "admitted" and not host.tools
+        spawned: list[int] = []
+        host.events.subscribe(exthost.events.Spawned, lambda event: spawned.append(event.pid))
+        calls = (host.call_tool("ext_a_echo", {"n": n}) for n in range(100))
+        assert await asyncio.gather(*calls) == [{"n": n} for n in range(100)]
+        assert len(spawned) == 1
+
+
+async def test_disabled_entries_are_not_loaded() -> None:
+    async with exthost.Host.from_config(config(entry("a", enabled=False))) as host:
+        assert len(host) == 0
+
+
+async def test_permissions_that_nothing_can_enforce_refuse_the_extension() -> None:
+    strict = entry("a", permissions={"network": False})
+    loose = entry("b", permissions={"network": False}, sandbox="best-effort")
+    async with exthost.Host.from_config(config(strict, loose)) as host:
+        assert (host["a"].state, host["b"].state) == ("refused", "ready")
+        with pytest.raises(errors.Refused) as caught:
+            await host["a"].call("echo")
+        assert caught.value.exit_code == 4
+
+
+async def test_loading_a_name_twice_is_refused_and_the_first_goes_on() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        with pytest.raises(errors.UsageError) as caught:
+            await host.load(entry("a"))
+        assert caught.value.code == "X1312"
+        assert await host.call_tool("ext_a_echo", {}) == {}
+
+
+async def test_one_that_cannot_be_loaded_is_not_kept() -> None:
+    async with exthost.Host() as host:
+        with pytest.raises(errors.HandshakeFailed):
+            await host.load(entry("a", str(EXAMPLES / "no-such-file.py")))
+        assert "a" not in host
+
+
+async def test_a_wrong_config_raises_before_anything_is_started() -> None:
+    for wrong, code in (
+        ({"extensoins": []}, "X0102"),
+        (config(entry("a"), entry("a")), "X0104"),
+        (config(entry("a", limits={"call": "5 parsecs"})), "X0106"),
+        (config(entry("a", dialect="klingon")), "X0107"),
+    ):
+        with pytest.raises(errors.ConfigError) as caught:
+            exthost.Host.from_config(wrong)
+        assert caught.value.code == code
+
+
+async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
+    shutil.copy(TEXT, tmp_path / "ext.py")
+    path = tmp_path / "exthost.toml"
+    command = f'{{type="process", command="{sys.executable}", args=["ext.py"]}}'
+    path.write_text(f'[[extensions]]\nname = "a"\nsource = {command}\n')
+    async with exthost.Host.from_config(path) as host:
+        assert await host.call_tool("ext_a_echo", {}) == {}
+
+
+async def test_what_happens_is_told_and_follows_the_life_cycle_table() -> None:
+    seen: list[Any] = []
+    host = exthost.Host.from_config(
+        config(entry("a", FRAGILE, restart={"strategy": "immediate", "max_retries": 2}))
+    )
+    unsubscribe = host.events.subscribe(EVERYTHING, seen.append)
+    async with host:
+        with pytest.raises(errors.ExtensionGone):
+            await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
+        assert await host.call_tool("ext_a_divide", {"a": 1, "b": 1}) == 1
+    unsubscribe()
+    states = [event for event in seen if isinstance(event, StateChanged)]
+    known = {
+        step(State(one.before), event) for one in states for event in Event if _legal(one, event)
+    }
+    assert {State(one.after) for one in states} <= known
+    assert [one.after for one in states] == [
+        "admitted", "starting", "ready", "backoff", "starting", "ready", "draining", "stopped",
+    ]  # fmt: skip
+    ended = [event.outcome for event in seen if isinstance(event, CallEnded)]
+    assert ended == ["gone", "result"]
+    assert [event.added for event in seen if isinstance(event, OfferChanged)] == [("divide",)]
+
+
+def _legal(change: StateChanged, event: Event) -> bool:
+    try:
+        return step(State(change.before), event).value == change.after
+    except LookupError:
+        return False
+
+
+async def test_a_listener_that_fails_harms_nobody() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+
+        def fail(event: CallEnded) -> None:
+            raise ZeroDivisionError
+
+        host.events.subscribe(CallEnded, fail)
+        assert await host.call_tool("ext_a_echo", {"x": 1}) == {"x": 1}
+
+
+async def test_the_audit_has_one_line_a_call_with_its_context(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    wanted = config(entry("a"), audit={"path": str(path)})
+    async with exthost.Host.from_config(wanted) as host:
+        await host.call_tool("ext_a_echo", {"x": 1}, context={"agent_id": "a1"})
+        with pytest.raises(errors.CallFailed):
+            await host["a"].call("no such method")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["outcome"] for line in lines] == ["result", "error"]
+    assert lines[0]["context"] == {"agent_id": "a1"}
+    assert (lines[0]["extension"], lines[0]["method"]) == ("a", "echo")
+    assert os.stat(path).st_mode & 0o077 == 0  # noqa: PTH116
+
+
+async def test_two_extensions_that_share_a_registered_name_the_first_keeps_it() -> None:
+    async with exthost.Host.from_config(config(entry("a.b"), entry("a_b"))) as host:
+        assert host.tools["ext_a_b_echo"].extension == "a.b"
+        await host.unload("a.b")
+        assert host.tools["ext_a_b_echo"].extension == "a_b"
+
+
+async def test_a_facet_the_dialect_lacks_is_an_error_that_names_the_dialect() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        with pytest.raises(errors.UsageError, match="morphir"):
+            _ = host["a"].inference
+        assert not hasattr(host["a"], "inference")

@@ -1,0 +1,114 @@
+"""The blocking face: the same host, for programs without a loop, from any thread."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from tests.extensions.driving import command
+from tests.host.test_host import FRAGILE, config, entry
+
+
+def hostile(**more: Any) -> dict[str, Any]:
+    program, *args = command()
+    return {
+        "name": "h",
+        "source": {"type": "process", "command": program, "args": args},
+        **more,
+    }
+
+
+def test_calls_answer_by_method_and_by_tool() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host["a"].call("echo", {"n": 1}) == {"n": 1}
+        assert host["a"].call_tool("shout", {"text": "x"}) == {"text": "X"}
+        assert host.call_tool("ext_a_shout", {"text": "x"}) == {"text": "X"}
+        assert host.call_tool("a:count", {"text": "x y"}) == {"words": 2}
+        assert host["a"].stats["result"] == 4
+
+
+def test_many_threads_each_get_their_own_answers() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"), entry("b"))) as host:
+
+        def work(n: int) -> bool:
+            name = "ab"[n % 2]
+            return all(host[name].call("echo", [n, i]) == [n, i] for i in range(50))
+
+        with ThreadPoolExecutor(16) as pool:
+            assert all(pool.map(work, range(32)))
+        assert host["a"].stats["result"] + host["b"].stats["result"] == 1600
+
+
+def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> None:
+    with exthost.SyncHost.from_config(config(entry("a", limits={"max_in_flight": 1}))) as host:
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda n: host["a"].call("echo", n), range(400))
+            assert list(answers) == list(range(400))
+        assert host["a"].stats["in_flight"] == host["a"].stats["waiting"] == 0
+
+
+def test_a_timeout_ends_the_wait_and_only_that() -> None:
+    with exthost.SyncHost.from_config(config(hostile())) as host:
+        began = time.monotonic()
+        with pytest.raises(errors.CallTimeout):
+            host["h"].call("keep", timeout=0.2)
+        assert time.monotonic() - began < 2
+        assert host["h"].call("echo", 1) == 1
+        assert host["h"].stats["timeout"] == 1
+
+
+def test_a_crash_is_raised_in_the_thread_that_called() -> None:
+    restart = {"strategy": "immediate", "max_retries": 1}
+    with exthost.SyncHost.from_config(config(entry("a", FRAGILE, restart=restart))) as host:
+        with pytest.raises(errors.ExtensionGone) as caught:
+            host.call_tool("ext_a_divide", {"a": 1, "b": 0})
+        assert "ZeroDivisionError" in caught.value.evidence.stderr[-1]
+        assert host.call_tool("ext_a_divide", {"a": 4, "b": 2}) == 2
+
+
+def test_extensions_come_and_go_at_run_time() -> None:
+    with exthost.SyncHost() as host:
+        extension = host.load(entry("a"))
+        assert extension.call("echo", 1) == 1
+        assert [one.id for one in host.extensions] == list(host) == ["a"]
+        extension.restart()
+        assert extension.call("echo", 2) == 2
+        host.unload("a")
+        assert "a" not in host
+        with pytest.raises(errors.ExtensionGone):
+            extension.call("echo", 3)
+
+
+def test_a_lazy_extension_is_found_by_its_registered_name() -> None:
+    with exthost.SyncHost.from_config(config(entry("a", start="lazy"))) as host:
+        assert host["a"].state == "admitted"
+        assert host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
+        assert host["a"].state == "ready"
+
+
+def test_a_host_that_is_not_open_says_so() -> None:
+    host = exthost.SyncHost()
+    with pytest.raises(errors.UsageError):
+        host.call_tool("x")
+    host.close()
+
+
+def test_a_large_message_crosses_between_threads() -> None:
+    with exthost.SyncHost.from_config(config(hostile())) as host:
+        text = "x" * (4 * 2**20)
+        assert host["h"].call("echo", {"text": text}, timeout=20) == {"text": text}
+
+
+def test_events_are_told_on_the_loops_own_thread() -> None:
+    threads: set[str] = set()
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        host.events.subscribe(
+            exthost.events.EVERYTHING, lambda _: threads.add(threading.current_thread().name)
+        )
+        host["a"].call("echo", 1)
+        host["a"].restart()
+    assert threads == {"exthost loop"}

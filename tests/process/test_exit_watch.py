@@ -1,0 +1,163 @@
+"""The exit of a process: seen by a pidfd, or where there is none by a thread; told in words."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from exthost.model import LaunchPlan
+from exthost.process.child import Child
+from exthost.process.exits import ExitStatus, ExitWatch
+from tests.extensions.driving import accounted, failing, hostile, until
+from tests.extensions.looking import gone, runs, see
+
+
+@pytest.fixture(params=["pidfd", "thread"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Both ways to watch."""
+    if request.param == "thread":
+        monkeypatch.delattr(os, "pidfd_open")
+    yield request.param
+
+
+def spawn(*argv: str) -> int:
+    process = subprocess.Popen(argv, start_new_session=True)
+    process.returncode = 0  # the watch is in charge of it
+    return process.pid
+
+
+def exits(watch: ExitWatch) -> bool:
+    """Whether its descriptor tells of an exit within a generous time."""
+    return bool(select.select([watch.fd], [], [], 10)[0])
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 0", "exited with 0"),
+        ("exit 3", "exited with 3"),
+        ("kill -9 $$", "killed by SIGKILL"),
+        ("kill -11 $$", "killed by SIGSEGV"),
+        ("kill -34 $$", "killed by SIGRTMIN"),
+    ],
+)
+def test_an_exit_makes_the_descriptor_readable_and_is_told_once_and_for_all(
+    way: str, script: str, words: str
+) -> None:
+    watch = ExitWatch(spawn("/bin/sh", "-c", script))
+    assert exits(watch)
+    assert str(watch.peek()) == str(watch.peek()) == words
+    seen = see(watch.pid)
+    assert seen is not None and seen.state == "Z"  # looking takes nothing away
+    assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == words
+    assert gone(watch.pid)
+    watch.signal(signal.SIGKILL)  # to nobody, in silence
+    watch.signal_group(signal.SIGKILL)
+    watch.close()
+
+
+def test_a_running_process_has_no_status_and_can_be_signalled(way: str) -> None:
+    watch = ExitWatch(spawn("/bin/sleep", "100"))
+    assert not select.select([watch.fd], [], [], 0)[0]
+    assert watch.peek() is None and watch.reap() is None
+    watch.signal(signal.SIGTERM)
+    assert exits(watch)
+    assert str(watch.reap()) == "killed by SIGTERM"
+    watch.close()
+
+
+def test_a_group_is_signalled_as_a_whole_even_after_its_leader_died(way: str) -> None:
+    reader, writer = os.pipe()
+    script = (
+        "import os, time\npid = os.fork()\nif pid: os.write(1, b'%d' % pid)\nelse: time.sleep(99)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", script], stdout=writer, start_new_session=True
+    )
+    process.returncode = 0
+    os.close(writer)
+    watch = ExitWatch(process.pid)
+    other = int(os.read(reader, 100))
+    os.close(reader)
+    assert exits(watch)
+    assert runs(other)
+    watch.signal_group(signal.SIGKILL)
+    watch.reap()
+    watch.close()
+
+    async def is_gone() -> None:
+        await until(lambda: not runs(other))
+
+    asyncio.run(is_gone())
+
+
+def test_a_status_that_somebody_else_took_is_unknown_and_nothing_is_signalled_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = ExitWatch(spawn("/bin/true"))
+    assert exits(watch)
+    os.waitpid(watch.pid, 0)
+    assert watch.peek() == ExitStatus(None, None)
+    assert "something else in this program" in str(watch.peek())
+    # The number may be another's by now: no group of that number is ours to signal.
+    signalled: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, number: signalled.append(pid))
+    watch.signal_group(signal.SIGKILL)
+    assert signalled == []
+    watch.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (ExitStatus(0, None), "exited with 0"),
+        (ExitStatus(1, None), "exited with 1"),
+        (ExitStatus(126, None), "exited with 126 (a shell or env could not execute the command)"),
+        (ExitStatus(127, None), "exited with 127 (a shell or env did not find the command)"),
+        (ExitStatus(128, None), "exited with 128"),
+        (ExitStatus(139, None), "exited with 139 (what it ran was killed by SIGSEGV)"),
+        (ExitStatus(255, None), "exited with 255"),
+        (ExitStatus(None, 6), "killed by SIGABRT"),
+        (ExitStatus(None, 63), "killed by signal 63"),
+    ],
+)
+def test_an_exit_status_reads_as_a_sentence(status: ExitStatus, words: str) -> None:
+    assert str(status) == words
+
+
+def test_without_pidfds_a_thread_waits_and_ends_with_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    before = threading.active_count()
+    child = Child(LaunchPlan(argv=("/bin/cat",)))
+    assert threading.active_count() == before + 1
+    child.close_stdin()
+    select.select([child.exit_fd], [], [], 10)
+    child.reap()
+    child.close_outputs()
+    assert threading.active_count() == before
+    assert str(child.status) == "exited with 0"
+
+
+@pytest.mark.both_loops
+async def test_without_pidfds_a_whole_session_lives_and_dies_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    async with hostile() as ext:
+        grandchild = await ext.call("grandchild")
+        waiting = asyncio.ensure_future(failing(ext.call("keep")))
+        error = await failing(ext.call("leave", {"code": 5}))
+        assert error.evidence.exit == (await waiting).evidence.exit == "exited with 5"
+        await until(lambda: not runs(grandchild))
+        accounted(ext, 3, result=1, gone=2)
+    async with hostile() as polite:
+        pid = await polite.call("pid")
+    assert gone(pid)

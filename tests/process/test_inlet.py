@@ -1,0 +1,207 @@
+"""Our end of stdin, on a real pipe: order kept, nothing waited for, what is dropped is told."""
+
+import asyncio
+import fcntl
+import os
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from exthost.process.inlet import Inlet
+from exthost.process.outlet import WIDE_PIPE_BYTES
+from tests.extensions.driving import until
+
+
+class Pipe:
+    """A pipe, its inlet, and what the inlet told."""
+
+    def __init__(self, patience: float = 5.0) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.lock = threading.Lock()
+        self.told: list[str] = []
+        self.inlet = Inlet(
+            self.writer,
+            asyncio.get_running_loop(),
+            self.lock,
+            patience=patience,
+            join=b"".join,
+            close=lambda: os.close(self.writer),
+            stalled=lambda: self.told.append("stalled"),
+            broken=lambda: self.told.append("broken"),
+        )
+
+    def fill(self) -> int:
+        """Fill the pipe behind the inlet's back; returns with how many bytes."""
+        total = 0
+        while True:
+            try:
+                total += os.write(self.writer, b"." * 4096)
+            except BlockingIOError:
+                return total
+
+    def read(self, most: int = 1 << 20) -> bytes:
+        try:
+            return os.read(self.reader, most)
+        except BlockingIOError:
+            return b""
+
+    async def read_exactly(self, size: int) -> bytes:
+        data = b""
+
+        def more() -> bool:
+            nonlocal data
+            data += self.read(size - len(data))
+            return len(data) == size
+
+        await until(more)
+        return data
+
+    def end(self) -> bool:
+        clean = self.inlet.close()
+        os.close(self.reader)
+        return clean
+
+
+async def test_a_lone_message_is_in_the_pipe_when_write_returns() -> None:
+    pipe = Pipe()
+    pipe.inlet.write(b"now")
+    assert pipe.read() == b"now"
+    assert pipe.end() is True
+
+
+async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> None:
+    pipe = Pipe()
+    for n in range(5):
+        pipe.inlet.gather(b"%d" % n)
+    assert pipe.read() == b""
+    await asyncio.sleep(0)
+    assert pipe.read() == b"01234"
+    assert pipe.end() is True
+
+
+async def test_a_write_does_not_overtake_what_was_gathered_before_it() -> None:
+    pipe = Pipe()
+    pipe.inlet.gather(b"first ")
+    pipe.inlet.write(b"second ", b"of ", b"parts")
+    await asyncio.sleep(0)
+    assert pipe.read() == b"first second of parts"
+    assert pipe.end() is True
+
+
+@pytest.mark.both_loops
+async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() -> None:
+    pipe = Pipe()
+    filled = pipe.fill()
+    chance = random.Random(5)
+    expected = b""
+    for n in range(300):
+        size = chance.choice([1, 10, 70_000])
+        data = (b"<%d>" % n) * (size // 4 + 1)
+        expected += data
+        if chance.random() < 0.5:
+            pipe.inlet.gather(data)
+        else:
+            pipe.inlet.write(data[:3], data[3:])
+        if chance.random() < 0.1:
+            await asyncio.sleep(0)
+    assert await pipe.read_exactly(filled) == b"." * filled
+    assert await pipe.read_exactly(len(expected)) == expected
+    assert pipe.end() is True
+    assert pipe.told == []
+
+
+@pytest.mark.both_loops
+async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> None:
+    pipe = Pipe(patience=0.2)
+    filled = pipe.fill()
+    for _ in range(10):
+        pipe.inlet.write(b"x" * 60_000)  # each too small to widen the pipe
+    for _ in range(4):  # each step is within the patience, all of them are not
+        await pipe.read_exactly(filled // 4)
+        await asyncio.sleep(0.1)
+    assert pipe.told == []
+    await until(lambda: pipe.told != [], 2)
+    assert pipe.told == ["stalled"]
+    assert pipe.end() is False  # the rest was dropped, and that is said
+
+
+async def test_closing_an_inlet_with_a_backlog_says_that_it_dropped_some() -> None:
+    pipe = Pipe()
+    pipe.fill()
+    pipe.inlet.write(b"never read")
+    assert pipe.inlet.close() is False
+    assert pipe.inlet.close() is True  # nothing was left to drop
+    pipe.inlet.write(b"after the end")
+    os.close(pipe.reader)
+    assert pipe.told == []
+
+
+async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
+    pipe = Pipe()
+    pipe.inlet.gather(b"last words")
+    assert pipe.inlet.close() is True
+    assert pipe.read() == b"last words"
+    os.close(pipe.reader)
+    await asyncio.sleep(0)
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("when", ["at once", "with a backlog"])
+async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
+    pipe = Pipe()
+    if when == "with a backlog":
+        pipe.fill()
+        pipe.inlet.write(b"x")
+        os.close(pipe.reader)
+    else:
+        os.close(pipe.reader)
+        pipe.inlet.write(b"x")
+    await until(lambda: pipe.told != [], 2)
+    assert pipe.told == ["broken"]
+    pipe.inlet.close()
+
+
+async def test_a_large_message_widens_the_pipe_once() -> None:
+    pipe = Pipe()
+    before = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
+    pipe.inlet.write(b"x" * 1000)
+    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == before
+    pipe.inlet.write(b"x" * 500_000)
+    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
+    assert len(await pipe.read_exactly(501_000)) == 501_000
+    pipe.end()
+
+
+@pytest.mark.both_loops
+async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe() -> None:
+    """The blocking face writes from its callers' threads, under the lock."""
+    pipe = Pipe()
+    filled = pipe.fill()
+
+    def from_a_thread(name: int) -> Callable[[], None]:
+        def write() -> None:
+            for n in range(200):
+                with pipe.lock:
+                    pipe.inlet.write(b"<%d:%03d>" % (name, n))
+
+        return write
+
+    threads = [threading.Thread(target=from_a_thread(name)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for n in range(200):
+        with pipe.lock:
+            pipe.inlet.write(b"<%d:%03d>" % (9, n))
+        if n % 20 == 0:
+            await asyncio.sleep(0)
+    await pipe.read_exactly(filled)
+    data = await pipe.read_exactly(5 * 200 * len(b"<9:000>"))
+    for thread in threads:
+        thread.join()
+    messages = data.decode().replace("<", "").split(">")[:-1]
+    for name in (0, 1, 2, 3, 9):
+        assert [m for m in messages if m[0] == str(name)] == [f"{name}:{n:03d}" for n in range(200)]
+    assert pipe.end() is True

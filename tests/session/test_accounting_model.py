@@ -1,0 +1,282 @@
+"""The session and its desk against a simple model: whatever happens, in whatever order, each call
+ends exactly once, with its own outcome; what goes over the pipe is what the model says, in order.
+
+The session is the real one, on real pipes; in place of the process stands a child that does what
+the test tells it to. Time is told, not waited for.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
+
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError
+from exthost.events import Bus, CallEnded, CallStarted
+from exthost.session.desk import Desk
+from exthost.session.session import Session
+from exthost.session.state import Call, Phase
+from tests.extensions.puppet import Puppet, session_with
+
+
+@dataclass(eq=False)
+class Expected:
+    """One call as the model sees it."""
+
+    n: int
+    call: Call
+    future: "asyncio.Future[Any]"
+    place: str = "waiting"  # waiting, sent, ended
+    outcome: str = ""
+    retried: bool = False
+    id: int = -1
+
+
+class Accounting(RuleBasedStateMachine):
+    """Calls come, are answered, refused, given up; sessions come and die; the desk closes."""
+
+    calls = Bundle("calls")
+
+    @initialize(most=st.integers(1, 4), retry=st.booleans(), watched=st.booleans())
+    def open_the_desk(self, most: int, retry: bool, watched: bool) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.bus = Bus()
+        self.told = [0, 0]
+        if watched:  # a desk that somebody listens to takes another way through the code
+            self.bus.subscribe(CallStarted, lambda _: self._tell(0))
+            self.bus.subscribe(CallEnded, lambda _: self._tell(1))
+        self.most, self.retry, self.watched = most, retry, watched
+        self.desk = Desk("x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop)
+        self.session: Session | None = None
+        self.puppet: Puppet | None = None
+        self.closed = False
+        self.made: list[Expected] = []
+        self.queue: list[Expected] = []  # those who wait, in order
+        self.sent: list[Expected] = []  # everything the present session was asked, in order
+        self.stray = 0
+
+    def _tell(self, which: int) -> None:
+        self.told[which] += 1
+
+    def _run(self) -> None:
+        """Let the loop do all that there is to do now."""
+
+        async def some_ticks() -> None:
+            for _ in range(8):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(some_ticks())
+
+    # -- the model -----------------------------------------------------------------------------
+
+    def _under_way(self) -> list[Expected]:
+        return [one for one in self.sent if one.place == "sent"]
+
+    def _model_pump(self) -> None:
+        while self.session is not None and self.queue and len(self._under_way()) < self.most:
+            one = self.queue.pop(0)
+            one.place, one.id = "sent", len(self.sent)
+            self.sent.append(one)
+
+    def _model_end(self, one: Expected, outcome: str) -> None:
+        assert one.place != "ended"
+        if one in self.queue:
+            self.queue.remove(one)
+        one.place, one.outcome = "ended", outcome
+        self._model_pump()
+
+    # -- what can happen -----------------------------------------------------------------------
+
+    @rule(target=calls, several=st.integers(1, 6), in_one_tick=st.booleans())
+    def call(self, several: int, in_one_tick: bool) -> Any:
+        made = []
+        for _ in range(several):
+            future: asyncio.Future[Any] = self.loop.create_future()
+            number = len(self.made)
+            call = Call.of("echo", number, future, 1000.0, self.desk.now())
+            one = Expected(number, call, future)
+            if self.closed:
+                try:
+                    self.desk.take(call)
+                except ExtensionGone:
+                    continue
+                raise AssertionError("a closed desk took a call")
+            self.desk.take(call)
+            self.made.append(one)
+            self.queue.append(one)
+            self._model_pump()
+            made.append(one)
+            if not in_one_tick:
+                self._run()
+        self._run()
+        return multiple(*made)
+
+    @precondition(lambda self: self.session is not None)
+    @rule(one=calls, refused=st.booleans(), twice=st.booleans())
+    def answer(self, one: Expected, refused: bool, twice: bool) -> None:
+        """To a call of this session, whether or not anyone still waits for it."""
+        if one.id < 0 or one.id >= len(self.sent) or self.sent[one.id] is not one:
+            return
+        assert self.puppet is not None
+        said = {"error": f"no {one.n}"} if refused else {"result": one.n}
+        for _ in range(1 + twice):
+            self.puppet.say(id=one.id, **said)
+        self.stray += twice + (one.place == "ended")
+        if one.place == "sent":
+            self._model_end(one, "error" if refused else "result")
+        self._run()
+
+    @precondition(lambda self: self.session is not None)
+    @rule(ahead=st.integers(0, 5))
+    def answer_to_nobody(self, ahead: int) -> None:
+        assert self.puppet is not None
+        self.puppet.say(id=len(self.sent) + ahead, result="to nobody")
+        self.stray += 1
+        self._run()
+
+    @rule(one=consumes(calls), same_tick=st.booleans())
+    def cancel(self, one: Expected, same_tick: bool) -> None:
+        """As a cancelled caller does: its future first, then the desk."""
+        if same_tick and one.place == "sent" and self.puppet is not None:
+            self.puppet.say(id=one.id, result=one.n)  # unread when the caller gives up
+            self.stray += 1
+        one.future.cancel()
+        self.desk.cancel(one.call)
+        if one.place != "ended":
+            self._model_end(one, "cancelled")
+        self._run()
+
+    @rule(one=calls)
+    def time_out(self, one: Expected) -> None:
+        self.desk.expire(one.call)
+        if one.place != "ended":
+            self._model_end(one, "timeout")
+        self._run()
+
+    @precondition(lambda self: self.session is None and not self.closed)
+    @rule()
+    def a_session_comes(self) -> None:
+        self.puppet = Puppet()
+        self.session = session_with(self.puppet, self.desk)
+        self.sent, self.stray = [], 0
+        self.desk.attach(self.session)
+        self._model_pump()
+        self._run()
+
+    @precondition(lambda self: self.session is not None)
+    @rule(last_words=st.booleans())
+    def the_session_dies(self, last_words: bool) -> None:
+        assert self.puppet is not None and self.session is not None
+        under_way = self._under_way()
+        if last_words and under_way:  # still in the pipe when it died: an answer all the same
+            one = under_way.pop(0)
+            self.puppet.say(id=one.id, result=one.n)
+            queued = len(self.queue)
+            self._model_end(one, "result")
+            under_way += self.sent[len(self.sent) - (queued - len(self.queue)) :]
+        again = [one for one in under_way if self.retry and not one.retried]
+        session, self.session = self.session, None
+        for one in under_way:
+            if one in again:
+                one.place, one.retried = "waiting", True
+            else:
+                self._model_end(one, "gone")
+        self.queue[:0] = again
+        self.puppet.die()
+        self._run()
+        assert session.state.phase is Phase.CLOSED and not session.state.pending
+        self.puppet = None
+
+    @precondition(lambda self: self.session is None and not self.closed)
+    @rule()
+    def nobody_comes(self) -> None:
+        self.closed = True
+        self.desk.close(lambda method: ExtensionGone("X1006", "closed"))
+        for one in list(self.queue):
+            self._model_end(one, "gone")
+        self._run()
+
+    @precondition(lambda self: self.closed)
+    @rule()
+    def somebody_comes_again(self) -> None:
+        self.closed = False
+        self.desk.closed = None
+
+    # -- what must hold ------------------------------------------------------------------------
+
+    @invariant()
+    def each_call_is_where_the_model_says(self) -> None:
+        for one in self.made:
+            assert one.call.ended == (one.place == "ended"), one
+            if one.place != "ended":
+                assert not one.future.done(), one
+            elif one.future.cancelled():
+                assert one.outcome in OUTCOMES
+            else:
+                assert outcome_of(one.future, one.n) == one.outcome, one
+
+    @invariant()
+    def the_books_balance(self) -> None:
+        ended = [one.outcome for one in self.made if one.place == "ended"]
+        assert self.desk.results == ended.count("result")
+        for outcome in OUTCOMES[1:]:
+            assert self.desk.losses[outcome] == ended.count(outcome)
+        assert self.desk.refusals == ended.count("error")
+        assert [call.params for call in self.desk.waiting] == [one.n for one in self.queue]
+        if self.watched:
+            assert self.told == [len(self.made), len(ended)]
+
+    @invariant()
+    def the_pipe_carried_what_the_model_sent(self) -> None:
+        if self.session is None or self.puppet is None:
+            assert self.desk.live == []
+            return
+        heard = [(request["id"], request["params"]) for request in self.puppet.heard()]
+        assert heard == [(one.id, one.n) for one in self.sent]
+        assert set(self.session.state.pending) == {one.id for one in self._under_way()}
+        assert sum(self.session.witness.counts.values()) == self.stray
+
+    def teardown(self) -> None:
+        if not hasattr(self, "loop"):
+            return
+        if self.puppet is not None:
+            self.puppet.die()
+            self._run()
+        self.desk.close(lambda method: ExtensionGone("X1006", "closed"))
+        self.desk.stop_clock()
+        self._run()
+        for one in self.made:
+            assert one.call.ended
+            if not one.future.cancelled():
+                one.future.exception()
+        self.loop.close()
+
+
+OUTCOMES = ("result", "error", "timeout", "cancelled", "gone")
+
+
+def outcome_of(future: "asyncio.Future[Any]", n: int) -> str:
+    error = future.exception()
+    if error is None:
+        assert future.result() == n
+        return "result"
+    assert isinstance(error, ExthostError)
+    kinds = {CallFailed: "error", CallTimeout: "timeout", ExtensionGone: "gone"}
+    if isinstance(error, CallFailed):
+        assert error.error_message == f"no {n}"
+    return kinds[type(error)]
+
+
+TestAccounting = Accounting.TestCase
+TestAccounting.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

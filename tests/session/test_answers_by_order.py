@@ -1,0 +1,137 @@
+"""Where answers have no ids, a call that was given up poisons its session: nobody else may get
+its late answer, and whoever comes after it is served by a fresh one."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from exthost.dialects.morphir import DIALECT, HostCodec
+from exthost.errors import ExtensionGone
+from exthost.events import Bus
+from exthost.messages import Reply
+from exthost.session.desk import Desk
+from exthost.session.state import Call
+from tests.extensions.puppet import Puppet, session_with
+
+
+class WithoutIds(HostCodec):
+    """morphir, as if its answers carried no id."""
+
+    def decode(self, frame: Any) -> Any:
+        heard = super().decode(frame)
+        return Reply(None, heard[1]) if type(heard) is tuple else heard
+
+
+BY_ORDER = replace(
+    DIALECT,
+    codec=lambda role: WithoutIds(),
+    traits=replace(DIALECT.traits, correlation="order", abandon="end"),
+)
+
+
+class Stage:
+    """A desk and its first session, by order."""
+
+    def __init__(self, *, retry: bool = False, most: int = 1) -> None:
+        self.desk = Desk(
+            "x",
+            max_in_flight=most,
+            retry_once=retry,
+            bus=Bus(),
+            loop=asyncio.get_running_loop(),
+        )
+        self.puppet = self.next_session()
+
+    def next_session(self) -> Puppet:
+        self.puppet = Puppet()
+        self.desk.attach(session_with(self.puppet, self.desk, BY_ORDER))
+        return self.puppet
+
+    def call(self, n: int) -> Call:
+        sink: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        call = Call.of("echo", n, sink, 100, self.desk.now())
+        self.desk.take(call)
+        return call
+
+    def end(self) -> None:
+        self.puppet.die()
+        self.desk.stop_clock()
+
+
+async def ticks() -> None:
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+def give_up(stage: Stage, call: Call, how: str) -> None:
+    if how == "cancelled":
+        assert isinstance(call.sink, asyncio.Future)
+        call.sink.cancel()
+        stage.desk.cancel(call)
+    else:
+        stage.desk.expire(call)
+        assert isinstance(call.sink, asyncio.Future) and call.sink.exception() is not None
+
+
+async def outcome_of(call: Call) -> Any:
+    assert isinstance(call.sink, asyncio.Future)
+    return await asyncio.wait_for(call.sink, 5)
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
+    how: str, when: str
+) -> None:
+    stage = Stage()
+    first = stage.call(1)
+    waiting = stage.call(2) if when == "before" else None
+    await ticks()
+    old = stage.puppet
+    old.say(id=0, result="late")  # in the pipe, not read yet
+    give_up(stage, first, how)
+    second = waiting or stage.call(2)
+    await ticks()
+    assert old.status is not None  # it was ended, and the second call is unharmed
+    assert not second.ended
+    fresh = stage.next_session()
+    await ticks()
+    assert [request["params"] for request in fresh.heard()] == [2]
+    fresh.say(id=0, result="own")
+    assert await outcome_of(second) == "own"
+    stage.end()
+    await ticks()
+
+
+async def test_those_beside_a_call_that_was_given_up_are_told_why_they_were_lost() -> None:
+    stage = Stage(most=3)
+    calls = [stage.call(n) for n in range(3)]
+    await ticks()
+    give_up(stage, calls[1], "cancelled")
+    for call in (calls[0], calls[2]):
+        with pytest.raises(ExtensionGone) as caught:
+            await outcome_of(call)
+        assert caught.value.code == "X1003" and "given up" in caught.value.message
+    assert stage.desk.losses == {"cancelled": 1, "gone": 2}
+    stage.end()
+    await ticks()
+
+
+async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allowed() -> None:
+    stage = Stage(most=3, retry=True)
+    calls = [stage.call(n) for n in range(5)]
+    await ticks()
+    give_up(stage, calls[1], "cancelled")
+    fresh = stage.next_session()
+    await ticks()
+    assert [request["params"] for request in fresh.heard()] == [0, 2, 3]
+    for n in (0, 2, 3):
+        fresh.say(id=0, result=n)
+        assert await outcome_of(calls[n]) == n
+    fresh.say(id=0, result=4)
+    assert await outcome_of(calls[4]) == 4
+    stage.end()
+    await ticks()

@@ -1,0 +1,119 @@
+"""Time: a call ends when its limit is up, says what it was waiting for, and harms no other."""
+
+import asyncio
+import time
+
+import pytest
+
+from exthost.errors import CallTimeout, ExtensionGone
+from tests.extensions.driving import (
+    Ledger,
+    accounted,
+    closing,
+    failing,
+    hostile,
+    outcome,
+    unstarted,
+)
+
+
+@pytest.mark.both_loops
+async def test_a_call_ends_at_its_own_limit_and_its_late_reply_is_dropped_and_counted() -> None:
+    ledger = Ledger()
+    async with hostile(events=ledger.bus) as ext:
+        began = time.monotonic()
+        error = await failing(ext.call("keep", "late", timeout=0.1))
+        assert isinstance(error, CallTimeout)
+        assert 0.09 < time.monotonic() - began < 1
+        assert error.code == "X0801" and error.extension == "hostile"
+        assert "keep took longer than 0.1 s: no answer came" in error.message
+        assert error.evidence.argv
+        assert await ext.call("release") == 1  # the late one was written before this answer
+        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+        assert await ext.call("echo", "next") == "next"
+        ledger.settle(ext, result=2, timeout=1)
+
+
+async def test_limits_of_many_lengths_each_end_their_own_call_in_order() -> None:
+    async with hostile() as ext:
+        ended: list[int] = []
+
+        async def one(tenths: int) -> None:
+            error = await failing(ext.call("keep", timeout=tenths / 50))
+            assert isinstance(error, CallTimeout)
+            ended.append(tenths)
+
+        lengths = [5, 1, 9, 3, 7, 2, 8, 4, 6]
+        await asyncio.gather(*map(one, lengths))
+        assert ended == sorted(lengths)
+        accounted(ext, 9, timeout=9)
+
+
+async def test_the_configured_limit_holds_where_the_call_names_none() -> None:
+    async with hostile(limits={"call": "0.1s"}) as ext:
+        error = await failing(ext.call("keep"))
+        assert "took longer than 0.1 s" in error.message
+
+
+async def test_a_limit_that_is_up_while_waiting_for_a_turn_says_so_and_nothing_is_sent() -> None:
+    async with hostile(limits={"max_in_flight": 1}) as ext:
+        first = asyncio.ensure_future(failing(ext.call("keep", timeout=0.5)))
+        await asyncio.sleep(0)  # so that it is the first
+        error = await failing(ext.call("echo", timeout=0.1))
+        assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
+        await first
+        assert await ext.call("release") == 1  # the kept one alone ever reached the child
+        accounted(ext, 3, result=1, timeout=2)
+
+
+@pytest.mark.both_loops
+async def test_a_call_that_timed_out_gives_its_place_to_the_next() -> None:
+    async with hostile(limits={"max_in_flight": 1}) as ext:
+        stuck = asyncio.ensure_future(failing(ext.call("keep", timeout=0.1)))
+        began = time.monotonic()
+        assert await asyncio.gather(*(ext.call("echo", n) for n in range(10))) == list(range(10))
+        assert time.monotonic() - began < 2
+        assert isinstance(await stuck, CallTimeout)
+        accounted(ext, 11, result=10, timeout=1)
+
+
+async def test_a_call_that_was_cancelled_gives_its_place_to_the_next() -> None:
+    async with hostile(limits={"max_in_flight": 1}) as ext:
+        stuck = asyncio.ensure_future(ext.call("keep"))
+        waiting = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
+        await asyncio.sleep(0)
+        stuck.cancel()
+        assert await asyncio.gather(*waiting) == list(range(10))
+        accounted(ext, 11, result=10, cancelled=1)
+
+
+async def test_a_limit_that_is_up_while_it_starts_says_so() -> None:
+    ext = unstarted("hang_at=initialize")
+    async with closing(ext):
+        error = await failing(ext.call("echo", timeout=0.1))
+        assert isinstance(error, CallTimeout)
+        assert "the extension was not ready" in error.message
+        assert ext.state == "starting"
+    accounted(ext, 1, timeout=1)
+
+
+async def test_without_waiting_a_call_to_one_that_is_not_ready_fails_at_once() -> None:
+    ext = unstarted()
+    async with closing(ext):
+        error = await failing(ext.call("echo", wait=False))
+        assert isinstance(error, ExtensionGone) and error.code == "X1007"
+        assert ext.state == "discovered"  # and it started nothing
+        await ext.start()
+        assert await ext.call("echo", 1, wait=False) == 1
+        accounted(ext, 1, result=1)
+
+
+async def test_a_reply_and_a_limit_in_the_same_moment_make_one_outcome() -> None:
+    ledger = Ledger()
+    async with hostile(events=ledger.bus) as ext:
+        tries = [outcome(ext.call("echo", n, timeout=0.0005 * (n % 8))) for n in range(400)]
+        results = await asyncio.gather(*tries)
+        for n, result in enumerate(results):
+            assert result == n or isinstance(result, CallTimeout)
+        assert await ext.call("echo", "still") == "still"
+        ledger.settle(ext)

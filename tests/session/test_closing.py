@@ -1,0 +1,322 @@
+"""The end of a session: by any task, in any order, at any moment; nothing is left of it."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from exthost.errors import ExtensionGone
+from exthost.events import Bus, Exited, Spawned
+from exthost.supervision.extension import Extension
+from tests.extensions.driving import (
+    IMPATIENT,
+    Ledger,
+    accounted,
+    failing,
+    hostile,
+    outcome,
+    unstarted,
+    until,
+)
+from tests.extensions.looking import gone
+
+ROOT = Path(__file__).parents[2]
+
+
+# -- who closes, and when --------------------------------------------------------------------
+
+
+@pytest.mark.both_loops
+async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_order() -> None:
+    extensions = [unstarted() for _ in range(50)]
+    await asyncio.gather(*(ext.start() for ext in extensions))
+    pids = [ext.stats["pid"] for ext in extensions]
+    random.Random(3).shuffle(extensions)
+    await asyncio.gather(*(asyncio.create_task(ext.close()) for ext in extensions))
+    assert {ext.state for ext in extensions} == {"stopped"}
+    assert all(map(gone, pids))
+
+
+PROGRAM = """
+import asyncio, random
+from tests.extensions.driving import unstarted
+
+async def main():
+    extensions = [unstarted() for _ in range(50)]
+    await asyncio.gather(*(ext.start() for ext in extensions))
+    random.shuffle(extensions)
+    async def call_and_close(ext):
+        assert await ext.call("echo", 1) == 1
+        await ext.close()
+    tasks = [asyncio.create_task(call_and_close(ext)) for ext in extensions]
+    await asyncio.gather(*tasks)
+
+{run}
+print("closed")
+"""
+
+
+@pytest.mark.parametrize(
+    "run",
+    ["asyncio.run(main())", "import uvloop\nuvloop.run(main())"],
+    ids=["asyncio", "uvloop"],
+)
+def test_closing_fifty_gives_no_warning_in_a_program_that_treats_them_as_errors(run: str) -> None:
+    ran = run_program(PROGRAM.replace("{run}", run))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "closed\n", "")
+
+
+def run_program(text: str, *, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    """A program of its own, with every warning an error and asyncio's debug mode on."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", text],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+async def test_closing_twice_or_from_many_tasks_at_once_is_closing() -> None:
+    ext = unstarted()
+    await ext.start()
+    pid = ext.stats["pid"]
+    await asyncio.gather(*(ext.close() for _ in range(10)))
+    await ext.close()
+    assert ext.state == "stopped" and gone(pid)
+    error = await failing(ext.call("echo"))
+    assert (error.kind, error.code) == ("ExtensionGone", "X1006")
+    accounted(ext, 0)
+
+
+async def test_closing_one_that_was_never_started_starts_nothing() -> None:
+    bus = Bus()
+    spawned: list[Spawned] = []
+    bus.subscribe(Spawned, spawned.append)
+    ext = unstarted(bus=bus)
+    await ext.close()
+    assert ext.state == "stopped" and spawned == []
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
+async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
+    ext = unstarted(f"hang_at={stage}")
+    starting = asyncio.ensure_future(failing(ext.start()))
+    call = asyncio.ensure_future(failing(ext.call("echo")))
+    await until(lambda: ext.stats["pid"] is not None)
+    pid = ext.stats["pid"]
+    began = time.monotonic()
+    await ext.close()
+    assert time.monotonic() - began < 2
+    assert gone(pid) and ext.state == "stopped"
+    assert isinstance(await starting, ExtensionGone)
+    assert (await call).code == "X1006"
+    accounted(ext, 1, gone=1)
+
+
+@pytest.mark.both_loops
+async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
+    ledger = Ledger()
+    ext = unstarted(bus=ledger.bus)
+    await ext.start()
+    calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(5)]
+    await until(lambda: ext.stats["in_flight"] == 5)
+    await ext.close()
+    for call in calls:
+        error = await call
+        assert isinstance(error, ExtensionGone) and error.code == "X1005"
+        assert "closed while keep was under way" in error.message
+    ledger.settle(ext, gone=5)
+
+
+async def test_answers_that_were_under_way_still_arrive_while_it_closes() -> None:
+    """A polite child reads what was sent before end-of-file, and answers it."""
+    ext = unstarted()
+    await ext.start()
+    calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
+    await asyncio.sleep(0)  # the calls are made, the end of the tick has not come
+    assert ext.stats["in_flight"] == 50
+    await ext.close()
+    assert await asyncio.gather(*calls) == list(range(50))
+    accounted(ext, 50, result=50)
+
+
+async def test_calls_made_in_the_same_tick_as_the_close_are_not_lost_in_silence() -> None:
+    ext = unstarted()
+    await ext.start()
+    calls = [asyncio.ensure_future(outcome(ext.call("echo", n))) for n in range(20)]
+    closer = asyncio.ensure_future(ext.close())
+    ends = await asyncio.gather(*calls)
+    await closer
+    assert all(end == n or isinstance(end, ExtensionGone) for n, end in enumerate(ends))
+    accounted(ext, 20)
+
+
+@pytest.mark.both_loops
+async def test_a_closer_that_is_cancelled_does_not_stop_the_closing() -> None:
+    ext = unstarted("ignore_eof", dialect=IMPATIENT)
+    await ext.start()
+    pid = ext.stats["pid"]
+    closer = asyncio.ensure_future(ext.close())
+    await until(lambda: ext.state == "draining")
+    closer.cancel()
+    await asyncio.wait([closer])
+    assert closer.cancelled()
+    await until(lambda: ext.state == "stopped")
+    assert gone(pid)
+
+
+@pytest.mark.both_loops
+async def test_leaving_the_block_by_an_exception_ends_the_process() -> None:
+    pid = 0
+    with pytest.raises(ZeroDivisionError):
+        async with hostile() as ext:
+            pid = ext.stats["pid"]
+            raise ZeroDivisionError
+    assert pid and gone(pid)
+
+
+async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
+    pids: list[int] = []
+
+    async def use() -> None:
+        async with hostile() as ext:
+            pids.append(ext.stats["pid"])
+            await ext.call("keep")
+
+    user = asyncio.ensure_future(use())
+    await until(lambda: bool(pids))
+    user.cancel()
+    await asyncio.wait([user])
+    assert user.cancelled() and gone(pids[0])
+
+
+# -- a loop that ends around it --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["ready", "in a call", "in the handshake", "closing", "stopped"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_loop_torn_down_without_a_close_leaves_no_process(when: str, loop: str) -> None:
+    import uvloop
+
+    held: list[Extension] = []
+    pids: list[int] = []
+
+    async def main() -> None:
+        flags = {"in the handshake": ["hang_at=initialize"], "closing": ["stubborn"]}
+        ext = unstarted(*flags.get(when, []))
+        held.append(ext)  # still referred to when the loop is gone
+        if when == "in the handshake":
+            asyncio.get_running_loop().create_task(outcome(ext.start()))
+            await until(lambda: ext.stats["pid"] is not None)
+        else:
+            await ext.start()
+        pids.append(ext.stats["pid"])
+        if when == "in a call":
+            asyncio.get_running_loop().create_task(outcome(ext.call("keep")))
+            await until(lambda: ext.stats["in_flight"] == 1)
+        if when == "closing":
+            asyncio.get_running_loop().create_task(ext.close())
+            await until(lambda: ext.state == "draining")
+        if when == "stopped":
+            os.kill(pids[0], signal.SIGSTOP)
+
+    make = uvloop.new_event_loop if loop == "uvloop" else None
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(main())
+    assert gone(pids[0])
+    del held[:]
+
+
+def test_a_loop_that_simply_stops_leaves_no_process_once_the_extension_is_dropped() -> None:
+    """Nobody cancelled anything: asyncio itself warns of the tasks, so it is a program apart."""
+    program = """
+import asyncio
+from tests.extensions.driving import unstarted
+from tests.extensions.looking import gone
+
+loop = asyncio.new_event_loop()
+
+async def main():
+    ext = unstarted()
+    await ext.start()
+    return ext
+ext = loop.run_until_complete(main())
+pid = ext.stats["pid"]
+loop.close()
+del ext, loop
+import gc
+gc.collect()
+print("gone" if gone(pid) else "left")
+"""
+    ran = run_program(program)
+    assert ran.stdout == "gone\n"
+
+
+# -- the ladder ------------------------------------------------------------------------------
+
+
+async def ended_by(ext: Extension, bus: Bus) -> tuple[str, float]:
+    """How its process ended when it was closed, and how long that took."""
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    await ext.start()
+    assert await ext.call("echo", 1) == 1
+    began = time.monotonic()
+    await ext.close()
+    (exit,) = exits
+    return exit.status, time.monotonic() - began
+
+
+async def test_a_polite_child_ends_at_end_of_file_and_nobody_waits() -> None:
+    bus = Bus()
+    status, seconds = await ended_by(unstarted(bus=bus), bus)
+    assert status == "exited with 0" and seconds < 1
+
+
+async def test_a_child_that_ignores_end_of_file_is_terminated_after_its_grace(
+    tmp_path: Path,
+) -> None:
+    bus = Bus()
+    told = tmp_path / "told"
+    ext = unstarted("ignore_eof", f"term_file={told}", dialect=IMPATIENT, bus=bus)
+    status, seconds = await ended_by(ext, bus)
+    assert status == "exited with 0" and told.read_text() == "told"
+    assert 0.1 <= seconds < 0.2 + 1
+
+
+@pytest.mark.both_loops
+async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
+    bus = Bus()
+    ext = unstarted("stubborn", dialect=IMPATIENT, bus=bus)
+    status, seconds = await ended_by(ext, bus)
+    assert status == "killed by SIGKILL"
+    assert 0.2 <= seconds < 0.2 + 1
+
+
+async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
+    ext = unstarted(dialect=IMPATIENT)
+    await ext.start()
+    pid = ext.stats["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    await ext.close()
+    assert gone(pid)
+
+
+async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_no_error() -> None:
+    ext = unstarted("stubborn", dialect=IMPATIENT)
+    await ext.start()
+    pid = ext.stats["pid"]
+    closer = asyncio.ensure_future(ext.close())
+    await until(lambda: ext.state == "draining")
+    os.kill(pid, signal.SIGKILL)
+    await closer
+    assert ext.state == "stopped" and gone(pid)

@@ -1,0 +1,384 @@
+"""After a crash: the policy decides, calls wait or are told, no answer is wrong, no storm."""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.dialects.morphir import DIALECT
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation
+from exthost.events import OfferChanged, StateChanged
+from exthost.model import Restart
+from exthost.supervision.extension import Extension
+from exthost.supervision.lifecycle import FIRST, Event, IllegalMove, State, step
+from tests.extensions.driving import (
+    IMPATIENT,
+    Ledger,
+    accounted,
+    closing,
+    failing,
+    hostile,
+    outcome,
+    unstarted,
+    until,
+)
+from tests.extensions.looking import gone
+
+
+def crash(ext: Extension) -> int:
+    """Kill its process from outside; returns its pid."""
+    pid: int = ext.stats["pid"]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def follows_the_table(states: list[tuple[str, str]]) -> bool:
+    """Whether each change is a row of the table, and each begins where the last ended."""
+    at = FIRST
+    for before, after in states:
+        if before != at.value or not any(leads(at, event, after) for event in Event):
+            return False
+        at = State(after)
+    return True
+
+
+def leads(state: State, event: Event, after: str) -> bool:
+    try:
+        return step(state, event).value == after
+    except IllegalMove:
+        return False
+
+
+async def persistently(ext: Extension, method: str, params: Any) -> Any:
+    """A caller that asks again when the process died under its call."""
+    while True:
+        try:
+            return await ext.call(method, params)
+        except ExtensionGone:
+            continue
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("at_once", [1, 20])
+async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_answers_none_wrongly(
+    at_once: int, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    restart = {"strategy": "immediate", "max_retries": 100}
+    ledger = Ledger()
+    async with hostile("die_after=50", f"marks={marks}", restart=restart, events=ledger.bus) as ext:
+        numbers = iter(range(500))
+
+        async def work() -> None:
+            for n in numbers:
+                assert await persistently(ext, "echo", {"n": n}) == {"n": n}
+
+        await asyncio.gather(*(work() for _ in range(at_once)))
+        assert ledger.ended["result"] == 500
+        ledger.settle(ext)
+        assert len(marks.read_text().split()) == 1 + ext.stats["restarts"] >= 500 // 50
+    assert follows_the_table(ledger.states)
+
+
+async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path: Path) -> None:
+    restart = {"strategy": "immediate", "max_retries": 100}
+    async with hostile("die_after=50", retry="once", restart=restart) as ext:
+        for n in range(300):  # one at a time, each may die once: nobody sees a crash
+            assert await ext.call("echo", n) == n
+        assert ext.stats["restarts"] == 5
+        accounted(ext, 300, result=300)
+        # One that kills whoever serves it is not sent for ever.
+        error = await failing(ext.call("leave", {"code": 1}))
+        assert isinstance(error, ExtensionGone)
+        assert ext.stats["restarts"] in (6, 7)
+        accounted(ext, 301, result=300, gone=1)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 4])
+async def test_one_that_shakes_hands_and_dies_is_spawned_once_and_once_per_retry(
+    retries: int, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    restart = {"strategy": "immediate", "max_retries": retries}
+    ledger = Ledger()
+    ext = unstarted("die_at=ready", f"marks={marks}", restart=restart, bus=ledger.bus)
+    async with closing(ext):
+        await outcome(ext.start())
+        await until(lambda: ext.state == "failed")
+        assert len(marks.read_text().split()) == 1 + retries
+        began = time.monotonic()
+        error = await failing(ext.call("echo"))
+        assert time.monotonic() - began < 0.1
+        assert error.evidence.exit == "exited with 3" and "restart()" in error.help
+        assert error.evidence.stderr == ("dying at ready",)
+        assert ext.stats["restarts"] == retries
+        assert len(marks.read_text().split()) == 1 + retries  # the call started nothing
+    assert follows_the_table(ledger.states) and ledger.states[-1][1] == "failed"
+
+
+async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again() -> None:
+    ledger = Ledger()
+    async with hostile(events=ledger.bus, restart={"strategy": "never"}) as ext:
+        crash(ext)
+        await until(lambda: ext.state == "failed")
+        error = await failing(ext.call("echo"))
+        assert isinstance(error, ExtensionGone) and error.evidence.exit == "killed by SIGKILL"
+        assert "strategy is never" in error.help
+        await ext.restart()
+        assert ext.state == "ready" and await ext.call("echo", 1) == 1
+        assert ext.health == "running"  # asked for anew, its past is forgotten
+        ledger.settle(ext, result=1)
+    assert follows_the_table(ledger.states)
+
+
+async def test_exponential_delays_grow_and_calls_wait_through_them() -> None:
+    restart = {
+        "strategy": "exponential",
+        "initial_delay": "50ms",
+        "max_delay": "200ms",
+        "max_retries": 3,
+    }
+    ledger = Ledger()
+    async with hostile(events=ledger.bus, restart=restart) as ext:
+        waits = []
+        for n in range(3):
+            crash(ext)
+            await until(lambda: ext.state == "backoff")
+            began = time.monotonic()
+            assert await ext.call("echo", n) == n
+            waits.append(time.monotonic() - began)
+            assert ext.health == "degraded"
+        # 50, 100, 200 ms, less a fifth by jitter at most; the start itself comes on top.
+        for wait, written in zip(waits, (0.05, 0.1, 0.2), strict=True):
+            assert 0.8 * written - 0.02 < wait < written + 1.5
+        assert ext.stats["crashes"] == ext.stats["restarts"] == 3
+        crash(ext)
+        await until(lambda: ext.state == "failed")
+        ledger.settle(ext, result=3)
+    assert follows_the_table(ledger.states)
+
+
+SLOW = {"strategy": "exponential", "initial_delay": "30s", "max_delay": "30s", "max_retries": 3}
+
+
+async def in_backoff(ext: Extension) -> None:
+    await ext.start()
+    crash(ext)
+    await until(lambda: ext.state == "backoff")
+
+
+async def test_a_call_during_backoff_waits_within_its_own_limit() -> None:
+    async with closing(unstarted(restart=SLOW)) as ext:
+        await in_backoff(ext)
+        assert ext.health == "restarting"
+        error = await failing(ext.call("echo", timeout=0.1))
+        assert isinstance(error, CallTimeout) and "not ready" in error.message
+        at_once = await failing(ext.call("echo", wait=False))
+        assert isinstance(at_once, ExtensionGone)
+        assert at_once.evidence.exit == "killed by SIGKILL"
+        accounted(ext, 1, timeout=1)
+
+
+async def test_stopping_during_backoff_is_immediate_and_tells_those_who_wait() -> None:
+    ledger = Ledger()
+    ext = unstarted(restart=SLOW, bus=ledger.bus)
+    async with closing(ext):
+        await in_backoff(ext)
+        waiting = asyncio.ensure_future(failing(ext.call("echo")))
+        await asyncio.sleep(0)
+        began = time.monotonic()
+        await ext.close()
+        assert time.monotonic() - began < 0.5
+        assert (await waiting).code == "X1006"
+        assert ext.state == "stopped"
+        ledger.settle(ext, gone=1)
+    assert follows_the_table(ledger.states)
+
+
+async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back() -> None:
+    ledger = Ledger()
+    ext = unstarted(restart=SLOW | {"max_retries": 1}, bus=ledger.bus)
+    async with closing(ext):
+        for _ in range(3):  # each of these spends the only retry, unless asking again forgives
+            await in_backoff(ext)
+            began = time.monotonic()
+            await ext.restart()
+            assert time.monotonic() - began < 5
+            assert ext.state == "ready"
+        assert ext.stats["restarts"] == 0  # none of them was a retry
+    assert follows_the_table(ledger.states)
+
+
+@pytest.mark.both_loops
+async def test_a_restart_while_calls_are_in_flight_answers_or_fails_each_of_them_once() -> None:
+    ledger = Ledger()
+    async with hostile(events=ledger.bus) as ext:
+        old = await ext.call("pid")
+        kept = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(5)]
+        quick = [asyncio.ensure_future(outcome(ext.call("echo", n))) for n in range(50)]
+        await asyncio.sleep(0)
+        restarting = asyncio.ensure_future(ext.restart())
+        await asyncio.sleep(0)
+        during = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
+        await restarting
+        for call in kept:
+            error = await call
+            assert isinstance(error, ExtensionGone) and error.code == "X1005"
+        for n, end in enumerate(await asyncio.gather(*quick)):
+            assert end == n or isinstance(end, ExtensionGone)
+        assert await asyncio.gather(*during) == list(range(50))  # these waited for the fresh one
+        assert await ext.call("pid") != old and gone(old)
+        assert ext.stats["restarts"] == ext.stats["crashes"] == 0
+        ledger.settle(ext)
+    assert follows_the_table(ledger.states)
+
+
+async def test_many_restarts_at_once_leave_one_process() -> None:
+    ledger = Ledger()
+    async with hostile(events=ledger.bus) as ext:
+        await asyncio.gather(*(ext.restart() for _ in range(20)))
+        assert ext.state == "ready"
+        assert await ext.call("pid") == ext.stats["pid"]
+    assert follows_the_table(ledger.states)
+
+
+async def test_a_restart_asked_for_in_the_moment_it_gets_ready_is_not_told_as_done() -> None:
+    """Ready, but not with the process that was asked for: the wish is still open."""
+    ledger = Ledger()
+    pids: list[int] = []
+    tasks: list[asyncio.Future[None]] = []
+
+    async def again() -> None:
+        before = ext.stats["pid"]
+        await ext.restart()
+        pids.extend((before, ext.stats["pid"]))
+
+    # Told in the step in which the handshake ends, one tick before its owner hears of it.
+    ledger.bus.subscribe(OfferChanged, lambda _: tasks.append(asyncio.ensure_future(again())))
+    ext = unstarted(bus=ledger.bus)
+    async with closing(ext):
+        await ext.start()
+        await tasks[0]
+        assert pids[0] != pids[1] and ext.state == "ready"
+    assert follows_the_table(ledger.states)
+
+
+async def test_a_restart_after_a_stop_wins_and_the_stop_returns() -> None:
+    async with closing(unstarted("ignore_eof", dialect=IMPATIENT)) as ext:
+        await ext.start()
+        stopping = asyncio.ensure_future(ext.close())
+        await until(lambda: ext.state == "draining")
+        await ext.restart()
+        await stopping
+        assert ext.state == "ready" and await ext.call("echo", 1) == 1
+
+
+async def test_stops_and_restarts_in_wild_order_end_in_a_known_state() -> None:
+    ledger = Ledger()
+    ext = unstarted(bus=ledger.bus, dialect=IMPATIENT)
+    wishes = [ext.start, ext.restart, ext.close, ext.restart, ext.close, ext.close, ext.restart]
+    tasks: list[asyncio.Future[Any]] = []
+    for n in range(40):
+        tasks.append(asyncio.ensure_future(outcome(wishes[n % len(wishes)]())))
+        if n % 3 == 0:
+            tasks.append(asyncio.ensure_future(outcome(ext.call("echo", n, timeout=5))))
+        await asyncio.sleep(0.01 if n % 5 == 0 else 0)
+    await asyncio.gather(*tasks)
+    await ext.close()
+    assert ext.state == "stopped"
+    ledger.settle(ext)
+    assert follows_the_table(ledger.states)
+
+
+async def test_on_demand_rests_after_a_crash_and_comes_back_for_the_next_call(
+    tmp_path: Path,
+) -> None:
+    marks = tmp_path / "marks"
+    restart = {"strategy": "on-demand"}
+    ledger = Ledger()
+    ext = unstarted(f"marks={marks}", restart=restart, bus=ledger.bus)
+    async with closing(ext):
+        for n in range(3):
+            assert await ext.call("echo", n) == n
+            crash(ext)
+            await until(lambda: ext.state == "admitted")
+            assert ext.health == "idle"
+            assert len(marks.read_text().split()) == n + 1  # nothing came back by itself
+        ledger.settle(ext, result=3)
+    assert follows_the_table(ledger.states)
+
+
+async def test_on_demand_a_start_that_fails_tells_its_callers_and_the_next_tries_anew(
+    tmp_path: Path,
+) -> None:
+    marks = tmp_path / "marks"
+    ext = unstarted("die_at=initialize", f"marks={marks}", restart={"strategy": "on-demand"})
+    async with closing(ext):
+        for n in range(3):
+            errors = await asyncio.gather(*(failing(ext.call("echo")) for _ in range(5)))
+            assert {error.code for error in errors} == {"X0501"}
+            assert len(marks.read_text().split()) == n + 1
+        accounted(ext, 15)
+
+
+async def test_on_demand_a_retried_call_that_lost_its_process_starts_the_next_itself() -> None:
+    restart = {"strategy": "on-demand", "max_retries": 10}
+    ext = unstarted("die_after=2", retry="once", restart=restart)
+    async with closing(ext):
+        assert [await ext.call("echo", n) for n in range(10)] == list(range(10))
+        accounted(ext, 10, result=10)
+
+
+async def test_state_changes_carry_the_reason_of_the_crash() -> None:
+    ledger = Ledger()
+    reasons: list[str] = []
+    ledger.bus.subscribe(StateChanged, lambda change: reasons.append(change.reason))
+    restart = {"strategy": "immediate", "max_retries": 1}
+    async with hostile(events=ledger.bus, restart=restart) as ext:
+        crash(ext)
+        await until(lambda: ext.stats["restarts"] == 1 and ext.state == "ready")
+        crash(ext)
+        await until(lambda: ext.state == "failed")
+    assert sum("killed by SIGKILL" in reason for reason in reasons) == 1
+    assert "1 restart allowed" in reasons[-1]
+    assert [after for _, after in ledger.states] == [
+        "admitted",
+        "starting",
+        "ready",
+        "backoff",
+        "starting",
+        "ready",
+        "failed",
+    ]
+    assert follows_the_table(ledger.states)
+
+
+async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path) -> None:
+    """A policy that forgives after a served call does not forgive one that was answered badly:
+    each call would get a fresh process, for ever."""
+    marks = tmp_path / "marks"
+    policy = Restart(strategy="immediate", max_retries=2, forgiven_by="call")
+    strict = replace(DIALECT, traits=replace(DIALECT.traits, noise="fatal", restart=policy))
+    async with closing(unstarted(f"marks={marks}", dialect=strict)) as ext:
+        for _ in range(10):
+            error = await failing(ext.call("garbage"))
+            assert isinstance(error, ProtocolViolation) and error.code == "X0602"
+            assert "no message" in error.message and error.evidence.bytes
+        assert len(marks.read_text().split()) == 3
+        assert ext.state == "failed"
+
+
+async def test_an_answer_that_says_no_is_serving_too() -> None:
+    policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
+    polite = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
+    async with closing(unstarted(dialect=polite)) as ext:
+        for _ in range(4):  # each of these would be one too many, had the last not been served
+            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+            pid = crash(ext)
+            assert await persistently(ext, "pid", None) != pid
+        assert ext.stats["restarts"] == ext.stats["crashes"] == 4

@@ -1,0 +1,142 @@
+"""A toy dialect in the manner of synaps and roder: Content-Length frames, JSON-RPC both ways.
+
+One call at a time, because its child is a single thread that asks back in the middle of a call and
+must get that answer next. Two kinds of streams: `run` answers in events that belong to the call in
+flight, until its reply; `watch` is acknowledged, and its events carry its name until a last one.
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import (
+    Dialect,
+    Handshake,
+    Log,
+    Row,
+    Said,
+    StreamEvent,
+    StreamKind,
+    Traits,
+    expect,
+)
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.model import CloseStdin, Introduction, Limits, Offer, Role, Say, Tool
+from exthost.wire import jsontext
+from exthost.wire.framing import Bytes
+from exthost.wire.headers import Headers
+
+
+class Codec:
+    """JSON-RPC 2.0; the same at both ends."""
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        return jsontext.encode({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
+
+    def unsaid(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        said: dict[str, Any] = {"jsonrpc": "2.0"}
+        match message:
+            case Request(method, params, id):
+                said |= {"method": method, "params": params, "id": id}
+            case Notice(method, params):
+                said |= {"method": method, "params": params}
+            case Reply(id, result):
+                said |= {"result": result, "id": id}
+            case Failure(id, text, code, data):
+                said |= {"error": {"code": code, "message": text, "data": data}, "id": id}
+        return jsontext.encode(said)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return Noise(bytes(frame), str(reason))
+        if not isinstance(said, dict):
+            return Noise(bytes(frame), "not a JSON object")
+        id, method, params = said.get("id"), said.get("method"), said.get("params")
+        if isinstance(method, str):
+            return Notice(method, params) if id is None else Request(method, params, id)
+        error = said.get("error")
+        if isinstance(error, dict):
+            # Also under an id of null: JSON-RPC's answer to what could not be read.
+            return Failure(id, str(error.get("message")), error.get("code"), error.get("data"))
+        if type(id) is not int:
+            return Noise(bytes(frame), "neither a method nor an id")
+        return Reply(id, said.get("result"))
+
+    def answers(self, head: bytes) -> Id | None:
+        return jsontext.leading_id(head)
+
+
+def _codec(role: Role) -> Codec:
+    return Codec()
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    heard = yield Request("initialize", {"serves": sorted(introduction.handles)})
+    told = expect(heard, "initialize")
+    yield Notice("initialized", None)
+    tools = tuple(Tool(name) for name in told["tools"])
+    return Offer(name=told["name"], tools=tools, extra={"learnt": told.get("learnt")})
+
+
+def _run_event(method: str, params: Any) -> StreamEvent | None:
+    return StreamEvent(params["n"]) if isinstance(params, dict) and "n" in params else None
+
+
+def _cancel_run(params: Any, why: str) -> Said:
+    return Notice("run.cancel", {"why": why})
+
+
+def _watch_event(method: str, params: Any) -> StreamEvent | None:
+    return StreamEvent(params["event"], terminal=params["event"] in ("done", "failed"))
+
+
+def _acknowledged(params: Any, result: Any) -> bool:
+    return bool(result == {"stream": params["stream"]})
+
+
+def _cancel_watch(params: Any, why: str) -> Said:
+    return Request("watch.cancel", {"stream": params["stream"], "why": why})
+
+
+DIALECT = Dialect(
+    name="askback",
+    versions=("1",),
+    framing=Headers,
+    codec=_codec,
+    handshake=_handshake,
+    operations=MappingProxyType(
+        {
+            "call_tool": Row(
+                lambda call: Request("tool", {"name": call.name, "with": call.arguments})
+            )
+        }
+    ),
+    streams=MappingProxyType(
+        {
+            "run": StreamKind(
+                notices=MappingProxyType({"run.event": None}),
+                decode=_run_event,
+                cancel=_cancel_run,
+            ),
+            "watch": StreamKind(
+                notices=MappingProxyType({"watch.event": "stream"}),
+                decode=_watch_event,
+                key="stream",
+                ends="terminal",
+                acknowledged=_acknowledged,
+                cancel=_cancel_watch,
+            ),
+        }
+    ),
+    notices=MappingProxyType({"say": lambda params: Log(20, str(params))}),
+    withdraw=lambda request, why: Notice("cancelled", {"id": request.id}),
+    traits=Traits(
+        limits=Limits(handshake=20, call=20, max_message=4 * 2**20, max_in_flight=1),
+        first_id=1,
+        ladder=(Say(Request("shutdown"), wait=5), CloseStdin(wait=5)),
+    ),
+)

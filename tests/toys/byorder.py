@@ -1,0 +1,139 @@
+"""A toy dialect in the manner of cigen: u32 frames, no ids, no types; position is everything.
+
+A request is a verb, a space and JSON; `ping` is a frame of no bytes at all. An answer is JSON, or
+no bytes for null, or `!` and a text for a refusal. Which question it answers, only the order tells.
+"""
+
+from collections import deque
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import Dialect, Exchanges, Handshake, Row, Traits, expect
+from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
+from exthost.model import CloseStdin, Introduction, Limits, Offer, Restart, Role
+from exthost.wire import jsontext
+from exthost.wire.framing import Bytes
+from exthost.wire.prefixed import Prefixed
+
+
+class HostCodec:
+    """Remembers what it asked, since an answer does not say."""
+
+    def __init__(self) -> None:
+        self._asked: deque[str] = deque()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        payload = b"" if method == "ping" else method.encode() + b" " + jsontext.encode(params)
+        self._asked.append(method)
+        return payload
+
+    def unsaid(self) -> None:
+        self._asked.pop()
+
+    def encode(self, message: Message) -> bytes:
+        if not isinstance(message, Request):
+            raise UsageError("X1304", "byorder knows nothing but questions")
+        return self.request(message.method, message.params, 0)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        if not self._asked:
+            raise ProtocolViolation("X0602", "it answered, and nobody had asked")
+        expected = self._asked.popleft()
+        data = bytes(frame)
+        if not data:
+            return Reply(None, None)
+        if data.startswith(b"!"):
+            return Failure(None, data[1:].decode("utf-8", "replace"))
+        try:
+            return Reply(None, jsontext.decode(data))
+        except jsontext.NotJson as reason:
+            raise ProtocolViolation(
+                "X0602", f"its answer to {expected} cannot be read: {reason}"
+            ) from None
+
+    def answers(self, head: bytes) -> Id | None:
+        return None
+
+
+class GuestCodec:
+    """The same from the other end, which needs no memory."""
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        raise UsageError("X1304", "a byorder child cannot ask")
+
+    def unsaid(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        match message:
+            case Reply(result=None):
+                return b""
+            case Reply(result=result):
+                return jsontext.encode(result)
+            case Failure(message=text):
+                return b"!" + text.encode()
+        return self.request("", None, 0)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        data = bytes(frame)
+        if not data:
+            return Request("ping", None)
+        verb, _, rest = data.partition(b" ")
+        try:
+            return Request(verb.decode(), jsontext.decode(rest))
+        except (UnicodeDecodeError, jsontext.NotJson):
+            return Noise(data, "not a question")
+
+    def answers(self, head: bytes) -> Id | None:
+        return None
+
+
+def _codec(role: Role) -> HostCodec | GuestCodec:
+    return HostCodec() if role is Role.HOST else GuestCodec()
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    heard = yield Request("hello", {"protocol": 1})
+    told = expect(heard, "hello")
+    if told["protocol"] != 1:
+        raise HandshakeFailed("X0505", f"it speaks protocol {told['protocol']}, not 1")
+    return Offer(name=told["name"])
+
+
+def _make(params: Any) -> Exchanges:
+    """Two exchanges: what is made is what was planned."""
+    heard = yield Request("plan", params)
+    plan = expect(heard, "plan")
+    if "fault" in plan:
+        raise CallFailed("X0701", f"the plan has a fault: {plan['fault']}", data=plan)
+    heard = yield Request("build", plan)
+    return expect(heard, "build")
+
+
+def _verb(verb: str) -> Row:
+    return Row(lambda params: Request(verb, params))
+
+
+_VERBS = ("say", "plan", "ping", "hold", "twice", "garble", "overrun", "refuse", "die", "heard")
+
+DIALECT = Dialect(
+    name="byorder",
+    versions=("1",),
+    framing=Prefixed,
+    codec=_codec,
+    handshake=_handshake,
+    methods=MappingProxyType(
+        {verb: _verb(verb) for verb in _VERBS}
+        | {"make": _make, "shout": Row(lambda text: Request("say", text), str.upper)}
+    ),
+    closed=True,
+    traits=Traits(
+        limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=1),
+        correlation="order",
+        abandon="end",
+        noise="fatal",
+        restart=Restart(strategy="on-demand"),
+        ladder=(CloseStdin(wait=5),),
+    ),
+)

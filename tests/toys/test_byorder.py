@@ -1,0 +1,254 @@
+"""u32 frames without ids, one call at a time, two exchanges in one, poisoned by a timeout."""
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.dialects.dialect import Dialect
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    HandshakeFailed,
+    NotFound,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.events import Bus, Exited
+from exthost.model import Limits, Spec
+from exthost.supervision.extension import Extension
+from tests.extensions.driving import accounted, closing, failing, until
+from tests.toys.byorder import DIALECT
+
+CHILD = Path(__file__).parent / "byorder_child.py"
+
+
+def toy(
+    *flags: str, bus: Bus | None = None, dialect: Dialect = DIALECT, **limits: Any
+) -> Extension:
+    argv = (sys.executable, "-S", "-E", str(CHILD), *flags)
+    spec = Spec(id="toy", argv=argv, dialect="byorder", limits=Limits(**limits))
+    return Extension(spec, dialect, bus=bus)
+
+
+@pytest.mark.both_loops
+async def test_answers_without_ids_find_the_call_that_asked() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        assert ext.offer.name == "toy"
+        said = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
+        assert said == list(range(100))
+        accounted(ext, 100, result=100)
+
+
+async def test_a_frame_of_no_bytes_is_a_message_both_ways() -> None:
+    async with closing(toy()) as ext:
+        assert [await ext.call("ping") for _ in range(3)] == [None, None, None]
+        assert await ext.call("heard") == [["ping", 0]] * 3
+
+
+@pytest.mark.both_loops
+async def test_an_operation_of_two_exchanges_is_not_interrupted_by_other_calls() -> None:
+    async with closing(toy()) as ext:
+        mixed = [ext.call("make", n) if n % 2 else ext.call("say", n) for n in range(60)]
+        for n, result in enumerate(await asyncio.gather(*mixed)):
+            if n % 2:
+                assert result["built"] == [f"{n}-0", f"{n}-1", f"{n}-2"]
+            else:
+                assert result == n
+        accounted(ext, 60, result=60)
+
+
+async def test_an_operation_that_stops_after_its_first_exchange_sends_no_second() -> None:
+    async with closing(toy()) as ext:
+        error = await failing(ext.call("make", "impossible"))
+        assert isinstance(error, CallFailed) and error.data == {"fault": "cannot be done"}
+        assert await ext.call("heard") == [["plan", len('plan "impossible"')]]
+        accounted(ext, 2, result=1, error=1)
+
+
+async def test_a_refusal_is_an_answer_and_the_session_goes_on() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("refuse", "not today"))
+        assert isinstance(error, CallFailed) and error.error_message == "not today"
+        assert await ext.call("say", 1) == 1
+        assert ext.stats["pid"] == pid
+
+
+# -- poisoned --------------------------------------------------------------------------------
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize(
+    ("method", "params"), [("hold", "late"), ("make", "held"), ("make", "held-build")]
+)
+async def test_a_timeout_ends_the_process_and_the_next_call_gets_its_own_answer_from_a_fresh_one(
+    method: str, params: str
+) -> None:
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    async with closing(toy(bus=bus)) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call(method, params, timeout=0.3))
+        assert isinstance(error, CallTimeout) and method in error.message
+        assert await ext.call("say", "mine") == "mine"
+        assert ext.stats["pid"] != pid
+        assert [(event.pid, event.status) for event in exits] == [(pid, "killed by SIGKILL")]
+        accounted(ext, 2, result=1, timeout=1)
+
+
+@pytest.mark.both_loops
+async def test_calls_queued_behind_one_that_times_out_are_served_by_the_fresh_process() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        poisoned = asyncio.ensure_future(failing(ext.call("hold", "late", timeout=0.3)))
+        queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
+        assert isinstance(await poisoned, CallTimeout)
+        assert await asyncio.gather(*queued) == list(range(5))
+        assert ext.stats["pid"] != pid
+        accounted(ext, 6, result=5, timeout=1)
+
+
+async def test_calls_queued_behind_one_that_is_cancelled_are_served_by_the_fresh_process() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        poisoned = asyncio.ensure_future(ext.call("hold", "late"))
+        queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
+        await until(lambda: ext.stats["in_flight"] == 1)
+        poisoned.cancel()
+        assert await asyncio.gather(*queued) == list(range(5))
+        assert poisoned.cancelled()
+        assert ext.stats["pid"] != pid
+        accounted(ext, 6, result=5, cancelled=1)
+
+
+async def test_a_call_that_gives_up_before_it_was_sent_poisons_nothing() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        first = asyncio.ensure_future(ext.call("hold", "late", timeout=10))
+        await asyncio.sleep(0)
+        waited = await failing(ext.call("say", 1, timeout=0.05))
+        assert isinstance(waited, CallTimeout) and "its turn" in waited.message
+        assert ext.stats["pid"] == pid and not first.done()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+
+async def test_where_several_are_in_flight_one_that_times_out_takes_the_others_with_it() -> None:
+    async with closing(toy(max_in_flight=3)) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        assert await asyncio.gather(*(ext.call("say", n) for n in range(30))) == list(range(30))
+        poisoned = asyncio.ensure_future(failing(ext.call("hold", 1, timeout=0.3)))
+        await asyncio.sleep(0)
+        lost = await failing(ext.call("hold", 2, timeout=10))
+        assert isinstance(await poisoned, CallTimeout)
+        assert isinstance(lost, ExtensionGone) and lost.code == "X1003"
+        assert await ext.call("say", "mine") == "mine"
+        assert ext.stats["pid"] != pid
+
+
+async def test_a_first_start_that_times_out_is_told_to_the_call_that_caused_it() -> None:
+    async with closing(toy("old")) as ext:
+        error = await failing(ext.call("say", 1))
+        assert isinstance(error, HandshakeFailed)
+
+
+# -- broken ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "says"),
+    [
+        ("garble", "X0602", "its answer to garble"),
+        ("overrun", "X0601", "4,294,967,295"),
+    ],
+)
+async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fresh_one(
+    method: str, code: str, says: str
+) -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call(method))
+        assert isinstance(error, ProtocolViolation)
+        assert error.code == code and says in error.message
+        assert error.extension == "toy"
+        assert await ext.call("say", 1) == 1
+        assert ext.stats["pid"] != pid
+
+
+async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_another() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        assert await ext.call("twice", "right") == "right"
+        await until(lambda: ext.stats["pid"] != pid)
+        assert isinstance(ext.cause, ProtocolViolation)
+        assert await ext.call("say", "mine") == "mine"
+
+
+async def test_a_child_that_dies_between_two_exchanges_is_told_and_replaced() -> None:
+    async with closing(toy()) as ext:
+        error = await failing(ext.call("make", "fatal"))
+        assert isinstance(error, ExtensionGone)
+        assert error.evidence.exit == "exited with 3"
+        assert error.evidence.stderr == ("the build broke me",)
+        assert await ext.call("say", 1) == 1
+
+
+async def test_a_child_that_dies_inside_a_frame_is_told_as_that() -> None:
+    async with closing(toy()) as ext:
+        error = await failing(ext.call("die", 4))
+        assert isinstance(error, ExtensionGone)
+        assert error.evidence.exit == "exited with 4"
+        assert "18 of 100 bytes" in error.message
+
+
+async def test_a_message_over_the_limit_is_refused_before_a_byte_is_written() -> None:
+    async with closing(toy(max_message=1000)) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("say", "x" * 1000))
+        assert isinstance(error, UsageError) and error.code == "X1303"
+        # What was never asked must not be expected: the next answer is the next call's.
+        assert await ext.call("say", "next") == "next"
+        assert ext.stats["pid"] == pid
+        assert await ext.call("heard") == [["say", len('say "next"')]]
+        broken = await failing(ext.call("garble"))
+        assert "its answer to garble" in broken.message
+
+
+async def test_what_cannot_be_written_is_refused_and_the_next_call_is_served() -> None:
+    async with closing(toy()) as ext:
+        error = await failing(ext.call("say", object()))
+        assert isinstance(error, UsageError) and error.code == "X1302"
+        assert await ext.call("say", "next") == "next"
+
+
+async def test_a_closed_dialect_knows_no_other_methods_and_sends_nothing() -> None:
+    async with closing(toy()) as ext:
+        await ext.start()
+        error = await failing(ext.call("build", {}))
+        assert isinstance(error, NotFound) and "make" in error.help
+        assert await ext.call("heard") == []
+
+
+async def test_without_the_end_a_late_answer_would_be_taken_for_the_next_one() -> None:
+    """Shows that the tests above could fail: it is the trait that keeps the answers apart."""
+    careless = replace(DIALECT, traits=replace(DIALECT.traits, abandon="drop"))
+    async with closing(toy(dialect=careless)) as ext:
+        await failing(ext.call("hold", "late", timeout=0.3))
+        assert await ext.call("say", "mine") == "late"
