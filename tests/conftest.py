@@ -13,11 +13,8 @@ import asyncio
 import faulthandler
 import gc
 import inspect
-import os
 import signal
-import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -25,7 +22,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tests.extensions.looking import all_pids, environment_of, see
+from tests.extensions.looking import our_descriptors, our_processes, our_threads
 
 # A test that takes longer hangs.
 TEST_SECONDS = 60
@@ -33,10 +30,6 @@ ASYNC_SECONDS = 30
 
 # For processes, descriptors and threads that are on their way out when the test returns.
 GRACE_SECONDS = 3.0
-
-# In the environment of everything we spawn: finds orphans whoever their parent is by now.
-MARK = "EXTHOST_TEST_RUN"
-os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
@@ -98,34 +91,6 @@ def bounded_time() -> Iterator[None]:
 
 
 # -- nothing left ----------------------------------------------------------------------------
-
-
-def our_processes() -> dict[int, str]:
-    """Every process that is our child or carries our mark, by pid, described."""
-    mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
-    found: dict[int, str] = {}
-    for pid in all_pids():
-        seen = see(pid)
-        if seen is None or pid == me:
-            continue
-        if seen.parent == me or mark in environment_of(pid):
-            found[pid] = f"state {seen.state}: {seen.command}"
-    return found
-
-
-def our_descriptors() -> dict[int, str]:
-    """Every open descriptor, and what it is."""
-    found: dict[int, str] = {}
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
-        try:
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
-        except OSError:
-            continue
-    return found
-
-
-def our_threads() -> dict[int, str]:
-    return {thread.ident or 0: thread.name for thread in threading.enumerate()}
 
 
 def _more(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:

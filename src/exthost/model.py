@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
@@ -55,6 +56,7 @@ class Offer:
 class _Settings:
     """A group of settings in which None means "not said"."""
 
+    @cache  # noqa: B019 - values, few and small: hundreds of extensions share theirs
     def over(self, defaults: Self) -> Self:
         """These settings, with `defaults` wherever nothing was said."""
         said = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}

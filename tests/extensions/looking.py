@@ -1,10 +1,16 @@
-"""What the kernel says about processes, ours and others, read from /proc."""
+"""What the kernel says about processes, descriptors and threads, ours and others, from /proc."""
 
 import os
+import threading
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
+
+# In the environment of everything we spawn: finds orphans whoever their parent is by now.
+_MARK = "EXTHOST_TEST_RUN"
+os.environ[_MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
 
 class Seen(NamedTuple):
@@ -55,3 +61,31 @@ def resident_bytes() -> int:
     """How much memory our own process has right now."""
     pages = (_PROC / "self" / "statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def our_processes() -> dict[int, str]:
+    """Every process that is our child or carries our mark, by pid, described."""
+    mark, me = f"{_MARK}={os.environ[_MARK]}".encode(), os.getpid()
+    found: dict[int, str] = {}
+    for pid in all_pids():
+        seen = see(pid)
+        if seen is None or pid == me:
+            continue
+        if seen.parent == me or mark in environment_of(pid):
+            found[pid] = f"state {seen.state}: {seen.command}"
+    return found
+
+
+def our_descriptors() -> dict[int, str]:
+    """Every open descriptor, and what it is."""
+    found: dict[int, str] = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
+        except OSError:
+            continue
+    return found
+
+
+def our_threads() -> dict[int, str]:
+    return {thread.ident or 0: thread.name for thread in threading.enumerate()}

@@ -1,7 +1,6 @@
 """The one timer against a naive list: each open call expires at its deadline, none earlier, in a
 made-up time that moves as the test says."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -177,7 +176,7 @@ def test_the_desk_keeps_nothing_of_calls_that_have_ended() -> None:
     assert len(loop.armed()) <= 1
 
 
-async def test_a_stopped_clock_leaves_no_timer_and_starts_again_with_the_next_call() -> None:
+def test_a_stopped_clock_leaves_no_timer_and_starts_again_with_the_next_call() -> None:
     loop, session, desk = desk_with(10)
     desk.take(Call.of("echo", 1, Sink(loop), 5, loop.clock))
     desk.stop_clock()
@@ -185,4 +184,3 @@ async def test_a_stopped_clock_leaves_no_timer_and_starts_again_with_the_next_ca
     desk.take(Call.of("echo", 2, Sink(loop), 5, loop.clock))
     loop.advance(6)
     assert [call.params for call in session.given_up] == [1, 2]
-    await asyncio.sleep(0)

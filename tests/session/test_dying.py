@@ -164,6 +164,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
 
 
 async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_the_loop() -> None:
+    asyncio.get_running_loop().set_debug(False)  # its tracebacks take longer than the telling
     async with hostile() as ext:
         await ext.call("stderr", {"bytes": 100_000})
         calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(1000)]

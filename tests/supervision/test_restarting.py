@@ -27,7 +27,7 @@ from tests.extensions.driving import (
     unstarted,
     until,
 )
-from tests.extensions.looking import gone
+from tests.extensions.looking import gone, our_descriptors, our_processes, our_threads
 
 
 def crash(ext: Extension) -> int:
@@ -382,3 +382,19 @@ async def test_an_answer_that_says_no_is_serving_too() -> None:
             pid = crash(ext)
             assert await persistently(ext, "pid", None) != pid
         assert ext.stats["restarts"] == ext.stats["crashes"] == 4
+
+
+async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> None:
+    restart = {"strategy": "immediate", "max_retries": 100}
+    async with hostile(restart=restart) as ext:
+
+        def held() -> tuple[int, int, int]:
+            return len(our_descriptors()), len(our_threads()), len(our_processes())
+
+        counts = set()
+        for n in range(30):
+            assert await persistently(ext, "echo", n) == n
+            if n > 1:
+                counts.add(held())
+            crash(ext)
+        assert len(counts) == 1

@@ -41,8 +41,8 @@ class Tail:
     def _hand_on(self, data: bytes, on_line: Callable[[str], None]) -> None:
         *whole, rest = (self._line + data).split(b"\n")
         for line in whole:
-            on_line(_text(_handed_on_but_the_last_piece(line, on_line)))
-        self._line = _handed_on_but_the_last_piece(rest, on_line)
+            on_line(_text(_all_but_the_last_piece(line, on_line)))
+        self._line = _all_but_the_last_piece(rest, on_line)
 
     def end(self) -> None:
         """Hand on what stands after the last newline."""
@@ -58,7 +58,7 @@ class Tail:
         return self._shown
 
 
-def _handed_on_but_the_last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:
+def _all_but_the_last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:
     """What is left of a line when it has been handed on as far as it is too long."""
     start = 0
     while len(line) - start > LINE_BYTES:

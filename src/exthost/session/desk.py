@@ -38,6 +38,29 @@ _CLOCK_SECONDS = 0.001
 class Desk:
     """The calls of one extension."""
 
+    __slots__ = (
+        "_pumping",
+        "_timer",
+        "alarm_at",
+        "bus",
+        "closed",
+        "extension",
+        "listeners",
+        "live",
+        "loop",
+        "losses",
+        "max_in_flight",
+        "now",
+        "on_need",
+        "refusals",
+        "results",
+        "retry_once",
+        "session",
+        "shared",
+        "special",
+        "waiting",
+    )
+
     def __init__(
         self,
         extension: str,
@@ -111,12 +134,17 @@ class Desk:
         if self.closed is not None:
             raise self.closed(call.method)
         self.waiting[call] = None
-        if self.session is None:
-            if self.on_need is not None:
-                self.loop.call_soon_threadsafe(self.on_need)
-        else:
-            # From another thread the last reply may have been seen out since we looked.
-            self.loop.call_soon_threadsafe(self.pump)
+        self.loop.call_soon_threadsafe(self._look_again)
+
+    def _look_again(self) -> None:
+        """See to those who wait. From another thread the last reply may have been seen out, or
+        the desk closed, in the moment in which a call was let in."""
+        if self.closed is not None:
+            self.fail_waiting(self.closed)
+        elif self.session is not None:
+            self.pump()
+        elif self.waiting and self.on_need is not None:
+            self.on_need()
 
     def pump(self) -> None:
         """Send those who wait, as far as there is room."""

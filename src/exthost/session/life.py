@@ -28,6 +28,20 @@ LAST_WORDS_SECONDS = 0.25
 class Life:
     """One process of ours, from its first breath on."""
 
+    __slots__ = (
+        "_bus",
+        "_grace",
+        "_inlet",
+        "_loop",
+        "_over",
+        "_say",
+        "_told_exit",
+        "_witness",
+        "child",
+        "exited",
+        "released",
+    )
+
     def __init__(
         self,
         child: Child,

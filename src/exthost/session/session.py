@@ -52,6 +52,34 @@ _ASIDE_SECONDS = 30.0
 class Session:
     """One child, one dialect, one conversation."""
 
+    __slots__ = (
+        "_closing",
+        "_codec",
+        "_framing",
+        "_inbound",
+        "_inlet",
+        "_loop",
+        "_on_stale",
+        "_reading",
+        "_request",
+        "_small",
+        "_stdout",
+        "_thread",
+        "_wide",
+        "ask",
+        "cause",
+        "desk",
+        "dialect",
+        "ended",
+        "life",
+        "limits",
+        "lock",
+        "offer",
+        "pending",
+        "state",
+        "witness",
+    )
+
     def __init__(
         self,
         child: Child,
@@ -294,6 +322,7 @@ class Session:
         decode: Callable[[Bytes], Any] = self._codec.decode
         pending, desk = self.pending, self.desk
         unobserved = not (desk.listeners or desk.waiting)
+        settled = 0
         try:
             for item in framing.feed(data):
                 if type(item) is bytes or type(item) is bytearray:
@@ -309,7 +338,7 @@ class Session:
                         self._on_reply(call, Reply(id, result))
                     elif unobserved and not call.ended:  # desk.settle, without the call
                         call.ended = True
-                        desk.results += 1
+                        settled += 1
                         try:
                             call.sink.set_result(result)
                         except asyncio.InvalidStateError:
@@ -325,6 +354,7 @@ class Session:
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)
             self._conclude(causes.not_understood(self.witness, error))
+        desk.results += settled
         if framing.wants > READ_BYTES and not self._wide:
             self._wide = True
             widen(self._stdout)

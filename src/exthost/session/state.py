@@ -57,7 +57,7 @@ class Sink(Protocol):
 class Call:
     """One accepted call. It ends exactly once: whoever sets `ended` tells the sink.
 
-    What most calls do not need stands on the class, so that making one is five stores; there is
+    What most calls do not need stands on the class, so that making one is a few stores; there is
     no `__init__` since that would cost as much again. `Call.of` is the comfortable way.
     """
 
@@ -68,13 +68,13 @@ class Call:
     deadline: float
 
     id: Id | None = None
-    ended = False
+    ended: bool  # both are asked of every call: an instance's own is found faster than a class's
+    plain: bool  # nothing to do with its reply but to hand it over
     retried = False
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
     stream: "StreamQueue | None" = None
     map_result: Callable[[Any], Any] | None = None
-    plain = True  # nothing to do with its reply but to hand it over
     each = False  # the timeout is for each exchange, not for all of them
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
@@ -88,6 +88,8 @@ class Call:
         call.sink = sink
         call.timeout = timeout
         call.deadline = began + timeout
+        call.ended = False
+        call.plain = True
         return call
 
     @property

@@ -6,9 +6,10 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 """
 
 import asyncio
+from asyncio import Future
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from exthost.dialects.dialect import Dialect, Operation, Row, ToolCall
 from exthost.errors import ExtensionGone, ExthostError, NotFound, UsageError
@@ -23,12 +24,13 @@ from exthost.session.desk import Desk
 from exthost.session.inbound import Handler
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
+from exthost.supervision.facets import Facets
 from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
 
 
-class Extension:
+class Extension(Facets):
     """One extension under supervision. Made by `connect` or by a host."""
 
     def __init__(
@@ -69,6 +71,7 @@ class Extension:
             environ=environ,
             on_change=on_change,
         )
+        self.add_facets(dialect)
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
 
     def __repr__(self) -> str:
@@ -171,12 +174,12 @@ class Extension:
 
         `wait=False` fails at once if the extension is not ready, instead of waiting for it.
         """
-        desk = self.desk  # `__getattr__` makes each look-up on self dear: one, for all that follows
+        desk = self.desk
         if not wait:
             self._be_ready(method)
         if timeout is None:
             timeout = self._limit(method)
-        future: asyncio.Future[Any] = asyncio.Future(loop=desk.loop)
+        future: Future[Any] = Future(loop=desk.loop)
         session = desk.session
         if (
             session is None
@@ -189,8 +192,13 @@ class Extension:
             desk.take(call)
         else:  # the same, straight on, for the plainest and commonest of calls
             call = Call()
-            call.method, call.params, call.sink, call.timeout = method, params, future, timeout
+            call.method = method
+            call.params = params
+            call.sink = future
+            call.timeout = timeout
             call.deadline = deadline = desk.now() + timeout
+            call.ended = False
+            call.plain = True
             session.ask(call, method, params)
             if deadline < desk.alarm_at:
                 desk.watch(call)
@@ -308,16 +316,6 @@ class Extension:
         """End its process at once, without a word; whoever closes it need not wait."""
         if self._owner.session is not None:
             self._owner.session.life.kill()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        facet = self.dialect.facets.get(name)
-        if facet is None:
-            self._no_such_facet(name)
-        made = facet(self)
-        self.__dict__[name] = made
-        return made
 
     # -- for the blocking face: from any thread, the outcome goes to the sink ------------------
 
@@ -456,18 +454,6 @@ class Extension:
             extension=self.id,
             help="wait for it, or start it with restart()",
         )
-
-    def _no_such_facet(self, name: str) -> NoReturn:
-        raise _NoFacet(
-            "X1309",
-            f"an extension of the {self.dialect.name} dialect has no {name!r}",
-            extension=self.id,
-            help=f"its facets are: {', '.join(self.dialect.facets) or 'none'}",
-        )
-
-
-class _NoFacet(UsageError, AttributeError):
-    """Also an AttributeError, so that hasattr() and copy() work."""
 
 
 LOSSES = ("error", "timeout", "cancelled", "gone")

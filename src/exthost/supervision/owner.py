@@ -38,6 +38,36 @@ _PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506"})
 class Owner:
     """Keeps one extension in the wanted state."""
 
+    __slots__ = (
+        "_bus",
+        "_desk",
+        "_environ",
+        "_handlers",
+        "_last_id",
+        "_limits",
+        "_loop",
+        "_on_change",
+        "_restart",
+        "_settled",
+        "_stops",
+        "_task",
+        "_wake",
+        "_wants_restart",
+        "_wants_start",
+        "_wants_stop",
+        "argv",
+        "cause",
+        "dialect",
+        "handshake_seconds",
+        "history",
+        "offer",
+        "ready_at",
+        "session",
+        "spec",
+        "state",
+        "tools",
+    )
+
     def __init__(
         self,
         spec: Spec,
@@ -362,13 +392,13 @@ class Owner:
 
     async def _pause(self, seconds: float) -> None:
         """Wait so long, or until somebody wishes otherwise."""
-        self._wake.clear()
-        if not (self._wants_stop or self._wants_restart):
-            try:
-                async with asyncio.timeout(seconds):
+        try:
+            async with asyncio.timeout(seconds):
+                while not (self._wants_stop or self._wants_restart):
+                    self._wake.clear()
                     await self._wake.wait()
-            except TimeoutError:
-                pass
+        except TimeoutError:
+            pass
 
     def prepared(self) -> Launch:
         """What the next start would execute."""

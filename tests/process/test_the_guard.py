@@ -1,0 +1,51 @@
+"""The guard that every test is under would notice what it promises to notice."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+
+ROOT = Path(__file__).parents[2]
+
+LEAKY = """
+import os, subprocess, threading, time
+
+HELD = []
+
+def test_that_leaks():
+    HELD.append(open("/dev/null"))
+    threading.Thread(target=time.sleep, args=(8,), name="forgotten", daemon=True).start()
+    child = subprocess.Popen(["/bin/sleep", "8.25"])
+    zombie = subprocess.Popen(["/bin/true"])
+    child.returncode = zombie.returncode = 0
+    # And one that is nobody's child any more, in a session of its own.
+    subprocess.run(["/bin/sh", "-c", "setsid sleep 8.125 & exit 0"], check=True)
+"""
+
+
+def test_the_guard_names_every_kind_of_leak(tmp_path: Path) -> None:
+    (tmp_path / "test_leaky.py").write_text(LEAKY)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider",
+         "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_leaky.py")],
+        cwd=ROOT, capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("E ")]
+    told = next((line for line in lines if "left behind" in line), "")
+    for pid in re.findall(r"process (\d+) \(state S", told):
+        os.kill(int(pid), signal.SIGKILL)  # what is left of a leak that was made on purpose
+    assert ran.returncode == 1, ran.stdout
+    for what in ("/dev/null", "'forgotten'", "sleep 8.25", "sleep 8.125", "state Z"):
+        assert what in told
+
+
+@pytest.mark.both_loops
+async def test_both_loops_are_what_they_say(loop_kind: str) -> None:
+    is_uvloop = isinstance(asyncio.get_running_loop(), uvloop.Loop)
+    assert is_uvloop == (loop_kind == "uvloop")
