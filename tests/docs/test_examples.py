@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from tests.dialects.requirements import shows
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 BUILD_SECONDS = 120
@@ -47,6 +48,7 @@ def test_it_answers_by_hand_and_exits_when_its_stdin_ends(command: list[str]) ->
     assert json.loads(done.stdout) == {"id": 1, "result": {"text": "HI"}}
 
 
+@shows("morphir-sample-go-01")
 async def test_it_answers_through_the_host(command: list[str]) -> None:
     async with exthost.connect(command, dialect="morphir") as ext:
         assert set(ext.tools) == {"echo", "shout", "count"}

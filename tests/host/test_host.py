@@ -14,6 +14,7 @@ import exthost
 from exthost import errors
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.supervision.lifecycle import Event, State, step
+from tests.dialects.requirements import shows
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -28,6 +29,7 @@ def config(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"extensions": list(entries), **more}
 
 
+@shows("morphir-manager-01")
 async def test_the_seeds_integration_test_passes_and_leaves_nothing() -> None:
     async with exthost.Host() as host:
         extension = await host.load(entry("test"))
@@ -57,6 +59,7 @@ async def test_a_name_that_several_have_must_be_said_in_full() -> None:
         assert "ext_a_shout" in caught.value.help and "ext_b_shout" in caught.value.help
 
 
+@shows("morphir-manager-02")
 async def test_a_name_nearly_right_is_answered_with_the_right_one() -> None:
     async with exthost.Host.from_config(config(entry("weather"))) as host:
         with pytest.raises(errors.NotFound, match="ext_weather_shuot") as caught:
@@ -109,11 +112,13 @@ async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> No
         assert len(spawned) == 1
 
 
+@shows("morphir-config-03")
 async def test_disabled_entries_are_not_loaded() -> None:
     async with exthost.Host.from_config(config(entry("a", enabled=False))) as host:
         assert len(host) == 0
 
 
+@shows("morphir-config-06")
 async def test_permissions_that_nothing_can_enforce_refuse_the_extension() -> None:
     strict = entry("a", permissions={"network": False})
     loose = entry("b", permissions={"network": False}, sandbox="best-effort")
@@ -139,6 +144,7 @@ async def test_one_that_cannot_be_loaded_is_not_kept() -> None:
         assert "a" not in host
 
 
+@shows("morphir-config-04")
 async def test_a_wrong_config_raises_before_anything_is_started() -> None:
     for wrong, code in (
         ({"extensoins": []}, "X0102"),
@@ -151,6 +157,7 @@ async def test_a_wrong_config_raises_before_anything_is_started() -> None:
         assert caught.value.code == code
 
 
+@shows("morphir-config-05", "morphir-manager-01")
 async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
     shutil.copy(TEXT, tmp_path / "ext.py")
     path = tmp_path / "exthost.toml"
@@ -160,6 +167,7 @@ async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
         assert await host.call_tool("ext_a_echo", {}) == {}
 
 
+@shows("morphir-manager-04")
 async def test_what_happens_is_told_and_follows_the_life_cycle_table() -> None:
     seen: list[Any] = []
     host = exthost.Host.from_config(
@@ -201,6 +209,7 @@ async def test_a_listener_that_fails_harms_nobody() -> None:
         assert await host.call_tool("ext_a_echo", {"x": 1}) == {"x": 1}
 
 
+@shows("morphir-manager-05")
 async def test_the_audit_has_one_line_a_call_with_its_context(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     wanted = config(entry("a"), audit={"path": str(path)})

@@ -1,12 +1,24 @@
 """Many calls at once: each gets its own answer, ends once, and leaves no entry behind."""
 
 import asyncio
+import gc
 import random
+from dataclasses import replace
 
 import pytest
 
-from exthost.errors import CallTimeout, ExtensionGone
-from tests.extensions.driving import Ledger, accounted, hostile, outcome, until
+from exthost.dialects.dialect import StreamKind
+from exthost.dialects.morphir import DIALECT
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
+from tests.extensions.driving import (
+    Ledger,
+    accounted,
+    closing,
+    hostile,
+    outcome,
+    unstarted,
+    until,
+)
 
 
 def without_debug() -> None:
@@ -135,3 +147,39 @@ async def test_many_tasks_call_one_extension_and_a_neighbour_is_not_harmed() -> 
 
         await asyncio.gather(pester(), *(work(1000 * n) for n in range(20)))
         accounted(good, 1000, result=1000)
+
+
+async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unseen() -> None:
+    """asyncio complains of exceptions that nobody took; this one's caller had just gone."""
+    complaints: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    async with hostile() as ext:
+        task = asyncio.ensure_future(ext.call("keep"))
+        await until(lambda: ext.stats["in_flight"] == 1)
+        session = ext.desk.session
+        assert session is not None
+        ((number, call),) = session.pending.items()
+        del session.pending[number]
+        ext.desk.fail(call, CallFailed("X0701", "no"))
+        task.cancel()  # before its task could run: it never sees the error
+        await asyncio.wait([task])
+        assert task.cancelled()
+        del task, call
+        gc.collect()
+        await asyncio.sleep(0)
+        assert complaints == []
+        accounted(ext, 1, error=1)
+
+
+async def test_a_stream_that_could_not_be_asked_for_is_not_left_open() -> None:
+    kind = StreamKind(notices={"event": None}, decode=lambda method, params: None)
+    dialect = replace(DIALECT, streams={"watch": kind})
+    async with closing(unstarted(dialect=dialect)) as ext:
+        await ext.start()
+        with pytest.raises(UsageError):
+            async with ext.stream("watch", object()):
+                raise AssertionError("it cannot have been opened")
+        session = ext.desk.session
+        assert session is not None and session.state.streams() == set()
+        assert await ext.call("echo", 1) == 1

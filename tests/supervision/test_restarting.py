@@ -16,6 +16,7 @@ from exthost.events import OfferChanged, StateChanged
 from exthost.model import Restart
 from exthost.supervision.extension import Extension
 from exthost.supervision.lifecycle import FIRST, Event, IllegalMove, State, step
+from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     IMPATIENT,
     Ledger,
@@ -99,6 +100,7 @@ async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path
         accounted(ext, 301, result=300, gone=1)
 
 
+@shows("morphir-restart-02", "morphir-restart-03")
 @pytest.mark.parametrize("retries", [0, 1, 4])
 async def test_one_that_shakes_hands_and_dies_is_spawned_once_and_once_per_retry(
     retries: int, tmp_path: Path
@@ -121,6 +123,7 @@ async def test_one_that_shakes_hands_and_dies_is_spawned_once_and_once_per_retry
     assert follows_the_table(ledger.states) and ledger.states[-1][1] == "failed"
 
 
+@shows("morphir-restart-01")
 async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus, restart={"strategy": "never"}) as ext:
@@ -136,6 +139,7 @@ async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again()
     assert follows_the_table(ledger.states)
 
 
+@shows("morphir-restart-02", "morphir-restart-04")
 async def test_exponential_delays_grow_and_calls_wait_through_them() -> None:
     restart = {
         "strategy": "exponential",

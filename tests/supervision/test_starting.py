@@ -11,6 +11,7 @@ from exthost.dialects.morphir import DIALECT
 from exthost.errors import CallTimeout, HandshakeFailed, NotFound, Refused, SpawnFailed, UsageError
 from exthost.events import Bus, OfferChanged, Spawned
 from exthost.supervision.extension import Extension
+from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     Ledger,
     accounted,
@@ -177,6 +178,7 @@ async def test_calling_a_tool_of_one_that_hangs_ends_within_the_calls_own_limit(
         assert ext.state == "starting"
 
 
+@shows("morphir-manager-03")
 async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_process() -> None:
     async with hostile() as ext:
         await ext.call("twice")

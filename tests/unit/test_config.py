@@ -15,6 +15,7 @@ from exthost.config import (
     spec_from_mapping,
 )
 from exthost.model import Breaker, Limits, Permissions, Pool, Restart, Spec
+from tests.dialects.requirements import shows
 
 SOURCE = {"type": "process", "command": "python3", "args": ["x.py"]}
 
@@ -58,6 +59,7 @@ def entry(**keys: Any) -> Spec:
     return spec_from_mapping({"name": "a", "source": SOURCE, **keys})
 
 
+@shows("morphir-config-01")
 def test_an_entry_as_on_the_morphir_page_becomes_a_spec() -> None:
     spec = toml(FULL).specs[0]
     assert spec == Spec(
@@ -152,6 +154,7 @@ def test_args_may_stand_in_the_entry_instead_of_its_source() -> None:
     assert entry(source={"command": "x"}, args=["1", "2"]).argv == ("x", "1", "2")
 
 
+@shows("morphir-config-05")
 @pytest.mark.parametrize(
     ("cwd", "folder", "meant"),
     [

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from exthost.config import config_from_mapping, config_from_toml, spec_from_mapping
 from exthost.errors import ConfigError
+from tests.dialects.requirements import shows
 
 SOURCE = {"type": "process", "command": "python3"}
 
@@ -85,6 +86,7 @@ def test_a_mistake_in_an_entry_is_named_with_its_place(
     assert said in error.message
 
 
+@shows("morphir-config-02")
 @pytest.mark.parametrize("kind", ["http", "grpc", "wasm", "wasmcomponent"])
 def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) -> None:
     error = entry_failure(source={"type": kind, "url": "http://x"})
