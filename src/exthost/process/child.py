@@ -147,7 +147,8 @@ def find_program(command: str, cwd: str | None, path: str | None) -> str:
     What cannot be found is returned as it is: executing it tells why.
     """
     if "/" in command:
-        return str(Path(cwd or Path.cwd(), command))
+        # Not pathlib, which takes as long as all else that prepares a start.
+        return os.path.join(cwd or os.getcwd(), command)  # noqa: PTH109, PTH118
     return shutil.which(command, path=path) or command
 
 

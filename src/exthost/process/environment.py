@@ -16,6 +16,7 @@ does not see its token. Knows nothing of processes; fails only for a policy it d
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from exthost.errors import ConfigError
 from exthost.model import NONE
@@ -76,6 +77,7 @@ class Environment:
     configured: tuple[str, ...]
 
 
+@cache  # the same few names at every start
 def looks_secret(name: str) -> bool:
     """Whether a variable's name says that its value is nobody else's business."""
     upper = name.upper()

@@ -242,9 +242,6 @@ class Desk:
     def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
         """The caller is no longer interested; its sink is its own affair."""
         if call.ended:
-            sink = call.sink
-            if isinstance(sink, asyncio.Future) and sink.done() and not sink.cancelled():
-                sink.exception()  # it came in the same moment; asyncio is told that it was seen
             return
         call.ended = True
         self.waiting.pop(call, None)

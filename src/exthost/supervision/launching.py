@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
@@ -82,7 +81,7 @@ def prepare(
         extension=spec.id,
         config=spec.config,
         options=spec.options,
-        cwd=cwd or str(Path.cwd()),
+        cwd=cwd or os.getcwd(),  # noqa: PTH109 - a path is not needed, a string is
         env=environment.variables,
         host_version=str(version),
         manifest=spec.manifest,
