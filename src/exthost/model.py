@@ -22,6 +22,10 @@ def nothing() -> Mapping[str, Any]:
     return NONE
 
 
+# In place of a number of retries; None would mean that nothing was said.
+UNLIMITED = -1
+
+
 class Role(Enum):
     """Which end of the pipe speaks: the same dialect file serves both."""
 
@@ -85,9 +89,9 @@ class Limits(_Settings):
 class Restart(_Settings):
     """When a process that ended is started again, and how often.
 
-    `max_retries` 0 means none. `window` None counts retries since the last reset; a number
-    counts those of the last `window` seconds. `forgiven_by` says what sets the count to zero:
-    "uptime" (60 s ready) or "call" (a served call).
+    `max_retries` 0 means none, UNLIMITED no limit. `window` None counts retries since the last
+    reset; a number counts those of the last `window` seconds. `forgiven_by` says what sets the
+    count to zero: "uptime" (60 s ready) or "call" (a served call).
     """
 
     strategy: str | None = None

@@ -203,7 +203,7 @@ async def test_an_over_long_answer_fails_its_own_call_and_no_other() -> None:
         short = asyncio.ensure_future(ext.call("echo", "short"))
         error = await long
         assert isinstance(error, ProtocolViolation)
-        assert error.code == "X0603" and "5,0" in error.message and "1,000" in error.message
+        assert error.code == "X0603" and "1,000" in error.message
         assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
         assert "max_message" in error.help
         assert await short == "short"

@@ -47,10 +47,11 @@ async def test_other_calls_go_on_while_an_over_long_line_is_let_go() -> None:
         long = asyncio.ensure_future(failing(ext.call("huge", {"bytes": LINE})))
         after = asyncio.ensure_future(ext.call("together", {"n": 2, "of": 2}))
         served = 0
-        while not long.done():
+        while not after.done():  # it is answered when the whole line has been let go
             assert await neighbour.call("echo", served) == served
             served += 1
         assert served > 10
+        assert isinstance(await long, ProtocolViolation)
         assert await before == 1 and await after == 2
         accounted(ext, 3, result=2, error=1)
 

@@ -402,3 +402,16 @@ async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> No
                 counts.add(held())
             crash(ext)
         assert len(counts) == 1
+
+
+@pytest.mark.parametrize(
+    "restart",
+    [{"strategy": "on-demand"}, {"strategy": "immediate", "max_retries": "unlimited"}],
+    ids=["on demand", "unlimited"],
+)
+async def test_neither_on_demand_nor_unlimited_runs_out_of_starts(restart: dict[str, str]) -> None:
+    async with closing(unstarted("die_after=1", restart=restart)) as ext:
+        for n in range(8):
+            assert await persistently(ext, "echo", n) == n
+        assert ext.stats["result"] == 8
+        assert ext.stats["crashes"] >= 7

@@ -60,7 +60,16 @@ def test_a_line_is_too_long_exactly_when_it_is_longer_than_the_cap(cap: int, len
 def test_how_an_over_long_line_began_is_kept_and_no_more() -> None:
     line = bytes(range(65, 91)) * 1000
     (item,) = whole(Lines(100), line + b"\n").items
-    assert item == Skipped("too long", line[:EVIDENCE_BYTES], len(line))
+    assert item == Skipped("too long", line[:EVIDENCE_BYTES], EVIDENCE_BYTES)
+
+
+def test_an_over_long_line_is_told_before_its_newline_which_may_never_come() -> None:
+    framing = Lines(2 * EVIDENCE_BYTES)
+    line = b'{"id":7,"result":"' + b"x" * 3 * EVIDENCE_BYTES
+    told = Skipped("too long", line[:EVIDENCE_BYTES], 2 * EVIDENCE_BYTES + 1)
+    assert framing.feed(line) == [told]
+    assert framing.feed(line) == []
+    assert framing.feed(b"\n{}\n") == [b"{}"]
 
 
 @pytest.mark.parametrize("first", [b"", b"{}\n"], ids=["as the first line", "later"])
@@ -71,18 +80,17 @@ def test_a_line_of_128_mb_over_a_cap_of_1_mib_is_let_go_in_flat_memory(first: by
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
+        told = []
         for _ in range(2048):
-            assert framing.feed(chunk) == []
+            told += framing.feed(chunk)
             assert framing.wants <= MIB
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     # The cap, a growing bytearray's reserve, and a read in hand.
     assert peak - before < 2 * MIB + 4 * READ_BYTES
-    assert framing.feed(b"\n{}\n") == [
-        Skipped("too long", chunk[:EVIDENCE_BYTES], 128 * MIB),
-        b"{}",
-    ]
+    assert told == [Skipped("too long", chunk[:EVIDENCE_BYTES], MIB + 1)]
+    assert framing.feed(b"\n{}\n") == [b"{}"]
 
 
 def test_a_read_of_nothing_but_newlines_is_nothing() -> None:

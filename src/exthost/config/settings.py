@@ -33,7 +33,7 @@ from exthost.config.readers import (
     variables,
     words,
 )
-from exthost.model import NONE, Breaker, Limits, Permissions, Pool, Restart, Spec
+from exthost.model import NONE, UNLIMITED, Breaker, Limits, Permissions, Pool, Restart, Spec
 
 _LIMITS: Mapping[str, Reader] = {
     "start": some_duration,
@@ -50,11 +50,17 @@ _LIMITS: Mapping[str, Reader] = {
     "nproc": count(1),
 }
 
+
+def _retries(value: Any, place: Place) -> int | None:
+    """A count, or "unlimited"."""
+    return UNLIMITED if value == "unlimited" else count(0)(value, place)
+
+
 _RESTART: Mapping[str, Reader] = {
     "strategy": choice("never", "immediate", "exponential", "on-demand"),
     "initial_delay": duration,
     "max_delay": duration,
-    "max_retries": count(0),
+    "max_retries": _retries,
     "window": some_duration,
 }
 

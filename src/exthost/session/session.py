@@ -491,7 +491,7 @@ class Session:
             self.witness.stray(skipped.head, skipped.why)
             return
         cap = self.limits.max_message
-        why = f"it sent a message of {skipped.size:,} bytes, over the limit of {cap:,}"
+        why = f"it sent a message longer than the limit of {cap:,} bytes"
         self.witness.drop("messages over the size limit")
         self.witness.log("stdout", logging.WARNING, why)
         number = self._codec.answers(skipped.head)

@@ -13,7 +13,7 @@ from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
 from exthost.manifests.gate import gate
-from exthost.model import Introduction, LaunchPlan, Limits, Restart, Spec
+from exthost.model import UNLIMITED, Introduction, LaunchPlan, Limits, Restart, Spec
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, child_environment
 
@@ -42,8 +42,16 @@ def limits_of(spec: Spec, dialect: Dialect) -> Limits:
 
 
 def restart_of(spec: Spec, dialect: Dialect) -> Restart:
-    """The restart policy in force."""
-    return spec.restart.over(dialect.traits.restart)
+    """The restart policy in force; in it, `max_retries` None is no limit.
+
+    On demand every start has somebody who asks for it, so a dialect's budget, which is meant for
+    restarts that come by themselves, does not bind it.
+    """
+    policy = spec.restart.over(dialect.traits.restart)
+    on_demand = policy.strategy == "on-demand" and spec.restart.max_retries is None
+    if on_demand or policy.max_retries == UNLIMITED:
+        return replace(policy, max_retries=None)
+    return policy
 
 
 def admit(spec: Spec, environ: Mapping[str, str]) -> None:

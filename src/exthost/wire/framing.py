@@ -30,7 +30,8 @@ EVIDENCE_BYTES = 4096
 
 
 class Skipped(NamedTuple):
-    """Bytes that were passed over. `head` is how they began, `size` how many there were."""
+    """Bytes that were passed over. `head` is how they began, `size` how many there were; of what is
+    too long, how many it took to know that."""
 
     why: Literal["too long", "not a frame"]
     head: bytes

@@ -2,7 +2,7 @@
 
 Survives what children really print: a byte-order mark at the very beginning, `\\r\\n`, blank lines,
 stray text (which comes out as a frame; the codec calls it noise). A line longer than the cap is
-let go up to its newline, in flat memory, and reported as one `Skipped` with how it began.
+reported as one `Skipped` in the moment it exceeds it, and let go up to its newline.
 """
 
 from exthost.errors import UsageError
@@ -22,14 +22,15 @@ BOM = b"\xef\xbb\xbf"
 class Lines:
     """Line framing with a cap on the bytes before the newline."""
 
-    __slots__ = ("_cap", "_fresh", "_open", "_skipped", "_skipped_head", "wants")
+    __slots__ = ("_cap", "_enough", "_fresh", "_letting_go", "_open", "wants")
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
+        # So many bytes show that a line is too long, and how it began.
+        self._enough = max(cap + 1, EVIDENCE_BYTES)
         self._fresh = True  # nothing seen yet: a byte-order mark may still come
         self._open: bytearray | None = None  # a line begun in an earlier read
-        self._skipped = 0  # bytes of an over-long line let go so far
-        self._skipped_head = b""
+        self._letting_go = False  # inside an over-long line, which was told when it became one
         self.wants = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
@@ -37,12 +38,18 @@ class Lines:
             return self._feed_large(data)
         parts = data.split(b"\n")
         rest = parts.pop()
-        if self._fresh or self._skipped or self._open is not None or len(data) > self._cap:
-            items = self._finish_each(parts)
-        else:  # the way of nearly every read: whole lines, and no room for one that is too long
-            items = [part for part in parts if part and not part.isspace()]
+        items: list[Item] = []
+        if parts and (self._open is not None or self._letting_go or self._fresh):
+            self._take(parts.pop(0), items)
+            self._close(items)
+        if len(data) <= self._cap:  # the way of nearly every read: no room for an over-long line
+            items += [part for part in parts if part and not part.isspace()]
+        else:
+            for part in parts:
+                self._take(part, items)
+                self._close(items)
         if rest:
-            self._begin(rest)
+            self._take(rest, items)
         return items
 
     def _feed_large(self, data: Bytes) -> list[Item]:
@@ -52,65 +59,57 @@ class Lines:
         searched = len(self._open)
         self._open += data
         newline = self._open.find(b"\n", searched)
+        items: list[Item] = []
         if newline < 0:
-            self._begin(b"")
-            return []
+            self._take(b"", items)
+            return items
         rest = bytes(self._open[newline + 1 :])
         del self._open[newline:]
-        line = self._finish(b"")
-        items = self.feed(rest) if rest else []
-        return items if line is None else [line, *items]
+        self._take(b"", items)
+        self._close(items)
+        return [*items, *self.feed(rest)] if rest else items
 
-    def _finish_each(self, parts: list[bytes]) -> list[Item]:
-        return [item for part in parts if (item := self._finish(part)) is not None]
-
-    def _finish(self, part: bytes) -> Item | None:
-        """The line that `part` ends, unless it is blank."""
-        if self._open is not None or self._skipped:
-            self._begin(part)
-            if self._skipped:
-                item: Item = Skipped("too long", self._skipped_head, self._skipped)
-                self._skipped, self._skipped_head = 0, b""
-                return item
-            line: bytes | bytearray | None = self._open
-            self._open = None
-            self.wants = READ_BYTES
-        else:
-            line = part
-        assert line is not None
-        fresh, self._fresh = self._fresh, False
-        if len(line) > self._cap:
-            return Skipped("too long", bytes(line[:EVIDENCE_BYTES]), len(line))
-        if fresh:
-            line = line.removeprefix(BOM)
-        return line if line and not line.isspace() else None
-
-    def _begin(self, part: bytes) -> None:
-        """Keep the part of a line whose end has not come yet; let it go once it is too long."""
-        if self._skipped:
-            self._skipped += len(part)
-            wanting = EVIDENCE_BYTES - len(self._skipped_head)
-            if wanting > 0:  # only under a cap that is smaller still
-                self._skipped_head += part[:wanting]
+    def _take(self, part: bytes, items: list[Item]) -> None:
+        """One more part of a line. Told and let go of as soon as it is too long: its newline may
+        never come, and a call that waits for it is to fail now."""
+        if self._letting_go:
             return
         if self._open is None:
             self._open = bytearray(part)
         else:
             self._open += part
-        if len(self._open) > self._cap:
-            self._skipped = len(self._open)
-            self._skipped_head = bytes(self._open[:EVIDENCE_BYTES])
+        if len(self._open) >= self._enough:
+            items.append(Skipped("too long", bytes(self._open[:EVIDENCE_BYTES]), self._enough))
             self._open = None
+            self._letting_go = True
             self._fresh = False
             self.wants = READ_BYTES
         elif len(self._open) >= READ_BYTES:
             self.wants = LARGE_READ_BYTES
 
+    def _close(self, items: list[Item]) -> None:
+        """Its newline has come."""
+        line, self._open = self._open, None
+        self._letting_go = False
+        self.wants = READ_BYTES
+        if line is None:
+            return
+        fresh, self._fresh = self._fresh, False
+        if len(line) > self._cap:
+            items.append(Skipped("too long", bytes(line), len(line)))
+            return
+        if fresh:
+            line = line.removeprefix(BOM)
+        if line and not line.isspace():
+            items.append(line)
+
     def end(self) -> Broken | None:
-        if self._skipped:
-            return Broken("the output ended inside an over-long line", self._skipped_head)
+        if self._letting_go:
+            return Broken("the output ended inside an over-long line", b"")
         if self._open is None:
             return None
+        if len(self._open) > self._cap:
+            return Broken("the output ended inside an over-long line", bytes(self._open))
         begun = self._open.removeprefix(BOM) if self._fresh else self._open
         if not begun or begun.isspace():
             return None
