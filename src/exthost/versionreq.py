@@ -43,7 +43,7 @@ class Version:
     def parse(cls, text: str) -> "Version":
         """The version in this text, which must be nothing else."""
         rest = text
-        numbers = []
+        numbers: list[int] = []
         for place in ("major", "minor", "patch"):
             if numbers:
                 if not rest.startswith("."):
@@ -107,7 +107,7 @@ class Comparator:
 
     def _compared(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The numbers that were said, and as many of the version's."""
-        said = (self.major,)
+        said: tuple[int, ...] = (self.major,)
         if self.minor is not None:
             said += (self.minor,)
             if self.patch is not None:
@@ -127,8 +127,7 @@ class Comparator:
         if self.minor is None:
             return True
         if self.patch is None:
-            near = version.minor >= self.minor if self.major else version.minor == self.minor
-            return near
+            return version.minor >= self.minor if self.major else version.minor == self.minor
         said, found = (self.minor, self.patch), (version.minor, version.patch)
         if found == said:
             return _order(version) >= _order(self)

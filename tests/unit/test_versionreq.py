@@ -1,4 +1,4 @@
-"""Cargo requirements: every row that the original library was asked, and what it cannot be asked."""
+"""Cargo requirements: every row that the original library was asked, and what it refuses."""
 
 from pathlib import Path
 

@@ -82,10 +82,11 @@ def prepare(
         extension=spec.id,
         config=spec.config,
         options=spec.options,
-        cwd=cwd or str(Path.cwd()),
+        cwd=str(Path(cwd or ".").resolve()),
         env=environment.variables,
         host_version=str(version),
         manifest=spec.manifest,
+        wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
     return Launch(plan=plan, environment=environment, introduction=introduction)

@@ -49,6 +49,7 @@ class Owner:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
+        objection: Callable[[], Refused | None] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -66,6 +67,7 @@ class Owner:
         self._handlers = handlers
         self._environ = environ
         self._on_change = on_change
+        self._objection = objection
         self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
@@ -99,6 +101,9 @@ class Owner:
         if self.state is not State.DISCOVERED:
             return
         try:
+            objection = self._objection() if self._objection is not None else None
+            if objection is not None:
+                raise objection
             admit(self.spec, self._host_environment())
         except Refused as refused:
             self._give_up(Event.REFUSE, refused)
@@ -246,6 +251,7 @@ class Owner:
             self._limits,
             first_id=self._last_id if self.dialect.traits.ids_continue else None,
             handlers=self._handlers,
+            wire_id=self.spec.wire_id,
         )
         self.session = session
         began = self._loop.time()
