@@ -218,12 +218,14 @@ def _counted(service: Any) -> Any:
     counted = {name: service[name] for name in ("type", "id") if name in service}
     if service.get("type") == "tool_provider" and "tools" in service:
         tools = service["tools"]
-        names = ("name", "description", "parameters")
-        counted["tools"] = [
-            {name: tool[name] for name in names if name in tool} if type(tool) is dict else tool
-            for tool in (tools if type(tools) is list else [tools])
-        ]
+        counted["tools"] = [_counted_tool(tool) for tool in tools] if type(tools) is list else None
     return counted
+
+
+def _counted_tool(tool: Any) -> Any:
+    if type(tool) is not dict:
+        return tool
+    return {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
 
 
 def same(one: Any, other: Any) -> bool:
