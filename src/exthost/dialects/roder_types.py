@@ -206,7 +206,7 @@ def inference_event(method: str, params: Any) -> StreamEvent | None:
         return None
     ((kind, body),) = event.items()
     if kind not in _TURN:
-        return StreamEvent(Other(kind, body))
+        return StreamEvent(Other(kind, body)) if type(body) is dict else None
     made = read(_TURN[kind], body)
     return None if made is None else StreamEvent(made, kind in ("Completed", "Failed"))
 
