@@ -248,10 +248,10 @@ class Host:
         )
         self._extensions[spec.id] = extension
         self._registry.changed()
-        extension.admit()
         sink = dialect.sink(spec) if dialect.sink is not None else None
-        if sink is not None and extension.serves:
+        if sink is not None:  # before anything is told of it: its own admission wakes no other
             self._sinks.add(extension, sink)
+        extension.admit()
         return extension
 
     def _objection(self, spec: Spec) -> Refused | None:

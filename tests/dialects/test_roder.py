@@ -120,7 +120,7 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
 async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    more = {
+    more: dict[str, Any] = {
         "text": manifest_text(more='required_capabilities = ["net", "fs"]'),
         "cwd": "link",
         "config": {"a": [1, {"apiKey": "s3", "b": 2}], "token": "s3", "keyboard": "us"},
@@ -391,7 +391,8 @@ async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_coun
 ) -> None:
     last = LAST[kind]
     script = [["event", last, "unknown"], ["event", last, 7], ["ack"]]
-    script += [["event", bad] for bad in (None, 1, {}, {"type": 1}, [], {"type": "failed"})]
+    unfit: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
+    script += [["event", bad] for bad in unfit]
     script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
     async with closing(toy(tmp_path)) as ext:
         heard = await all_of(OPENERS[kind](ext, *script, ["event", last]))
@@ -584,7 +585,7 @@ async def test_prompts_and_secrets_show_in_no_error_and_no_log(
     caplog.set_level(logging.INFO, "exthost")
     word = "my-prompt-text"
     errors: list[Any] = []
-    more = {"env": {"API_TOKEN": word}, "config": {"token": word}}
+    more: dict[str, Any] = {"env": {"API_TOKEN": word}, "config": {"token": word}}
     async with closing(toy(tmp_path, **more)) as ext:
         prompt = {"transcript": [{"UserMessage": {"text": word}}]}
         for script in ([["ack", word]], [["wait"]], [["ack"], ["raw", f"{word}\n"], ["die", 3]]):

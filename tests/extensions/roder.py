@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config import config_from_mapping
-from exthost.discovery.configfile import completed
 from exthost.dialects.roder import DIALECT
+from exthost.discovery.configfile import completed
 from exthost.events import Bus
 from exthost.supervision.extension import Extension
 

@@ -63,7 +63,7 @@ class Tools:
         return text(HEARD)
 
     def environment(self, params: Any) -> Any:
-        return text({"env": dict(os.environ), "cwd": os.getcwd(), "args": sys.argv})
+        return text({"env": dict(os.environ), "cwd": str(Path.cwd()), "args": sys.argv})
 
     def emit(self, params: Any) -> Any:
         for message in params["arguments"]["messages"]:

@@ -1,4 +1,4 @@
-"""roder's manifest and `[[process_extensions]]`: what is read, refused and joined, without a process."""
+"""roder's manifest and `[[process_extensions]]`: what is read, refused and joined."""
 
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,11 @@ def test_a_manifest_that_is_found_says_what_to_run_and_where(tmp_path: Path) -> 
     spec = candidate.spec
     folder = str(tmp_path.resolve() / "ext")
     assert (spec.id, spec.dialect, spec.version) == ("demo", "roder", "1.0.0")
-    assert (spec.argv, spec.cwd, dict(spec.env)) == ((f"{folder}/bin/ext", "--x"), folder, {"A": "1"})
+    assert (spec.argv, spec.cwd, dict(spec.env)) == (
+        (f"{folder}/bin/ext", "--x"),
+        folder,
+        {"A": "1"},
+    )
     assert (spec.limits.start, spec.limits.handshake) == (2.5, 2.5)
     assert spec.options["event_filter"] == {"kinds": ["turn."]}
 

@@ -54,7 +54,10 @@ def stream_turn(params):
 
 def dispatch(params):
     result = {"final_message": params["request"]["prompt"].upper(), "exit_reason": "completed"}
-    for event in ({"type": "status", "status": "thinking"}, {"type": "completed", "result": result}):
+    for event in (
+        {"type": "status", "status": "thinking"},
+        {"type": "completed", "result": result},
+    ):
         send(method="subagents/event", params={"dispatchId": params["dispatchId"], "event": event})
     return {"dispatchId": params["dispatchId"]}
 
@@ -96,7 +99,9 @@ METHODS = {
     },
     "subagents/dispatch": dispatch,
     "subagents/cancel": lambda _: None,
-    "tasks/spec": lambda _: {"spec": {"kind": "ticker", "description": "Ticks", "input_schema": {}}},
+    "tasks/spec": lambda _: {
+        "spec": {"kind": "ticker", "description": "Ticks", "input_schema": {}}
+    },
     "tasks/execute": execute,
     "tasks/cancel": cancel,
     "events/handle": handle_event,

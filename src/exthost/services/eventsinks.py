@@ -56,6 +56,8 @@ class Listener(Protocol):
 
     @property
     def id(self) -> str: ...
+    @property
+    def serves(self) -> bool: ...
     async def start(self) -> Any: ...
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
@@ -110,7 +112,9 @@ class EventSinks:
         sinks = [
             sink
             for sink in self._sinks.values()
-            if sink.extension.id != about and kind.startswith(sink.kinds)
+            if sink.extension.id != about
+            and kind.startswith(sink.kinds)
+            and sink.extension.serves  # one that was refused or stopped is not knocked at
         ]
         if sinks:
             envelope = self._envelope(kind, about, event)
@@ -183,7 +187,9 @@ class _Sink:
 
     def _lose(self, reason: str) -> None:
         self.lost += 1
-        _log.warning("[%s] an event was not forwarded: %s", self.extension.id, reason)
+        if self.lost & (self.lost - 1) == 0:  # 1, 2, 4, 8 …: a flood must not flood the log, too
+            told = "%d events were not forwarded so far, the last because: %s"
+            _log.warning(f"[%s] {told}", self.extension.id, self.lost, reason)
         if SinkFailed in self._bus.kinds:
             self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
 
