@@ -130,6 +130,60 @@ CATALOGUE: dict[str, Entry] = {
         "An extension was found whose id the config names as well; the config's entry is used.",
         "Remove one of them if that is not what you want.",
     ),
+    "X0240": _entry(
+        "ManifestError",
+        "the manifest cannot be used",
+        "It is not valid TOML, or a key is missing or of the wrong type.",
+        "Mend the key that the message names.",
+    ),
+    "X0241": _entry(
+        "ManifestError",
+        "the manifest's id is blank",
+        "An extension is known by its id on the wire, and this one has none.",
+        'Write id = "…" in the manifest.',
+    ),
+    "X0242": _entry(
+        "ManifestError",
+        "the manifest provides nothing",
+        "Its list of services is empty, so nothing could ever be asked of it.",
+        "Add a [[provides]] table.",
+    ),
+    "X0243": _entry(
+        "ManifestError",
+        "api_version is no requirement",
+        "It must be a version requirement in Cargo's notation.",
+        'Write it like "^0.1" or ">=0.1, <0.2".',
+    ),
+    "X0244": _entry(
+        "ManifestError",
+        "the API version does not fit",
+        "The extension was written for another version of the extension API.",
+        "Use a version of the extension that admits the one named.",
+    ),
+    "X0245": _entry(
+        "ManifestError",
+        "a tool provider is faulty",
+        "It has no tools, a blank or repeated tool name, or parameters that are no object schema.",
+        'Give each tool a name of its own and parameters with type = "object".',
+    ),
+    "X0246": _entry(
+        "ManifestError",
+        "nothing to run",
+        "A manifest that was found must say how it is launched; this one does not.",
+        "Add [launch], or name the manifest in a config entry that has a command.",
+    ),
+    "X0247": _entry(
+        "ManifestError",
+        "something is there twice",
+        "A service, a tool name or a capability is repeated in the manifest.",
+        "Remove or rename one of the two.",
+    ),
+    "X0248": _entry(
+        "ManifestError",
+        "no manifest belongs here",
+        "The entry names a manifest, and extensions of its dialect have none that could be named.",
+        "Take the key `manifest` out, or correct the dialect.",
+    ),
     # -- what we will not run ---------------------------------------------------------------------
     "X0301": _entry(
         "Refused",
@@ -142,6 +196,12 @@ CATALOGUE: dict[str, Entry] = {
         "permissions that cannot be enforced",
         "A `permissions` table restricts the extension, and nothing here can hold it to that.",
         'Set sandbox = "best-effort" to run it all the same, or take the table out.',
+    ),
+    "X0340": _entry(
+        "Refused",
+        "another extension has it already",
+        "An extension id, a service, a tool name or a capability may be there once in a host.",
+        "Disable one of the two extensions named.",
     ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(
@@ -223,6 +283,42 @@ CATALOGUE: dict[str, Entry] = {
         "Spawning it and shaking hands together took longer than limits.start.",
         "Raise limits.start if it is merely slow.",
     ),
+    "X0540": _entry(
+        "HandshakeFailed",
+        "no manifest",
+        "An extension of this dialect is started against its manifest, and none was named.",
+        "Name it in the config, or give its path in place of a command.",
+    ),
+    "X0541": _entry(
+        "HandshakeFailed",
+        "another protocol version",
+        "The extension's echo names another version of the protocol than the host speaks.",
+        "Use a version of the extension for the protocol named.",
+    ),
+    "X0542": _entry(
+        "HandshakeFailed",
+        "another id",
+        "The extension calls itself otherwise than its manifest does.",
+        "Mend the id in the manifest, or in the extension.",
+    ),
+    "X0543": _entry(
+        "HandshakeFailed",
+        "other services",
+        "The services echoed are not those of the manifest: same order, same types, same tools.",
+        "Let the extension echo what stands in its manifest.",
+    ),
+    "X0544": _entry(
+        "HandshakeFailed",
+        "another manifest",
+        "The checksum echoed is not that of the manifest's bytes: the program has another.",
+        "Install manifest and program of the same version.",
+    ),
+    "X0545": _entry(
+        "HandshakeFailed",
+        "no echo",
+        "The answer to extension/initialize is not an object.",
+        "Answer with protocolVersion, extensionId, services and manifestChecksum.",
+    ),
     # -- the peer broke the rules -----------------------------------------------------------------
     "X0601": _entry(
         "ProtocolViolation",
@@ -254,6 +350,18 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to the opening of a stream names another one.",
         "The extension must answer with the id that it was given.",
     ),
+    "X0640": _entry(
+        "ProtocolViolation",
+        "no tool result",
+        "The answer to a tool call lacks its text or its error flag.",
+        "The extension must answer with content, isError and data.",
+    ),
+    "X0641": _entry(
+        "ProtocolViolation",
+        "an answer of the wrong shape",
+        "The answer to this method is not what its dialect says.",
+        "Report it to the extension's author.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -266,6 +374,18 @@ CATALOGUE: dict[str, Entry] = {
         "no answer in time",
         "The call's time ran out while it waited for its turn, for a start, or for the answer.",
         "The message says which. Give it more time, or find out what the extension does.",
+    ),
+    "X0840": _entry(
+        "CallTimeout",
+        "a stream took too long",
+        "Its last event did not come within its time limit; it was cancelled where possible.",
+        "Give it more time, or look at what the extension is doing.",
+    ),
+    "X0841": _entry(
+        "CallTimeout",
+        "it does not read",
+        "What was said before has not been read, so nothing more was said.",
+        "The extension must read its stdin while it works.",
     ),
     # -- gone -------------------------------------------------------------------------------------
     "X1001": _entry(
@@ -449,5 +569,17 @@ CATALOGUE: dict[str, Entry] = {
         "the command line was not understood",
         "An option, an argument or its value is not what the verb takes.",
         "`exthost VERB --help` shows what it takes.",
+    ),
+    "X1340": _entry(
+        "UsageError",
+        "no such service",
+        "The manifest has no service of this type, none of this id, or several to choose from.",
+        "Name one of those listed.",
+    ),
+    "X1341": _entry(
+        "UsageError",
+        "no error results here",
+        "In this dialect a result is never an error, so failures cannot be returned as one.",
+        "Use call_tool(), which raises.",
     ),
 }

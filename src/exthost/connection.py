@@ -7,6 +7,7 @@ from typing import Any
 
 from exthost import dialects
 from exthost.config import spec_from_mapping
+from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.session.inbound import Handler
@@ -40,9 +41,8 @@ async def connect(
         "source": {"type": "process", "command": words[0], "args": words[1:]},
         **settings,
     }
-    extension = Extension(
-        spec_from_mapping(entry), dialects.get(dialect), bus=events, handlers=handlers or {}
-    )
+    spec = completed(spec_from_mapping(entry))
+    extension = Extension(spec, dialects.get(dialect), bus=events, handlers=handlers or {})
     try:
         yield await extension.start()
     finally:

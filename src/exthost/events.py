@@ -84,6 +84,34 @@ class Noticed(NamedTuple):
     params: Any
 
 
+class ExtensionEvent(NamedTuple):
+    """An event of an extension's own, under its own kind."""
+
+    extension: str
+    kind: str
+    schema_version: int
+    payload: Any
+
+
+class HostEvent(NamedTuple):
+    """Something that the program around the host told it (`host.emit`), for event sinks above
+    all: `kind` is a dotted name, as `turn.started`."""
+
+    kind: str
+    event: Any
+    source: str = ""
+    thread_id: str | None = None
+    turn_id: str | None = None
+
+
+class SinkFailed(NamedTuple):
+    """An event sink could not be told of an event; how many it has lost so far."""
+
+    extension: str
+    reason: str
+    lost: int
+
+
 class Dropped(NamedTuple):
     """Something that could not be kept or placed, and how often so far in this session."""
 
@@ -101,6 +129,9 @@ Event: TypeAlias = (
     | Exited
     | LogLine
     | Noticed
+    | ExtensionEvent
+    | HostEvent
+    | SinkFailed
     | Dropped
 )
 EVERYTHING: tuple[type[Any], ...] = get_args(Event)

@@ -14,14 +14,16 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
-from exthost.errors import ExthostError, NotFound, UsageError
-from exthost.events import Bus
+from exthost.errors import ExthostError, NotFound, Refused, UsageError
+from exthost.events import Bus, HostEvent
+from exthost.manifests.gate import clash
 from exthost.model import NONE, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
+from exthost.services.eventsinks import EventSinks
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 
@@ -49,6 +51,7 @@ class Host:
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
         self._audit: Audit | None = None
+        self._sinks = EventSinks(self.events)
         self._open = False
 
     @classmethod
@@ -92,6 +95,8 @@ class Host:
         else:
             name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
             spec = spec_from_mapping(entry, defaults=self.config.outer(name))
+        if spec.manifest_path is not None:
+            spec = await asyncio.to_thread(completed, spec)
         extension = self._add(spec)
         try:
             if extension.starts_eagerly:
@@ -106,7 +111,21 @@ class Host:
         extension = self[name]
         del self._extensions[name]
         self._registry.changed()
+        await self._sinks.remove(name)
         await extension.close()
+
+    def emit(
+        self,
+        kind: str,
+        event: Any = None,
+        *,
+        source: str = "",
+        thread_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> None:
+        """Tell what happens in your own program, under a dotted name as `turn.started`: to the
+        bus, and to the extensions that are event sinks for such names."""
+        self.events.publish(HostEvent(kind, event, source, thread_id, turn_id))
 
     # -- tools -------------------------------------------------------------------------------
 
@@ -193,6 +212,7 @@ class Host:
 
     async def close(self) -> None:
         """End every extension, all at the same time. Closing twice is fine."""
+        await self._sinks.close()
         extensions = list(self._extensions.values())
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
@@ -215,19 +235,34 @@ class Host:
                 extension=spec.id,
                 help="unload it first, or load the new one under another name",
             )
+        dialect = dialects.get(spec.dialect)
         extension = Extension(
             spec,
-            dialects.get(spec.dialect),
+            dialect,
             bus=self.events,
             handlers=self._handlers,
             environ=self._environ,
             on_change=self._registry.changed,
+            objection=lambda: self._objection(spec),
             shared=self._shared,
         )
         self._extensions[spec.id] = extension
         self._registry.changed()
+        sink = dialect.sink(spec) if dialect.sink is not None else None
+        if sink is not None:  # before anything is told of it: its own admission wakes no other
+            self._sinks.add(extension, sink)
         extension.admit()
         return extension
+
+    def _objection(self, spec: Spec) -> Refused | None:
+        """Whether an extension that came before has what only one may have."""
+        before = []
+        for extension in self._extensions.values():
+            if extension.spec is spec:
+                break
+            if extension.state != "refused":
+                before.append(extension.spec)
+        return clash(spec, before)
 
     def _unknown(self, name: str) -> NotFound:
         near = nearest(name, self._extensions)

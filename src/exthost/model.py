@@ -139,13 +139,22 @@ class Requires:
     env: tuple[str, ...] = ()
 
 
+class Claim(NamedTuple):
+    """Something that only one extension of a host may have: `kind` in words, and its name."""
+
+    kind: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """One extension as it is wanted: where it comes from, what to run, and under which rules.
 
     `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
-    dialect's own reading of a manifest, opaque to everyone else. `tools` is what the manifest
-    declares, for listings that must not start anything.
+    dialect's own reading of a manifest, opaque to everyone else; `manifest_path` names one that
+    is still to be read (`discovery.configfile.completed`). `tools` is what the manifest declares,
+    for listings that must not start anything. `wire_id` is how the extension calls itself, where
+    that is not its id here. `claims` are checked against those of the extensions before it.
     """
 
     id: str
@@ -172,6 +181,9 @@ class Spec:
     version: str = ""
     tools: tuple[Tool, ...] = ()
     manifest: Any = None
+    manifest_path: str | None = None
+    wire_id: str = ""
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +206,7 @@ class Introduction:
     env: Mapping[str, str] = field(default_factory=nothing)
     host_version: str = ""
     manifest: Any = None
+    wire_id: str = ""
     handles: frozenset[str] = frozenset()
 
 
@@ -234,7 +247,16 @@ class Stream(Protocol):
 
 
 class Caller(Protocol):
-    """The three things a facet may do. An extension is one; so is a scripted peer in a test."""
+    """The three things a facet may do, and whose they are. An extension is one; so is a scripted
+    peer in a test."""
+
+    @property
+    def id(self) -> str:
+        """The extension's id here."""
+
+    @property
+    def manifest(self) -> Any:
+        """The dialect's own reading of its manifest; None where there is none."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer."""

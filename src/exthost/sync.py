@@ -291,6 +291,14 @@ class SyncHost:
         self._wrapped.pop(name, None)
         self._runner(lambda: self._opened.unload(name))
 
+    def emit(self, kind: str, event: Any = None, **about: Any) -> None:
+        """Tell what happens in your own program; see `Host.emit`."""
+
+        async def tell() -> None:
+            self._opened.emit(kind, event, **about)
+
+        self._runner(tell)
+
     # -- tools -------------------------------------------------------------------------------
 
     @property

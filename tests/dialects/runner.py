@@ -1,6 +1,7 @@
 """Plays the vectors of any dialect. A dialect adds `tests/vectors/<name>.toml` and is done.
 
-The file begins with `module`, where its DIALECT is. Then, as many as it likes of
+The file begins with `module`, where its DIALECT is, and where the dialect needs one, `manifest`,
+the text of a manifest (a vector may have its own). Then, as many as it likes of
 
     [[read]]        bytes → messages. `payload` (framed for you) or `bytes` (as on the pipe), or
                     either with `_hex`; `means`: a message, or a list of them (see notation.py).
@@ -13,6 +14,7 @@ The file begins with `module`, where its DIALECT is. Then, as many as it likes o
     [[operation]]   `operation` (a neutral one) or `method`, `params`; `script` → `result`, or as
                     a refusal. In a process it follows the file's first handshake.
     [[meaning]]     `notice` → `means`: what a notification is to the host ("" for nothing).
+    [[value]]       `function` (module:name) of the bytes `given` or `given_hex` → `result`.
 
 In a script `>` is what the host says, `<` what the child says, `!` what only a real process can do
 (see scripted_child.py). Every vector has a `name`, and `shows` requirement ids.
@@ -29,9 +31,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from exthost.dialects.dialect import Codec, Dialect, Log, Row, ToolCall
+from exthost.dialects.dialect import Codec, Dialect, Log, Row, ToolCall, Unfit
+from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
+from exthost.manifests.format import Found
 from exthost.messages import Message, Noise, Notice, Request
 from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
@@ -42,7 +46,7 @@ from tests.dialects.scripted_child import COMPLAINT
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "tests" / "vectors", ROOT / "tests" / "toys")
-TABLES = ("read", "handshake", "refusal", "operation", "meaning")
+TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 CAP = 2**20
 
 
@@ -55,6 +59,7 @@ class Vector:
     table: str
     row: dict[str, Any]
     first_handshake: dict[str, Any] | None = None
+    manifest: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.row['name']}"
@@ -68,6 +73,26 @@ class Vector:
     def json(self, key: str, default: Any = None) -> Any:
         return json.loads(self.row[key]) if key in self.row else default
 
+    def spec(self, argv: tuple[str, ...] = ("scripted",)) -> Spec:
+        """The extension that this vector is about, with its manifest."""
+        spec = Spec(
+            id="scripted",
+            argv=argv,
+            dialect=self.dialect.name,
+            cwd=str(ROOT),
+            # The child is one of our tests and needs their variables, whatever its dialect has.
+            env_policy="filtered",
+            config=self.json("config", {}),
+            options=self.json("options", {}),
+            limits=Limits(**self.row.get("limits", {})),
+        )
+        text = self.row.get("manifest", self.manifest)
+        if not text:
+            return spec
+        (format,) = (one for one in FORMATS if one.dialect == self.dialect.name)
+        assert format.join is not None
+        return format.join(spec, Found(path="/manifest", folder="/", data=text.encode()))
+
 
 @cache
 def load() -> tuple[Vector, ...]:
@@ -78,11 +103,12 @@ def load() -> tuple[Vector, ...]:
         module = tables.pop("module", None)
         if module is None:
             continue
+        manifest = tables.pop("manifest", "")
         unknown = tables.keys() - set(TABLES)
         assert not unknown, f"{path.name} has tables that nobody plays: {unknown}"
         first = next(iter(tables.get("handshake", ())), None)
         found += [
-            Vector(path.stem, module, table, row, first)
+            Vector(path.stem, module, table, row, first, manifest)
             for table, rows in tables.items()
             for row in rows
         ]
@@ -227,11 +253,14 @@ def _assert_said(stated: Stated, said: Any) -> None:
 
 
 def handshake_without_process(vector: Vector) -> Any:
+    spec = vector.spec()
     introduction = Introduction(
         extension="scripted",
-        config=vector.json("config", {}),
-        options=vector.json("options", {}),
+        config=spec.config,
+        options=spec.options,
         host_version="1.2.3",
+        manifest=spec.manifest,
+        wire_id=spec.wire_id,
     )
     return drive(vector.dialect.handshake(introduction), vector.row["script"])
 
@@ -242,7 +271,9 @@ def operation_without_process(vector: Vector) -> Any:
     if "operation" in row:
         operation = dialect.operations[row["operation"]]
         if row["operation"] == "call_tool":
-            params = ToolCall(params["name"], params["arguments"], params.get("context", {}))
+            tools = {tool.name: tool for tool in vector.spec().tools}
+            name, context = params["name"], params.get("context", {})
+            params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
         operation = dialect.methods[row["method"]]
     if isinstance(operation, Row):
@@ -267,15 +298,7 @@ class Scripted:
     def __init__(self, vector: Vector, script: list[str], folder: Path) -> None:
         path = folder / "script.json"
         path.write_text(json.dumps({"module": vector.module, "steps": script}), encoding="utf-8")
-        spec = Spec(
-            id="scripted",
-            argv=(sys.executable, "-m", "tests.dialects.scripted_child", str(path)),
-            dialect=vector.dialect.name,
-            cwd=str(ROOT),
-            config=vector.json("config", {}),
-            options=vector.json("options", {}),
-            limits=Limits(**vector.row.get("limits", {})),
-        )
+        spec = vector.spec((sys.executable, "-m", "tests.dialects.scripted_child", str(path)))
         bus = Bus()
         self.complaints: list[str] = []
         bus.subscribe(LogLine, self._listen)
@@ -342,6 +365,16 @@ def meaning(vector: Vector) -> str:
     assert isinstance(notice, Notice)
     read = vector.dialect.notices.get(notice.method)
     meant = read(notice.params) if read is not None else None
+    if isinstance(meant, Unfit):
+        return f"Unfit {meant.why}"
     if isinstance(meant, Log):
         return f"Log {logging.getLevelName(meant.level)} {meant.text}"
     return "" if meant is None else type(meant).__name__
+
+
+def value(vector: Vector) -> Any:
+    """What the vector's function makes of its bytes."""
+    row = vector.row
+    module, _, name = row["function"].partition(":")
+    given = bytes.fromhex(row["given_hex"]) if "given_hex" in row else row["given"].encode()
+    return getattr(importlib.import_module(module), name)(given)

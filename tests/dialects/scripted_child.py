@@ -7,7 +7,7 @@
     ! exit N       it exits;   ! stderr TEXT, ! write "JSON string" (raw, to stdout): it writes
 
 After the last step it listens until its stdin ends; only what the end-of-life ladder says may
-still come.
+still come, and is answered.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from exthost.dialects.dialect import Dialect
-from exthost.messages import Message, Noise, Request
+from exthost.messages import Message, Noise, Reply, Request
 from exthost.model import Role, Say
 from tests.dialects.notation import Stated, in_full, parse_message
 
@@ -51,6 +51,8 @@ class Child:
         while (message := self._hear()) is not None:
             if message[:2] not in self._ladder:
                 complain(f"heard more than the script has: {message}")
+            if isinstance(message, Request):
+                write(self._framing.wrap(self._codec.encode(Reply(message.id, None))))
 
     def _expect(self, stated: Stated) -> None:
         message = self._hear()

@@ -104,7 +104,7 @@ async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: P
     async with runner.Scripted(vector, vector.row["script"], tmp_path) as extension:
         error = await failing(extension.start())
         runner.assert_error(vector, error)
-        assert extension.tools == {}
+        assert extension.tools == {tool.name: tool for tool in extension.spec.tools}
         assert extension.stats["pid"] is None
 
 
@@ -125,7 +125,8 @@ async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) 
     introduction = {
         key: vector.first_handshake[key] for key in _KEPT & vector.first_handshake.keys()
     }
-    joined = Vector(vector.file, vector.module, vector.table, introduction | vector.row)
+    row = introduction | vector.row
+    joined = Vector(vector.file, vector.module, vector.table, row, manifest=vector.manifest)
     async with runner.Scripted(joined, script, tmp_path) as extension:
         await extension.start()
         if "error" in vector.row:
@@ -140,6 +141,11 @@ _KEPT = {"config", "options", "handlers"}
 @each("meaning")
 def test_a_notice_means_to_the_host_what_the_vector_says(vector: Vector) -> None:
     assert runner.meaning(vector) == vector.row["means"]
+
+
+@each("value")
+def test_a_pure_function_has_the_value_that_the_vector_says(vector: Vector) -> None:
+    assert runner.value(vector) == vector.row["result"]
 
 
 _READ = vectors("read")

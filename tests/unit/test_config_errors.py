@@ -10,6 +10,7 @@ from exthost.config import config_from_mapping, config_from_toml, spec_from_mapp
 from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
 
+PROCESS = {"id": "a", "manifest": "m.toml", "command": "c"}
 SOURCE = {"type": "process", "command": "python3"}
 
 
@@ -112,7 +113,27 @@ def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) 
         ({"discovery": {"watch": {"debounce_ms": 49}}}, "X0103", "discovery.watch.debounce_ms"),
         ({"audit": "x"}, "X0103", "audit"),
         ({"audit": {"path": ""}}, "X0103", "audit.path"),
-        ({"process_extensions": []}, "X0108", "process_extensions"),
+        ({"process_extensions": {}}, "X0103", "process_extensions"),
+        ({"process_extensions": [1]}, "X0103", "process_extensions[0]"),
+        ({"process_extensions": [{**PROCESS, "id": " "}]}, "X0103", "process_extensions[0].id"),
+        ({"process_extensions": [{"id": "a", "manifest": "m"}]}, "X0103", "process_extensions[0]"),
+        ({"process_extensions": [{"id": "a", "command": "c"}]}, "X0103", "process_extensions[0]"),
+        (
+            {"process_extensions": [{**PROCESS, "startup_timeout_ms": 0}]},
+            "X0103",
+            "process_extensions[0].startup_timeout_ms",
+        ),
+        (
+            {"process_extensions": [{**PROCESS, "eventFilter": {}}]},
+            "X0102",
+            "process_extensions[0].eventFilter",
+        ),
+        (
+            {"process_extensions": [{**PROCESS, "event_filter": {"kinds": "turn."}}]},
+            "X0103",
+            "process_extensions[0].event_filter.kinds",
+        ),
+        ({"process_extensions": [PROCESS, PROCESS]}, "X0104", "process_extensions[1].id"),
         ({"mcp_servers": {}}, "X0108", "mcp_servers"),
     ],
 )
@@ -122,7 +143,6 @@ def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str
 
 
 def test_sections_of_later_dialects_are_known_and_say_which_dialect_is_missing() -> None:
-    assert "the dialect roder" in failure({"process_extensions": []}).message
     assert "the dialect mcp" in failure({"mcp_servers": {}}).message
 
 

@@ -61,6 +61,7 @@ def describe(extension: Extension) -> dict[str, Any]:
             for tool in offer.tools
         ],
         "hooks": list(offer.hooks),
+        "extra": dict(offer.extra),
         "warnings": list(offer.warnings),
         "timings_ms": extension.stats["timings_ms"],
         "environment": {
@@ -82,6 +83,9 @@ def _show(report: dict[str, Any]) -> None:
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
+    for what, told in report["extra"].items():
+        shown = ", ".join(map(str, told)) if isinstance(told, list) else told
+        say(f"  {what}: {shown}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
     for what, times in report["noise"].items():
         say(f"  {times} {what}")

@@ -9,6 +9,7 @@ from exthost.cli.frame import Asked, config_option, say, show_json, show_table
 from exthost.cli.target import read_wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
+from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.supervision.launching import admit
 from exthost.supervision.lifecycle import State
@@ -20,7 +21,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: Asked) -> int:
     found = read_wanted(asked)
-    rows = [_row(spec) for spec in found.specs]
+    rows: list[dict[str, Any]] = []
+    before: list[Spec] = []
+    for spec in found.specs:
+        rows.append(_row(spec, before))
+        if rows[-1]["state"] == State.ADMITTED.value:
+            before.append(spec)
     diagnostics = [diagnostic_row(one) for one in found.diagnostics]
     if asked.json:
         show_json({"extensions": rows, "diagnostics": diagnostics})
@@ -34,7 +40,7 @@ def run(asked: Asked) -> int:
     return 0
 
 
-def _row(spec: Spec) -> dict[str, Any]:
+def _row(spec: Spec, before: list[Spec]) -> dict[str, Any]:
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
         state, reason = "disabled", "enabled = false"
@@ -42,6 +48,8 @@ def _row(spec: Spec) -> dict[str, Any]:
         try:
             dialects.get(spec.dialect)
             admit(spec, os.environ)
+            if (objection := clash(spec, before)) is not None:
+                raise objection
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message
     return {

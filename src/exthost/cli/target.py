@@ -12,9 +12,10 @@ from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
-from exthost.discovery.configfile import FORMATS, Wanted, read_config, wanted
+from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
+from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
-from exthost.errors import HandshakeFailed, NotFound, UsageError
+from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine
 from exthost.model import Limits, Spec
 from exthost.names import nearest
@@ -50,6 +51,9 @@ def find_spec(asked: Asked, target: str | None) -> Spec | None:
         for spec in found.specs:
             if spec.id == target:
                 return spec
+        for one in found.diagnostics:
+            if one.level == "error" and one.extension == target:
+                raise _as_error(one)
         names = [spec.id for spec in found.specs]
     else:
         names = []
@@ -71,6 +75,11 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
 
 
 def _from_disk(path: Path) -> Spec:
+    path = path.resolve()
+    if path.suffix == ".toml" and not any(
+        one.claims(path.name, path.parent.name) for one in FORMATS
+    ):
+        return from_manifest(path)
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
     candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == path]
@@ -79,11 +88,22 @@ def _from_disk(path: Path) -> Spec:
     if candidates:
         names = ", ".join(one.id for one in candidates)
         raise UsageError("X1316", f"{path} holds several extensions: {names}", help="name one")
+    broken = [one for one in report.diagnostics if one.level == "error"]
+    if len(broken) == 1:
+        raise _as_error(broken[0])
     told = [one.message for one in report.diagnostics]
     raise NotFound(
         "X1206",
         f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
         help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+def _as_error(one: Diagnostic) -> ManifestError:
+    """A diagnostic about the very extension that was asked for is the error of the verb."""
+    where = Evidence(path=one.path, line=one.line, key=one.key)
+    return ManifestError(
+        one.code, one.message, extension=one.extension, help=one.help, evidence=where
     )
 
 

@@ -7,6 +7,7 @@ mistake in the file and, in its evidence, every other one.
 
     document  the sections of a config, and what they come to together (start reading here)
     entry     one `[[extensions]]` entry
+    processes one `[[process_extensions]]` entry
     settings  the keys that entries, `[overrides.<id>]` and `[defaults]` share, and who wins
     discovery `[discovery]`
     readers   checked reading of single values; unknown keys

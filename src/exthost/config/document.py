@@ -24,6 +24,7 @@ from exthost.config.problems import (
     Problems,
     shown,
 )
+from exthost.config.processes import read_process
 from exthost.config.readers import kind, table, text
 from exthost.config.settings import NO_SETTINGS, Settings, settings, within
 from exthost.errors import ConfigError, Evidence
@@ -119,7 +120,10 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         for name, section in _SECTIONS.items()
     }
     read = table(document, Place(problems), readers)
-    entries: tuple[Entry, ...] = read.get("extensions") or ()
+    entries: tuple[Entry, ...] = (
+        *(read.get("extensions") or ()),
+        *(read.get("process_extensions") or ()),
+    )
     _check_names(entries)
     problems.raise_any()
     said = Config(
@@ -137,7 +141,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
 def _check_names(entries: tuple[Entry, ...]) -> None:
     first: dict[str, Place] = {}
     for entry in entries:
-        name, place = entry.bare.id, entry.place.at("name")
+        name, place = entry.bare.id, entry.place.at(entry.name_key)
         if not name:
             continue
         if name not in first:
@@ -161,6 +165,18 @@ def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...
             folder=reading.folder,
             dialects=reading.dialects,
         )
+        for index, item in enumerate(value)
+    )
+    return tuple(entry for entry in read if entry is not None)
+
+
+def _process_extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+    if not isinstance(value, list | tuple):
+        help = "write [[process_extensions]] with two brackets"
+        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        return ()
+    read = (
+        read_process(item, place.at(index), origin=reading.origin, folder=reading.folder)
         for index, item in enumerate(value)
     )
     return tuple(entry for entry in read if entry is not None)
@@ -211,7 +227,7 @@ _SECTIONS: Mapping[str, _Section] = {
     "overrides": _overrides,
     "discovery": _discovery,
     "audit": _audit,
-    "process_extensions": _later("roder"),
+    "process_extensions": _process_extensions,
     "mcp_servers": _later("mcp"),
 }
 

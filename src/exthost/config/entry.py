@@ -32,7 +32,7 @@ from exthost.config.readers import (
     variables,
     words,
 )
-from exthost.config.settings import Settings, readers, settings_of
+from exthost.config.settings import Settings, readers, settings_of, within
 from exthost.model import Spec
 
 # The six of the design. A host that has more by entry points passes its own list.
@@ -51,6 +51,7 @@ class Entry:
     bare: Spec
     own: Settings
     place: Place
+    name_key: str = "name"
 
     def spec(self, outer: Settings, folder: str | None) -> Spec:
         """The extension as wanted, where `outer` is all that holds beyond the entry itself.
@@ -79,9 +80,9 @@ def read_entry(
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
         return None
-    name = value.get("name")
-    if isinstance(name, str):
-        place = place.of(name)
+    called = value.get("name")
+    if isinstance(called, str):
+        place = place.of(called)
     read = table(value, place, _readers(folder, dialects))
     if "name" not in value:
         place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
@@ -96,7 +97,7 @@ def read_entry(
         place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
         place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
-    own = settings_of({key: item for key, item in read.items() if key in _SETTING_KEYS})
+    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
     # Where both name a variable, the one beside the command is the nearer.
     own = replace(own, env=MappingProxyType({**own.env, **source.env}))
     if source.has_args:
@@ -108,11 +109,12 @@ def read_entry(
         enabled=enabled,
         origin=origin,
         config=read.get("config", {}),
+        manifest_path=read.get("manifest"),
     )
     return Entry(bare, own, place)
 
 
-_SETTING_KEYS = frozenset(readers(None))
+SETTING_KEYS = frozenset(readers(None))
 
 
 def _readers(folder: str | None, dialects: Collection[str]) -> dict[str, Reader]:
@@ -126,18 +128,24 @@ def _readers(folder: str | None, dialects: Collection[str]) -> dict[str, Reader]
             return None
         return said
 
+    def manifest(value: Any, place: Place) -> str | None:
+        said = text(value, place)
+        return None if said is None else within(folder, said)
+
     return {
-        "name": _name,
+        "name": name,
         "enabled": flag,
         "protocol": _protocol,
         "dialect": dialect,
+        "manifest": manifest,
         "config": json_value,
         "source": _source,
         **readers(folder),
     }
 
 
-def _name(value: Any, place: Place) -> str | None:
+def name(value: Any, place: Place) -> str | None:
+    """How an extension is called: text that can stand in a line of a list."""
     said = text(value, place)
     if said is not None and not said.isprintable():
         place.wrong(WRONG_VALUE, "must not hold line ends or other control characters")

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from exthost.errors import CallFailed
+from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
 from exthost.model import (
     NONE,
@@ -35,6 +35,8 @@ from exthost.model import (
     Offer,
     Restart,
     Role,
+    Spec,
+    Tool,
     nothing,
 )
 from exthost.wire.framing import Framing
@@ -56,7 +58,23 @@ class OfferStale(NamedTuple):
     """A notice that says: ask again what I offer."""
 
 
-Meaning: TypeAlias = Log | OfferStale | None
+class Emitted(NamedTuple):
+    """A notice that is an event of the extension's own, for the host's bus. `by` is the name it
+    gives itself: one that speaks in another's name is not believed."""
+
+    by: str
+    kind: str
+    schema_version: int
+    payload: Any
+
+
+class Unfit(NamedTuple):
+    """A notice that cannot be used; `why` names the kind of fault, never what was said."""
+
+    why: str
+
+
+Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | None
 
 
 class Codec(Protocol):
@@ -86,6 +104,7 @@ class ToolCall(NamedTuple):
     name: str
     arguments: Any
     context: Mapping[str, Any] = NONE
+    tool: Tool | None = None
 
 
 class StreamEvent(NamedTuple):
@@ -103,7 +122,8 @@ class StreamKind:
     the event belongs to whichever call of this kind is in flight. `key` is the member of the
     opening request's params that carries the same name. `ends` says whether the reply ends the
     stream, or merely acknowledges it and a terminal event ends it. `decode` may return None for
-    an event it cannot read: warned about and skipped.
+    an event it cannot read: warned about and skipped. `limit` tells from the params how many
+    seconds an acknowledged stream may take in all; None: as long as it likes.
     """
 
     notices: Mapping[str, str | None]
@@ -112,6 +132,7 @@ class StreamKind:
     ends: Literal["reply", "terminal"] = "reply"
     acknowledged: Callable[[Any, Any], bool] | None = None
     cancel: Callable[[Any, str], Said | None] | None = None
+    limit: Callable[[Any], float | None] | None = None
     extends_deadline: bool = False
 
     @property
@@ -119,6 +140,15 @@ class StreamKind:
         """Whether its events belong to whichever call is in flight. Such a call keeps its place
         when its consumer leaves: what it still sends would pass for the next one's."""
         return None in self.notices.values()
+
+
+class EventSink(NamedTuple):
+    """An extension that wants to be told of the host's events whose kind begins with one of
+    `kinds`, and how one is said. `limit` bounds the seconds it may take to take one in."""
+
+    kinds: tuple[str, ...]
+    notice: Callable[[Mapping[str, Any]], Notice]
+    limit: float
 
 
 class Row(NamedTuple):
@@ -146,6 +176,8 @@ class Traits:
     environment  "filtered", "minimal" (with `variables`) or "declared"
     limits       seconds and sizes; `method_limits` where a method has its own
     ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
+    private      what passes may be somebody's words: what a child wrote is shown neither in our
+                 errors nor in the log above DEBUG
     """
 
     limits: Limits
@@ -163,6 +195,7 @@ class Traits:
     method_limits: Mapping[str, float] = field(default_factory=nothing)
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
+    private: bool = False
 
 
 def method_unknown(request: Request) -> Failure:
@@ -182,7 +215,9 @@ class Dialect:
     `operations` is keyed by neutral names (call_tool, list_tools, health); `methods` by wire
     methods that are more than one exchange, or more than their params. `withdraw` words "never
     mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
-    than those in `methods`. `is_error_result` knows a result that calls itself an error.
+    than those in `methods`. `is_error_result` knows a result that calls itself an error, and
+    `error_result` words a failure as one, for `ext.tools.call`. `sink` tells which of the host's
+    events an extension wants, if it wants any.
     """
 
     name: str
@@ -201,6 +236,8 @@ class Dialect:
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
     is_error_result: Callable[[Any], bool] = no_error_result
+    error_result: Callable[[ExthostError], Any] | None = None
+    sink: Callable[[Spec], EventSink | None] | None = None
 
 
 def expect(heard: Heard, method: str) -> Any:

@@ -4,22 +4,25 @@ Everything above asks here, so that `exthost list` and a running host cannot dis
 a config means. Blocking; starts nothing.
 """
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from exthost.config import Config, config_from_mapping, config_from_toml
+from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
-from exthost.errors import ConfigError, Evidence
-from exthost.manifests.format import Format
+from exthost.errors import ConfigError, Evidence, ManifestError
+from exthost.manifests import roder
+from exthost.manifests.format import Format, Found, Rejected
 from exthost.model import Spec
 
 DEFAULT_CONFIG = "exthost.toml"
 
 # The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (roder.FORMAT,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,13 @@ def wanted(config: Config) -> Wanted:
     report = Report()
     if config.discovery is not None:
         report = discover(config.discovery, FORMATS, base=config.folder or ".")
-    specs = {spec.id: spec for spec in config.specs}
     diagnostics = list(report.diagnostics)
+    specs: dict[str, Spec] = {}
+    for spec in config.specs:
+        try:
+            specs[spec.id] = completed(spec) if spec.enabled else spec
+        except ManifestError as error:
+            diagnostics.append(Diagnostic.of((error,), config.origin))
     for candidate in report.candidates:
         for spec in (candidate.spec, *candidate.also):
             if spec.id in specs:
@@ -65,6 +73,56 @@ def wanted(config: Config) -> Wanted:
     unused = sorted(config.overrides.keys() - specs.keys())
     diagnostics += [_unused_override(id, config.origin) for id in unused]
     return Wanted(config=config, specs=tuple(specs.values()), diagnostics=tuple(diagnostics))
+
+
+def completed(spec: Spec) -> Spec:
+    """The extension with the manifest that its entry names, if it names one. Reads that file;
+    raises ManifestError."""
+    if spec.manifest_path is None:
+        return spec
+    path = str(Path(spec.manifest_path).absolute())
+    format = next((one for one in FORMATS if one.dialect == spec.dialect and one.join), None)
+    try:
+        if format is None or format.join is None:
+            raise ManifestError(
+                "X0248", f"a {spec.dialect} extension has no manifest that could be named"
+            )
+        data = read_file(os.path.realpath(path))
+        if data is None:
+            raise ManifestError(
+                "X0201",
+                f"its manifest {path} is not there",
+                help="a relative path counts from the folder of the config",
+                evidence=Evidence(path=path),
+            )
+        found = Found(path=path, folder=str(Path(path).parent), data=data)
+        return replace(format.join(spec, found), manifest_path=None)
+    except ManifestError as error:
+        error.extension = spec.id
+        raise
+
+
+def from_manifest(path: Path) -> Spec:
+    """The extension of a manifest that is named by its path, whatever the file is called: each
+    format that could read it is asked. Raises ManifestError."""
+    real = path.resolve()
+    data = read_file(str(real))
+    found = Found(path=str(real), folder=str(real.parent), data=data or b"")
+    refusals = []
+    for format in FORMATS:
+        if format.join is None:  # its manifests are known by their names alone
+            continue
+        try:
+            verdict = format.read(found)
+        except ManifestError as error:
+            refusals.append(error)
+            continue
+        if isinstance(verdict, Rejected):
+            refusals += verdict.errors
+        elif verdict is not None:
+            spec = verdict.spec
+            return replace(spec, origin=spec.origin or str(real), cwd=spec.cwd or found.folder)
+    raise refusals[0]
 
 
 def _shadowed(spec: Spec, by: Spec) -> Diagnostic:

@@ -5,6 +5,9 @@ PATH, and which of the required variables are not set or empty. Pure: how a prog
 and what the environment holds are handed in, so that a listing, a dry run and a real start ask
 the very same function. It must not know who asks, and it starts nothing.
 
+A second question has the same answer for everyone: does an earlier extension of the host already
+have what only one may have (`clash`)?
+
 It never fails. What is missing comes back as a value: warn with its `message()`, or raise its
 `refusal()`. All of it is named at once, since nobody wants to install one thing, try again, and be
 told about the next.
@@ -14,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Requires
+from exthost.model import Requires, Spec
 
-__all__ = ["Missing", "gate"]
+__all__ = ["Missing", "clash", "gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,20 @@ def gate(
         # A variable that is set to nothing is how shells spell "unset" in a hurry.
         env=tuple(name for name in _each_once(requires.env) if not environ.get(name)),
     )
+
+
+def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
+    """Why this extension cannot be there beside those before it; None: it can."""
+    taken = {claim: other.id for other in before if other.id != spec.id for claim in other.claims}
+    for claim in spec.claims:
+        if claim in taken:
+            return Refused(
+                "X0340",
+                f"the {claim.kind} {claim.name!r} is already that of {taken[claim]!r}",
+                extension=spec.id,
+                help="only one of the two can run here: disable the other, or change a manifest",
+            )
+    return None
 
 
 def _each_once(names: Iterable[str]) -> Iterable[str]:

@@ -30,6 +30,7 @@ class Inlet:
         "_backlog",
         "_broken",
         "_close",
+        "_drained",
         "_fd",
         "_join",
         "_lock",
@@ -67,6 +68,7 @@ class Inlet:
         self._broken = broken
         self.gathered: list[bytes] = []
         self._backlog: deque[bytes | memoryview] | None = None
+        self._drained: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
         self._wide = False
@@ -106,6 +108,13 @@ class Inlet:
         if not self.gathered:
             self._loop.call_soon(self._flush)
         self.gathered.append(payload)
+
+    async def drained(self) -> None:
+        """Wait until the pipe has taken everything, or takes nothing any more. Loop's thread."""
+        if self._backlog and self._fd is not None:
+            future = self._loop.create_future()
+            self._drained.append(future)
+            await future
 
     def close(self) -> bool:
         """Close the pipe: the child reads end-of-file. False if unwritten bytes were dropped."""
@@ -157,6 +166,9 @@ class Inlet:
             self._timer = self._loop.call_later(self.patience, self._give_up)
 
     def _unwatch(self) -> None:
+        if self._drained:
+            waiting, self._drained = self._drained, []
+            self._loop.call_soon_threadsafe(_tell, waiting)
         if self._watching and self._fd is not None:
             self._watching = False
             self._loop.remove_writer(self._fd)
@@ -206,3 +218,9 @@ class Inlet:
             self._loop.call_soon(self._broken)
         else:
             self._loop.call_soon_threadsafe(self._broken)
+
+
+def _tell(waiting: list["asyncio.Future[None]"]) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)

@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Log, OfferStale, refusal
+from exthost.dialects.dialect import Dialect, Emitted, Log, OfferStale, Unfit, refusal
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
-from exthost.events import Noticed
+from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
@@ -66,6 +66,7 @@ class Session:
         "_stdout",
         "_thread",
         "_wide",
+        "_wire_id",
         "ask",
         "cause",
         "desk",
@@ -90,6 +91,7 @@ class Session:
         first_id: int | None = None,
         handlers: Mapping[str, Handler] | None = None,
         on_stale: Callable[[], None] | None = None,
+        wire_id: str = "",
     ) -> None:
         assert limits.max_message is not None and limits.write is not None
         loop = desk.loop
@@ -104,7 +106,9 @@ class Session:
         self.lock = threading.Lock()
         self.cause: Cause | None = None
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.witness = Witness(desk.extension, child, desk.bus, loop)
+        private = dialect.traits.private
+        self.witness = Witness(desk.extension, child, desk.bus, loop, private=private)
+        self._wire_id = wire_id or desk.extension
         self._loop = loop
         self._thread = get_ident()
         # Taking a lock that nobody contends for still costs a twentieth of a call.
@@ -221,6 +225,10 @@ class Session:
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
+
+    async def roomy(self) -> None:
+        """Wait until the child has taken in everything that was said so far, or is gone."""
+        await self._inlet.drained()
 
     def _advance(self, call: Call, heard: Reply | Failure | None) -> None:
         """Let an operation of several exchanges take its next step."""
@@ -439,10 +447,25 @@ class Session:
         meant = meaning(params) if meaning is not None else None
         if type(meant) is Log:
             self.witness.log("log", meant.level, meant.text)
+        elif type(meant) is Emitted:
+            self._on_own_event(meant)
+        elif type(meant) is Unfit:
+            self._unfit(meant.why)
         elif type(meant) is OfferStale and self._on_stale is not None:
             self._on_stale()
         if Noticed in self.desk.bus.kinds:
             self.desk.bus.publish(Noticed(self.desk.extension, method, params))
+
+    def _on_own_event(self, emitted: Emitted) -> None:
+        """It goes on under the id that it has here, whatever it calls itself on the wire."""
+        if emitted.by != self._wire_id:
+            self._unfit("events in the name of another extension")
+        elif ExtensionEvent in self.desk.bus.kinds:
+            self.desk.bus.publish(ExtensionEvent(self.desk.extension, *emitted[1:]))
+
+    def _unfit(self, why: str) -> None:
+        self.witness.drop(why)
+        self.witness.log("stdout", logging.WARNING, f"dropped: {why}")
 
     def _on_event(self, stream: StreamQueue, method: str, params: Any, size: int) -> None:
         assert isinstance(stream, EventStream)

@@ -27,12 +27,28 @@ _SHOWN_BYTES = 200
 class Witness:
     """The onlooker of one session."""
 
-    __slots__ = ("_bus", "_child", "_loop", "_tail", "counts", "extension", "first_output")
+    __slots__ = (
+        "_bus",
+        "_child",
+        "_loop",
+        "_private",
+        "_tail",
+        "counts",
+        "extension",
+        "first_output",
+    )
 
     def __init__(
-        self, extension: str, child: Child, bus: Bus, loop: asyncio.AbstractEventLoop
+        self,
+        extension: str,
+        child: Child,
+        bus: Bus,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        private: bool = False,
     ) -> None:
         self.extension = extension
+        self._private = private
         self.counts: Counter[str] = Counter()
         self.first_output = b""  # how its stdout began: tells a wrong dialect
         self._child = child
@@ -88,7 +104,11 @@ class Witness:
         """Output that is no message: usually a print that should have gone to stderr."""
         self.drop("stray lines on stdout")
         text = data[:_SHOWN_BYTES].decode("utf-8", "replace")
-        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}): {text}")
+        if self._private:
+            self.log("stdout", logging.WARNING, f"stray output on stdout ({why})")
+            self.log("stdout", logging.DEBUG, f"the stray output: {text}")
+        else:
+            self.log("stdout", logging.WARNING, f"stray output on stdout ({why}): {text}")
 
     def drop(self, what: str) -> None:
         """Count something that could not be kept or placed."""
@@ -103,6 +123,8 @@ class Witness:
 
     def evidence(self, offending: bytes = b"") -> Evidence:
         """What is known of the child right now."""
+        if self._private:
+            offending = b""
         return Evidence(
             argv=self._child.argv,
             cwd=self._child.cwd,

@@ -7,12 +7,19 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 
 import asyncio
 from asyncio import Future
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 from exthost.dialects.dialect import Dialect, Operation, Row, ToolCall
-from exthost.errors import ExtensionGone, ExthostError, NotFound, UsageError
+from exthost.errors import (
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    NotFound,
+    Refused,
+    UsageError,
+)
 from exthost.events import Bus
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
@@ -28,6 +35,7 @@ from exthost.supervision.facets import Facets
 from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
+from exthost.supervision.toolbox import Toolbox
 
 
 class Extension(Facets):
@@ -42,8 +50,10 @@ class Extension(Facets):
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
         on_change: Any = None,
+        objection: Callable[[], Refused | None] | None = None,
         shared: bool = False,
     ) -> None:
+        """`objection` tells why a host must not admit it, asked each time it comes to the gate."""
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
         self.spec = spec
@@ -70,6 +80,7 @@ class Extension(Facets):
             handlers=handlers,
             environ=environ,
             on_change=on_change,
+            objection=objection,
         )
         self.add_facets(dialect)
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
@@ -104,9 +115,14 @@ class Extension(Facets):
         return self._owner.offer
 
     @property
-    def tools(self) -> Mapping[str, Tool]:
-        """Its tools by their own names."""
-        return self._owner.tools
+    def tools(self) -> Toolbox:
+        """Its tools by their own names; `tools.call` answers where `call_tool` raises."""
+        return Toolbox(self.dialect, lambda: self._owner.tools, self.call_tool)
+
+    @property
+    def manifest(self) -> Any:
+        """The dialect's own reading of its manifest; None where there is none."""
+        return self.spec.manifest
 
     @property
     def serves(self) -> bool:
@@ -135,7 +151,12 @@ class Extension(Facets):
     @property
     def is_silent(self) -> bool:
         """Whether nobody knows what it offers until it is started."""
-        return not self.tools and self._owner.state in _UNDERWAY
+        return not self._owner.tools and self._may_offer_more
+
+    @property
+    def _may_offer_more(self) -> bool:
+        """Whether its handshake, still to come, tells what it offers; a manifest tells at once."""
+        return self._owner.state in _UNDERWAY and self.dialect.traits.tools == "handshake"
 
     @property
     def stats(self) -> Mapping[str, Any]:
@@ -221,29 +242,49 @@ class Extension(Facets):
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
-        if name not in self.tools and self._owner.state in _UNDERWAY:
+        if name not in self._owner.tools and self._may_offer_more:
             # What it offers is known when it is there; the call itself would start it as well.
             await self._come_up(timeout)
         tool = self._tool(name)
         self._check(tool, arguments)
-        asked = ToolCall(name, arguments, context)
+        asked = ToolCall(name, arguments, context, tool)
         return await self._operate("call_tool", asked, timeout, name, context)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Ask it how it is, where its dialect has a way to ask."""
         return await self._operate("health", None, timeout, "health")
 
-    async def notify(self, method: str, params: Any = None) -> None:
-        """Tell it something that has no answer."""
+    async def notify(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> None:
+        """Tell it something that has no answer.
+
+        With a `timeout` it is only said once everything before it was taken in: who does not read
+        for so long is told no more.
+        """
         self._be_ready(method)
         session = self.desk.session
         assert session is not None
+        if timeout is not None:
+            try:
+                async with asyncio.timeout(timeout):
+                    await session.roomy()
+            except TimeoutError:
+                raise CallTimeout(
+                    "X0841",
+                    f"{method} was not sent: it has read nothing for {timeout:g} s",
+                    extension=self.id,
+                    help="the extension must read its stdin while it works",
+                ) from None
         session.tell(Notice(method, params))
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> EventStream:
-        """Ask for something that answers in events: `async with ext.stream(…) as events`."""
+        """Ask for something that answers in events: `async with ext.stream(…) as events`.
+
+        `timeout` is for the whole of it, to its last event.
+        """
         kind = self.dialect.streams.get(method)
         if kind is None:
             known = ", ".join(self.dialect.streams) or "none"
@@ -255,11 +296,16 @@ class Extension(Facets):
             )
         key = params.get(kind.key) if kind.key is not None and isinstance(params, dict) else None
         opened: list[Call] = []
+        alarms: list[asyncio.TimerHandle] = []
+        whole = kind.limit(params) if timeout is None and kind.limit is not None else timeout
 
         async def open(stream: EventStream) -> None:
             future: asyncio.Future[Any] = self._loop.create_future()
             limit = self._limit(method) if timeout is None else timeout
-            call = Call.of(method, params, future, limit, self.desk.now()).into(stream)
+            if kind.ends == "terminal" and whole is not None:
+                limit = min(self._limit(method), whole)  # for the acknowledgement
+            began = self.desk.now()
+            call = Call.of(method, params, future, limit, began).into(stream)
             opened.append(call)
             self.desk.take(call)
             if kind.ends == "terminal":
@@ -268,10 +314,23 @@ class Extension(Facets):
                 except asyncio.CancelledError:
                     self.desk.cancel(call)
                     raise
+                if whole is not None:
+                    left = max(0.0, began + whole - self.desk.now())
+                    alarms.append(self._loop.call_later(left, expire, stream, whole))
             else:  # its outcome is the stream's
                 future.add_done_callback(_heed(stream))
 
+        def expire(stream: EventStream, seconds: float) -> None:
+            if stream.ended:
+                return
+            session = opened[0].session
+            if session is not None:
+                session.leave(stream, f"timed out after {seconds:g} s")
+            stream.fail(self._overdue(method, seconds))
+
         def close(stream: EventStream) -> None:
+            for alarm in alarms:
+                alarm.cancel()
             call = opened[0]
             session = call.session
             if session is None or not kind.nameless:  # else only its reply tells where it ends
@@ -336,9 +395,10 @@ class Extension(Facets):
     ) -> Call:
         """Send the call of a tool whose caller sees to its own deadline."""
         arguments = {} if arguments is None else arguments
-        self._check(self._tool(name), arguments)
+        tool = self._tool(name)
+        self._check(tool, arguments)
         limit = self._call_limit if timeout is None else timeout
-        asked = ToolCall(name, arguments, context)
+        asked = ToolCall(name, arguments, context, tool)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
         call.context = context
         self.desk.submit(call)
@@ -404,7 +464,7 @@ class Extension(Facets):
             raise
 
     def _tool(self, name: str) -> Tool:
-        tool = self.tools.get(name)
+        tool = self._owner.tools.get(name)
         if tool is not None:
             return tool
         if self._owner.state is not State.READY and self._owner.cause is not None:
@@ -453,6 +513,14 @@ class Extension(Facets):
             f"{what} is not available: the extension is {self.state}",
             extension=self.id,
             help="wait for it, or start it with restart()",
+        )
+
+    def _overdue(self, method: str, seconds: float) -> CallTimeout:
+        return CallTimeout(
+            "X0840",
+            f"{method} took longer than {seconds:g} s, and its last event has not come",
+            extension=self.id,
+            help="give the stream a longer timeout, or look at what the extension is doing",
         )
 
 

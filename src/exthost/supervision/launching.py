@@ -89,10 +89,12 @@ def prepare(
         extension=spec.id,
         config=spec.config,
         options=spec.options,
-        cwd=cwd or os.getcwd(),  # noqa: PTH109 - a path is not needed, a string is
+        # The child's real folder; not pathlib, which takes as long as all else here.
+        cwd=os.path.realpath(cwd or "."),
         env=environment.variables,
         host_version=str(version),
         manifest=spec.manifest,
+        wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
     return Launch(plan=plan, environment=environment, introduction=introduction)

@@ -46,6 +46,7 @@ class Owner:
         "_last_id",
         "_limits",
         "_loop",
+        "_objection",
         "_on_change",
         "_restart",
         "_settled",
@@ -79,6 +80,7 @@ class Owner:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
+        objection: Callable[[], Refused | None] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -96,6 +98,7 @@ class Owner:
         self._handlers = handlers
         self._environ = environ
         self._on_change = on_change
+        self._objection = objection
         self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
@@ -129,6 +132,9 @@ class Owner:
         if self.state is not State.DISCOVERED:
             return
         try:
+            objection = self._objection() if self._objection is not None else None
+            if objection is not None:
+                raise objection
             admit(self.spec, self._host_environment())
         except Refused as refused:
             self._give_up(Event.REFUSE, refused)
@@ -276,6 +282,7 @@ class Owner:
             self._limits,
             first_id=self._last_id if self.dialect.traits.ids_continue else None,
             handlers=self._handlers,
+            wire_id=self.spec.wire_id,
         )
         self.session = session
         began = self._loop.time()

@@ -1,0 +1,435 @@
+"""roder: JSON-RPC 2.0, one compact object a line; a static manifest whose echo fails closed.
+
+What an extension provides stands in its manifest, so nothing is started until it is used. The
+handshake is one question, `extension/initialize`, whose answer must repeat the manifest: protocol,
+id, services, checksum, in that order. Inference turns, dispatches and tasks answer in events that
+name their stream and end with a terminal one. Wrapper keys are camelCase, the objects inside are
+snake_case and pass as they are. The child has no questions of its own; one that comes is refused.
+
+Prompts pass through here, so nothing of what was said shows in an error.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import (
+    Dialect,
+    Emitted,
+    EventSink,
+    Exchanges,
+    Handshake,
+    Meaning,
+    Said,
+    StreamKind,
+    ToolCall,
+    Traits,
+    Unfit,
+    expect,
+)
+from exthost.dialects.roder_facets import HOST_THREAD, Inference, Subagents, Tasks
+from exthost.dialects.roder_types import inference_event, subagent_event, task_event
+from exthost.errors import (
+    CallFailed,
+    ExthostError,
+    HandshakeFailed,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.manifests.roder import API_VERSION, Manifest
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.model import (
+    CloseStdin,
+    Introduction,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Say,
+    Spec,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.jsontext import decode_fast, encode_fast
+from exthost.wire.lines import Lines
+
+PROTOCOL_VERSION = "0.2.0"
+
+# The page's: of an extension's own event, so much payload goes on to the bus.
+EVENT_PAYLOAD_BYTES = 256 * 1024
+
+# The page's: how long a sink may leave an event unread, and a dispatch may take unless it says.
+EVENT_FORWARD_SECONDS = 2.0
+DISPATCH_SECONDS = 1800.0
+
+
+class Codec:
+    """JSON-RPC 2.0; both ends say the same things."""
+
+    __slots__ = ()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        try:
+            return encode_fast(asked)
+        except Exception:  # it knows another way, or how to say what is wrong
+            return jsontext.encode(asked)
+
+    def unsaid(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        said: dict[str, Any] = {"jsonrpc": "2.0"}
+        match message:
+            case Request(method=method, params=params, id=id):
+                said |= {"id": id, "method": method, "params": params}
+            case Notice(method=method, params=params):
+                said |= {"method": method, "params": params}
+            case Reply(id=id, result=result):
+                said |= {"id": id, "result": result}
+            case Failure(id=id, message=text, code=code, data=data):
+                error = {"code": -32000 if code is None else code, "message": text}
+                said |= {"id": id, "error": error if data is None else error | {"data": data}}
+        return jsontext.encode(said)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = decode_fast(frame)
+            if len(said) == 3:  # the way of nearly every reply: jsonrpc, an id, a result
+                result = said["result"]
+                number = said["id"]
+                if type(number) is int and "jsonrpc" in said:
+                    return number, result
+        except Exception:
+            pass  # not JSON, not an object, not so plain: below
+        return self._decode(frame)
+
+    def _decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return _noise(frame, str(reason))
+        if type(said) is not dict:
+            return _noise(frame, "not a JSON object")
+        id = said.get("id")
+        if "method" in said:
+            method = said["method"]
+            if type(method) is not str or not (id is None or type(id) in (int, str)):
+                return _noise(frame, "a method or an id of the wrong type")
+            params = said.get("params")
+            return Notice(method, params) if id is None else Request(method, params, id)
+        if type(id) is not int:
+            return _noise(frame, "neither a method nor the id of a request")
+        error = said.get("error")
+        if error is None:
+            return Reply(id, said.get("result"))
+        if type(error) is not dict:
+            return Failure(id, error if type(error) is str else "(an error without a message)")
+        text, code = error.get("message"), error.get("code")
+        return Failure(
+            id,
+            text if type(text) is str else "(an error without a message)",
+            code if type(code) in (int, str) else None,
+            error.get("data"),
+        )
+
+    def answers(self, head: bytes) -> Id | None:
+        return jsontext.leading_id(head)
+
+
+def _noise(frame: Bytes, why: str) -> Noise:
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+
+
+def _codec(role: Role) -> Codec:
+    return Codec()
+
+
+# -- the handshake -----------------------------------------------------------------------------
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    manifest = introduction.manifest
+    if not isinstance(manifest, Manifest):
+        raise HandshakeFailed(
+            "X0540",
+            "a roder extension cannot be started without its manifest",
+            help='name it: manifest = "roder-extension.toml", or give its path as the TARGET',
+        )
+    denied = introduction.options.get("denied_capabilities", ())
+    granted = [name for name in manifest.capabilities if name not in denied]
+    heard = yield Request(
+        "extension/initialize",
+        {
+            "protocolVersion": PROTOCOL_VERSION,
+            "apiVersion": API_VERSION,
+            "extensionId": manifest.id,
+            "cwd": introduction.cwd,
+            "grantedCapabilities": granted,
+            "config": _without_secrets(introduction.config or {}),
+            "eventFilter": {"kinds": list(_kinds(introduction.options))},
+        },
+    )
+    try:
+        echo = expect(heard, "extension/initialize")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message}",
+            help="its config, or its own log, tells what it is missing",
+        ) from None
+    _judge_echo(manifest, echo)
+    services = [f"{one['type']} {one['id']}" for one in manifest.services]
+    return Offer(
+        tools=manifest.tools,
+        version=manifest.version,
+        name=manifest.name,
+        extra=MappingProxyType({"services": services}),
+    )
+
+
+def _judge_echo(manifest: Manifest, echo: Any) -> None:
+    """Fails closed: one that disagrees about what it is serves nothing."""
+    if type(echo) is not dict:
+        raise _bad_echo("X0545", "its answer is no object", "with an object")
+    said = echo.get("protocolVersion")
+    if said != PROTOCOL_VERSION:
+        raise _bad_echo("X0541", f"it speaks protocol {_cut(said)}", f"{PROTOCOL_VERSION!r}")
+    if echo.get("extensionId") != manifest.id:
+        told = f"it calls itself {_cut(echo.get('extensionId'))}"
+        raise _bad_echo("X0542", told, f"{manifest.id!r}, as its manifest says")
+    services = echo.get("services")
+    wanted = [dict(one) for one in manifest.services]
+    heard = [_counted(one) for one in services] if type(services) is list else None
+    if not same(heard, wanted):
+        told = "the services it provides are not those of its manifest"
+        raise _bad_echo("X0543", told, "the same, in the same order, with the same tools")
+    if echo.get("manifestChecksum") != manifest.checksum:
+        told = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
+        raise _bad_echo("X0544", told, f"{manifest.checksum!r}, of the file's bytes")
+
+
+def _counted(service: Any) -> Any:
+    """The members of an echoed service that count."""
+    if type(service) is not dict:
+        return service
+    counted = {name: service[name] for name in ("type", "id") if name in service}
+    if service.get("type") == "tool_provider" and "tools" in service:
+        tools = service["tools"]
+        counted["tools"] = [_counted_tool(tool) for tool in tools] if type(tools) is list else None
+    return counted
+
+
+def _counted_tool(tool: Any) -> Any:
+    if type(tool) is not dict:
+        return tool
+    return {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in value and in type at every place: 1, 1.0 and true are three different things."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def _bad_echo(code: str, told: str, expected: str) -> HandshakeFailed:
+    return HandshakeFailed(
+        code,
+        f"its echo of the manifest does not fit: {told}",
+        help=f"it must answer extension/initialize with {expected}",
+    )
+
+
+def _cut(value: Any) -> str:
+    """For a message: text in quotes and not too long; anything else by its kind alone."""
+    if type(value) is not str:
+        return "none" if value is None else f"a {type(value).__name__}"
+    return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
+
+
+_SECRET_MEMBER = re.compile(
+    r"(?:^|_)(?:token|key|apikey|pat|auth|bearer|session)$|password|secret|credential|private_?key",
+    re.IGNORECASE,
+)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _without_secrets(value: Any) -> Any:
+    """The config without members whose names say that they are secrets."""
+    if isinstance(value, Mapping):
+        return {
+            name: _without_secrets(item)
+            for name, item in value.items()
+            if not _SECRET_MEMBER.search(_HUMP.sub("_", name).replace("-", "_"))
+        }
+    if isinstance(value, list | tuple):
+        return [_without_secrets(item) for item in value]
+    return value
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+
+def _call_tool(call: ToolCall) -> Exchanges:
+    provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
+    heard = yield Request(
+        "tools/call",
+        {
+            "providerId": provider,
+            "toolName": call.name,
+            "callId": str(uuid.uuid4()),
+            "threadId": str(call.context.get("thread_id") or HOST_THREAD),
+            "turnId": str(call.context.get("turn_id") or uuid.uuid4()),
+            "arguments": call.arguments,
+        },
+    )
+    result = expect(heard, "tools/call")
+    if (
+        type(result) is not dict
+        or type(result.get("content")) is not str
+        or type(result.get("isError")) is not bool
+    ):
+        raise ProtocolViolation(
+            "X0640",
+            f"its answer to the tool {call.name} is none: it must be content, isError and data",
+            help='answer with {"content": "text", "isError": false, "data": null}',
+        )
+    return result if "data" in result else result | {"data": None}
+
+
+def _is_error_result(result: Any) -> bool:
+    return isinstance(result, dict) and result.get("isError") is True
+
+
+def _error_result(error: ExthostError) -> Any:
+    told = {"kind": error.kind, "message": error.message}
+    return {"content": error.message, "isError": True, "data": {"error": told}}
+
+
+# -- events ------------------------------------------------------------------------------------
+
+
+def _own_event(params: Any) -> Meaning:
+    if type(params) is not dict or "payload" not in params:
+        return Unfit("extension events that could not be read")
+    by, kind, version = (params.get(key) for key in ("extensionId", "eventKind", "schemaVersion"))
+    if type(by) is not str or type(kind) is not str or type(version) is not int:
+        return Unfit("extension events that could not be read")
+    if not 0 <= version < 2**32:
+        return Unfit("extension events that could not be read")
+    try:
+        size = len(jsontext.encode(params["payload"]))
+    except UsageError:  # so deep that it could just be read
+        size = EVENT_PAYLOAD_BYTES + 1
+    if size > EVENT_PAYLOAD_BYTES:
+        return Unfit("extension events over the size limit")
+    return Emitted(by, kind, version, params["payload"])
+
+
+def _kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
+    event_filter = options.get("event_filter")
+    kinds = event_filter.get("kinds", ()) if isinstance(event_filter, Mapping) else ()
+    return tuple(kind for kind in kinds if isinstance(kind, str))
+
+
+def _sink(spec: Spec) -> EventSink | None:
+    manifest, kinds = spec.manifest, _kinds(spec.options)
+    if not isinstance(manifest, Manifest) or not manifest.ids("event_sink") or not kinds:
+        return None
+    return EventSink(kinds, _forwarded, EVENT_FORWARD_SECONDS)
+
+
+def _forwarded(envelope: Mapping[str, Any]) -> Notice:
+    return Notice("events/handle", {"envelope": envelope})
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+def _acknowledged(key: str) -> Any:
+    return lambda params, result: isinstance(result, dict) and same(result.get(key), params[key])
+
+
+def _cancel(method: str, *keys: str) -> Any:
+    def cancel(params: Any, why: str) -> Said:
+        return Request(method, {key: params[key] for key in keys} | {"reason": why})
+
+    return cancel
+
+
+def _dispatch_limit(params: Any) -> float:
+    request = params.get("request") if isinstance(params, dict) else None
+    seconds = request.get("timeout_seconds") if isinstance(request, Mapping) else None
+    said = type(seconds) in (int, float) and seconds is not None and seconds > 0
+    return float(seconds) if said and seconds is not None else DISPATCH_SECONDS
+
+
+_STREAMS = {
+    "inference/streamTurn": StreamKind(
+        notices=MappingProxyType({"inference/event": "streamId"}),
+        decode=inference_event,
+        key="streamId",
+        ends="terminal",
+        acknowledged=_acknowledged("streamId"),
+    ),
+    "subagents/dispatch": StreamKind(
+        notices=MappingProxyType({"subagents/event": "dispatchId"}),
+        decode=subagent_event,
+        key="dispatchId",
+        ends="terminal",
+        acknowledged=_acknowledged("dispatchId"),
+        cancel=_cancel("subagents/cancel", "dispatcherId", "dispatchId"),
+        limit=_dispatch_limit,
+    ),
+    "tasks/execute": StreamKind(
+        notices=MappingProxyType({"tasks/event": "executionId"}),
+        decode=task_event,
+        key="executionId",
+        ends="terminal",
+        acknowledged=_acknowledged("executionId"),
+        cancel=_cancel("tasks/cancel", "executorId", "executionId"),
+    ),
+}
+
+
+DIALECT = Dialect(
+    name="roder",
+    versions=(PROTOCOL_VERSION,),
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    operations=MappingProxyType({"call_tool": _call_tool}),
+    streams=MappingProxyType(_STREAMS),
+    notices=MappingProxyType({"extension/event": _own_event}),
+    facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
+    manifest_names=("roder-extension.toml",),
+    is_error_result=_is_error_result,
+    error_result=_error_result,
+    sink=_sink,
+    traits=Traits(
+        limits=Limits(
+            start=10,
+            handshake=30,
+            call=30,
+            write=30,
+            stop=2,
+            max_message=4 * 2**20,
+            max_in_flight=1024,
+        ),
+        first_id=1,
+        tools="manifest",
+        start="lazy",
+        environment="declared",
+        restart=Restart(strategy="on-demand", forgiven_by="call"),
+        private=True,
+        # One that has answered gets a moment to exit by itself, and is killed with its tree then.
+        ladder=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
+    ),
+)

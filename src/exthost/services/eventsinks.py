@@ -1,0 +1,201 @@
+"""Event sinks: extensions that are told what happens in the host.
+
+Looks on at the bus and forwards what passes an extension's filter: a kind that begins with one of
+its prefixes; no prefixes, no events. Each sink has its own queue of 256 and its own task, so a
+slow one delays nobody; what does not fit is dropped and counted. The first event that passes the
+filter starts the extension, as any use would.
+
+A sink that fails is reported, by the log and as `SinkFailed` on the bus, and never fed its own
+failures: no event about a sink goes to that sink, `SinkFailed` goes to none, and neither do the
+comings and goings of extensions that are sinks; two sinks that cannot start would otherwise keep
+waking each other.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from exthost.dialects.dialect import EventSink
+from exthost.errors import ExthostError
+from exthost.events import (
+    Bus,
+    CallEnded,
+    CallStarted,
+    Exited,
+    ExtensionEvent,
+    HostEvent,
+    OfferChanged,
+    SinkFailed,
+    StateChanged,
+)
+from exthost.wire import jsontext
+
+_log = logging.getLogger("exthost.eventsinks")
+
+QUEUE_EVENTS = 256
+
+# What each kind of event is called outside. Log lines and notices are the extensions' own words
+# and stay here; so do command lines, which may hold secrets.
+KINDS: Mapping[type, str] = {
+    StateChanged: "extension.state_changed",
+    OfferChanged: "extension.offer_changed",
+    Exited: "process.exited",
+    CallStarted: "call.started",
+    CallEnded: "call.ended",
+}
+
+_LIVES = (StateChanged, OfferChanged, Exited)
+
+
+class Listener(Protocol):
+    """What must be known of an extension in order to tell it something."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def serves(self) -> bool: ...
+    async def start(self) -> Any: ...
+    async def notify(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> None: ...
+
+
+class EventSinks:
+    """Every sink of one host."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._sinks: dict[str, _Sink] = {}
+        self._seq = 0
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def add(self, extension: Listener, sink: EventSink) -> None:
+        """Tell this extension from now on."""
+        self._sinks[extension.id] = _Sink(extension, sink, self._bus)
+        self._subscribe()
+
+    async def remove(self, extension: str) -> None:
+        """Tell it no more."""
+        sink = self._sinks.pop(extension, None)
+        if sink is not None:
+            self._subscribe()
+            await sink.close()
+
+    async def close(self) -> None:
+        for extension in list(self._sinks):
+            await self.remove(extension)
+
+    def lost(self, extension: str) -> int:
+        """How many events this sink was not told of."""
+        return self._sinks[extension].lost if extension in self._sinks else 0
+
+    def _subscribe(self) -> None:
+        """Listen to what somebody wants and to no more: an unread event is not even built."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        prefixes = [prefix for sink in self._sinks.values() for prefix in sink.kinds]
+        wanted = [kind for kind, name in KINDS.items() if name.startswith(tuple(prefixes))]
+        if prefixes:
+            kinds: Any = (HostEvent, ExtensionEvent, *wanted)
+            self._unsubscribe = self._bus.subscribe(kinds, self._on_event)
+
+    def _on_event(self, event: Any) -> None:
+        about = getattr(event, "extension", "")
+        if isinstance(event, _LIVES) and about in self._sinks:
+            return
+        kind = KINDS.get(type(event)) or event.kind
+        sinks = [
+            sink
+            for sink in self._sinks.values()
+            if sink.extension.id != about
+            and kind.startswith(sink.kinds)
+            and sink.extension.serves  # one that was refused or stopped is not knocked at
+        ]
+        if sinks:
+            envelope = self._envelope(kind, about, event)
+            for sink in sinks:
+                sink.put(envelope)
+
+    def _envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
+        self._seq += 1
+        context = getattr(event, "context", None)
+        said = context if isinstance(context, Mapping) else {}
+        told = {
+            "event_id": str(uuid.uuid4()),
+            "seq": self._seq,
+            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "source": about or "exthost",
+            "kind": kind,
+            "thread_id": said.get("thread_id"),
+            "turn_id": said.get("turn_id"),
+        }
+        match event:
+            case HostEvent():
+                told |= {"thread_id": event.thread_id, "turn_id": event.turn_id}
+                told |= {"source": event.source or "exthost", "event": event.event}
+            case ExtensionEvent():
+                told["event"] = {"schema_version": event.schema_version, "payload": event.payload}
+            case _:
+                body = event._asdict()
+                body.pop("context", None)
+                told["event"] = body
+        return told
+
+
+class _Sink:
+    """One extension, its queue, and the task that empties it while there is something in it."""
+
+    def __init__(self, extension: Listener, sink: EventSink, bus: Bus) -> None:
+        self.extension = extension
+        self.kinds = sink.kinds
+        self.lost = 0
+        self._sink = sink
+        self._bus = bus
+        self._queue: deque[Mapping[str, Any]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, envelope: Mapping[str, Any]) -> None:
+        if len(self._queue) >= QUEUE_EVENTS:
+            self._lose("its queue is full")
+            return
+        self._queue.append(envelope)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._forward(), name=f"events for {self.extension.id}"
+            )
+
+    async def _forward(self) -> None:
+        try:
+            while self._queue:
+                await self._tell(self._queue.popleft())
+        finally:
+            self._task = None
+
+    async def _tell(self, envelope: Mapping[str, Any]) -> None:
+        method, params = self._sink.notice(envelope)
+        try:
+            jsontext.encode(params)  # one that cannot be said must not start a process
+            await self.extension.start()
+            await self.extension.notify(method, params, timeout=self._sink.limit)
+        except ExthostError as error:
+            self._lose(error.message)
+
+    def _lose(self, reason: str) -> None:
+        self.lost += 1
+        if self.lost & (self.lost - 1) == 0:  # 1, 2, 4, 8 …: a flood must not flood the log, too
+            told = "%d events were not forwarded so far, the last because: %s"
+            _log.warning(f"[%s] {told}", self.extension.id, self.lost, reason)
+        if SinkFailed in self._bus.kinds:
+            self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
+
+    async def close(self) -> None:
+        self._queue.clear()
+        if self._task is not None:
+            task = self._task
+            task.cancel()
+            await asyncio.wait([task])

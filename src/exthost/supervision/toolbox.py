@@ -1,0 +1,66 @@
+"""`ext.tools`: an extension's tools by their own names, and a call that answers instead of raising.
+
+A live view: what it shows is what the extension offers now. `call` is for programs that hand
+every outcome to a model: a failure of any kind (an error reply, a timeout, a program that does
+not start, an answer that is none) comes back as a result that calls itself an error, in the words
+of the dialect. Dialects without such results have no such call.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from exthost.dialects.dialect import Dialect
+from exthost.errors import ExthostError, UsageError
+from exthost.model import NONE, Tool
+
+
+class Toolbox(Mapping[str, Tool]):
+    """The tools of one extension."""
+
+    __slots__ = ("_call_tool", "_dialect", "_tools")
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        tools: Callable[[], Mapping[str, Tool]],
+        call_tool: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self._dialect = dialect
+        self._tools = tools
+        self._call_tool = call_tool
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools())
+
+    def __len__(self) -> int:
+        return len(self._tools())
+
+    def __repr__(self) -> str:
+        return f"<Toolbox {', '.join(self)}>"
+
+    async def call(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Call a tool; what fails is returned as an error result. Only cancelling raises."""
+        word = self._dialect.error_result
+        if word is None:
+            raise UsageError(
+                "X1341",
+                f"the {self._dialect.name} dialect has no results that are errors",
+                help="use call_tool(), which raises what went wrong",
+            )
+        try:
+            return await self._call_tool(name, arguments, timeout=timeout, context=context)
+        except ExthostError as error:
+            return word(error)

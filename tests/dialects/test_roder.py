@@ -1,0 +1,599 @@
+"""roder, where a rule needs a process, a clock or more than one message to show."""
+
+import asyncio
+import logging
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects import roder_types as types
+from exthost.dialects.roder import DIALECT, PROTOCOL_VERSION
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    HandshakeFailed,
+    ProtocolViolation,
+    SpawnFailed,
+    UsageError,
+)
+from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
+from exthost.messages import Request
+from exthost.model import CloseStdin, Say
+from exthost.supervision.extension import Extension
+from tests.dialects.requirements import shows
+from tests.extensions.driving import closing, failing, unstarted
+from tests.extensions.roder import manifest_text, said, toy
+
+MIB = 2**20
+DELTA = {"MessageDelta": {"text": "hi"}}
+DONE = {"Completed": {"stop_reason": "end_turn", "provider_response_id": None}}
+TICK = {"type": "output", "stream": "stdout", "chunk": "tick"}
+FINISHED: dict[str, Any] = {"type": "completed", "result": {"payload": None}}
+NO_STREAM = "events of no open stream"
+
+
+def turn(ext: Extension, *script: Any, **more: Any) -> Any:
+    return ext.inference.stream_turn({"script": list(script)}, **more)
+
+
+def dispatch(ext: Extension, *script: Any, request: Any = None, **more: Any) -> Any:
+    return ext.subagents.dispatch({"script": list(script), **(request or {})}, **more)
+
+
+def task(ext: Extension, *script: Any, **more: Any) -> Any:
+    return ext.tasks.execute({"script": list(script)}, **more)
+
+
+OPENERS = {"turn": turn, "dispatch": dispatch, "task": task}
+LAST = {"turn": DONE, "dispatch": FINISHED, "task": FINISHED}
+CANCELS = {"dispatch": "subagents/cancel", "task": "tasks/cancel"}
+
+every_stream = pytest.mark.parametrize("kind", list(OPENERS))
+cancelled_streams = pytest.mark.parametrize("kind", list(CANCELS))
+
+
+async def all_of(stream: Any) -> list[Any]:
+    async with stream as events:
+        return [event async for event in events]
+
+
+def is_uuid4(text: str) -> bool:
+    return str(uuid.UUID(text)) == text and uuid.UUID(text).version == 4
+
+
+# -- the wire ----------------------------------------------------------------------------------
+
+
+@shows("roder-wire-03", "roder-wire-04")
+async def test_an_over_long_answer_fails_its_call_at_once_and_the_next_is_served(
+    tmp_path: Path,
+) -> None:
+    assert DIALECT.traits.limits.max_message == 4 * MIB
+    async with closing(toy(tmp_path, limits={"max_message": "64KiB"})) as ext:
+        error = await failing(ext.call_tool("echo", {"text": "x" * 65_000}))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0603"
+        assert not error.evidence.bytes, "what was said is nobody's business"
+        assert (await ext.call_tool("echo", {}))["isError"] is False
+
+
+@shows("roder-wire-06")
+async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
+        heard = (await ext.call_tool("heard"))["data"]
+        (answer,) = [one for one in heard if one.get("id") == 77]
+        assert answer["error"]["code"] == -32601
+
+
+@shows("roder-wire-02", "roder-wire-08", "roder-secret-01")
+async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "exthost")
+    async with closing(toy(tmp_path)) as ext:
+        await ext.call_tool("raw", {"text": "my prompt, by mistake\n\n"})
+        await ext.call_tool("emit", {"messages": [{"method": "who/knows", "params": "my prompt"}]})
+        assert (await ext.call_tool("echo", {}))["isError"] is False
+        assert ext.stats["dropped"] == {"stray lines on stdout": 1}
+    assert "stray output" in caplog.text and "my prompt" not in caplog.text
+
+
+@shows("roder-wire-10")
+async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
+        assert (await ext.call_tool("echo", {"n": 1}))["data"]["arguments"] == {"n": 1}
+        assert ext.stats["in_flight"] == 20
+        for one in hanging:
+            one.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+
+# -- the handshake -----------------------------------------------------------------------------
+
+
+@shows("roder-echo-01", "roder-echo-02", "roder-config-03", "roder-wire-11")
+async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    more: dict[str, Any] = {
+        "text": manifest_text(more='required_capabilities = ["net", "fs"]'),
+        "cwd": "link",
+        "config": {"a": [1, {"apiKey": "s3", "b": 2}], "token": "s3", "keyboard": "us"},
+        "event_filter": {"kinds": ["turn."]},
+        "options": {"denied_capabilities": ["fs"]},
+    }
+    async with closing(toy(tmp_path, **more)) as ext:
+        assert (ext.id, ext.offer.version) == ("toy", "0.3.0")
+        (params,) = await said(ext, "extension/initialize")
+        assert params == {
+            "protocolVersion": PROTOCOL_VERSION,
+            "apiVersion": "0.1.0",
+            "extensionId": "wire",
+            "cwd": str((tmp_path / "real").resolve()),
+            "grantedCapabilities": ["net"],
+            "config": {"a": [1, {"b": 2}], "keyboard": "us"},
+            "eventFilter": {"kinds": ["turn."]},
+        }
+        seen = (await ext.call_tool("environment"))["data"]
+        assert seen["cwd"] == params["cwd"]
+
+
+@shows("roder-life-03", "roder-echo-03")
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        ('protocolVersion="0.1.0"', "X0541"),
+        ('extensionId="toy"', "X0542"),
+        ("services=[]", "X0543"),
+        ('manifestChecksum="cbf29ce484222325"', "X0544"),
+        ("die", "X0501"),
+        ("hang", "X0507"),
+    ],
+)
+async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
+    tmp_path: Path, lie: str, code: str
+) -> None:
+    bus = Bus()
+    spawned: list[Spawned] = []
+    exited: list[Exited] = []
+    bus.subscribe(Spawned, spawned.append)
+    bus.subscribe(Exited, exited.append)
+    async with closing(toy(tmp_path, lie, bus=bus, startup_timeout_ms=400)) as ext:
+        for n in (1, 2):
+            error = await failing(ext.call_tool("echo"))
+            assert isinstance(error, HandshakeFailed) and error.code == code
+            assert len(spawned) == len(exited) == n
+            assert (ext.state, ext.stats["pid"]) == ("admitted", None)
+        assert set(ext.tools) >= {"echo"}, "what the manifest says is still listed"
+
+
+@shows("roder-life-03", "roder-life-01")
+async def test_a_program_that_is_not_there_is_told_by_its_use_and_may_come_later(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "run.sh"
+    child = toy(tmp_path, command="./run.sh")
+    words = " ".join(f"'{word}'" for word in child.spec.argv[1:])
+    async with closing(child) as ext:
+        assert "echo" in ext.tools
+        error = await failing(ext.call_tool("echo"))
+        assert isinstance(error, SpawnFailed) and ext.state == "admitted"
+        program.write_text(f"#!/bin/sh\nexec python3 {words}\n")
+        program.chmod(0o755)
+        assert (await ext.call_tool("echo"))["isError"] is False
+
+
+async def test_without_its_manifest_it_is_not_started() -> None:
+    async def connect() -> None:
+        async with exthost.connect(["cat"], dialect="roder"):
+            pass
+
+    error = await failing(connect())
+    assert isinstance(error, HandshakeFailed) and error.code == "X0540"
+
+
+# -- its life ----------------------------------------------------------------------------------
+
+
+@shows("roder-life-01", "roder-life-07")
+async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: Path) -> None:
+    bus = Bus()
+    spawned: list[Spawned] = []
+    bus.subscribe(Spawned, spawned.append)
+    async with closing(toy(tmp_path, bus=bus)) as ext:
+        ext.admit()
+        assert ext.state == "admitted" and list(ext.tools) and not spawned
+        calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
+        answers = await asyncio.gather(*calls)
+        assert [one["data"]["arguments"]["n"] for one in answers] == list(range(50))
+        assert len(spawned) == 1
+        error = await failing(ext.call_tool("die", {"code": 3}))
+        assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
+        assert (await ext.call_tool("echo"))["isError"] is False
+        assert len(spawned) == 2
+
+
+@shows("roder-life-04")
+async def test_the_child_sees_the_configured_variables_and_path_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARMLESS", "1")
+    async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
+        seen = (await ext.call_tool("environment"))["data"]["env"]
+        assert seen.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
+    async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
+        assert (await ext.call_tool("environment"))["data"]["env"]["PATH"] == "/mine"
+
+
+@shows("roder-life-05")
+async def test_stderr_goes_to_the_log_under_its_id(tmp_path: Path) -> None:
+    bus = Bus()
+    lines: list[LogLine] = []
+    bus.subscribe(LogLine, lines.append)
+    async with closing(toy(tmp_path, bus=bus)) as ext:
+        await failing(ext.call_tool("die", {"code": 3}))
+    assert ("toy", "stderr", logging.INFO, "dying, as I was told") in lines
+
+
+@shows("roder-life-06", "roder-life-08")
+def test_the_time_limits_and_the_ladder_are_the_pages() -> None:
+    limits = DIALECT.traits.limits
+    assert (limits.start, limits.call, limits.stop) == (10, 30, 2)
+    first, second = DIALECT.traits.ladder
+    assert first == Say(Request("extension/shutdown", {}), wait=2)
+    assert isinstance(second, CloseStdin) and second.wait < 1
+    limit = DIALECT.streams["subagents/dispatch"].limit
+    assert limit is not None
+    assert limit({"request": {"timeout_seconds": 7}}) == 7 and limit({"request": {}}) == 1800
+    assert limit({"request": {"timeout_seconds": True}}) == 1800
+    assert DIALECT.streams["inference/streamTurn"].limit is None
+    assert DIALECT.streams["tasks/execute"].limit is None
+
+
+@shows("roder-life-08")
+async def test_it_is_told_to_shut_down_and_exits_by_itself(tmp_path: Path) -> None:
+    bus = Bus()
+    exited: list[Exited] = []
+    bus.subscribe(Exited, exited.append)
+    async with closing(toy(tmp_path, bus=bus)) as ext:
+        await ext.start()
+    assert [event.status for event in exited] == ["exited with 0"]
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+
+@shows("roder-tools-01")
+async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        context = {"thread_id": "t1", "turn_id": "u1"}
+        asked = (await ext.call_tool("echo", {"a": 1}, context=context))["data"]
+        call_id = asked.pop("callId")
+        assert is_uuid4(call_id)
+        assert asked == {
+            "providerId": "wire-tools",
+            "toolName": "echo",
+            "threadId": "t1",
+            "turnId": "u1",
+            "arguments": {"a": 1},
+        }
+        one, two = [(await ext.call_tool("echo"))["data"] for _ in range(2)]
+        assert one["threadId"] == two["threadId"] and is_uuid4(one["threadId"])
+        assert one["turnId"] != two["turnId"] and is_uuid4(one["turnId"])
+        assert one["callId"] != two["callId"]
+
+
+@shows("roder-tools-02", "roder-tools-03")
+async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
+    kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
+    async with closing(toy(tmp_path)) as ext:
+        for name, kind in kinds.items():
+            error = await failing(ext.call_tool(name, timeout=0.5))
+            assert isinstance(error, kind)
+            result = await ext.tools.call(name, timeout=0.5)
+            assert result["isError"] is True and result["content"]
+            assert result["data"]["error"]["kind"] == kind.__name__
+            assert result["data"]["error"]["message"] == result["content"]
+        for call in (ext.call_tool, ext.tools.call):
+            assert (await call("fail"))["content"] == "as you wish"
+        gone = await ext.tools.call("die", {"code": 3})
+        assert gone["data"]["error"]["kind"] == "ExtensionGone"
+        unknown = await ext.tools.call("no such tool")
+        assert unknown["data"]["error"]["kind"] == "NotFound"
+    async with closing(toy(tmp_path, command="no-such-program")) as ext:
+        result = await ext.tools.call("echo")
+        assert result["data"]["error"]["kind"] == "SpawnFailed"
+
+
+async def test_tools_is_a_mapping_and_other_dialects_say_that_they_have_no_error_results(
+    tmp_path: Path,
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        assert ext.tools["echo"].name == "echo" and "nope" not in ext.tools
+        assert len(ext.tools) == len(dict(ext.tools))
+    async with closing(unstarted()) as other:
+        error = await failing(other.tools.call("echo"))
+        assert isinstance(error, UsageError) and error.code == "X1341"
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+@shows("roder-stream-01", "roder-stream-03", "roder-stream-08", "roder-wire-11")
+@pytest.mark.both_loops
+async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
+    usage = {"Usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+    script = [["event", DELTA], ["ack"], ["event", usage], ["event", {"Compaction": {"n": 1}}]]
+    script += [["event", DONE], ["event", DELTA], ["event", DONE]]
+    async with closing(toy(tmp_path)) as ext:
+        async with turn(ext, *script, thread_id="t", turn_id="u") as events:
+            heard = [event async for event in events]
+        assert heard == [
+            types.MessageDelta("hi"),
+            types.Usage(1, 2, 3),
+            types.Other("Compaction", {"n": 1}),
+            types.Completed("end_turn", None),
+        ]
+        assert events.result is heard[-1]
+        (params,) = await said(ext, "inference/streamTurn")
+        assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
+        assert (params["threadId"], params["turnId"]) == ("t", "u")
+        assert ext.stats["dropped"] == {NO_STREAM: 2}, "after the last event nothing more counts"
+
+
+@shows("roder-stream-08", "roder-wire-11")
+async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        status = {"type": "status", "status": "thinking", "detail": None, "x": 1}
+        result = {"final_message": "done", "exit_reason": "completed"}
+        script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
+        heard = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
+        assert heard == [types.Status("thinking", extra={"x": 1}), types.Finished(result)]
+        (params,) = await said(ext, "subagents/dispatch")
+        assert is_uuid4(params["dispatchId"])
+        assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
+
+        failed = {"type": "failed", "error": "out of paper"}
+        heard = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
+        assert heard == [types.Output("stdout", "tick"), types.Broken("out of paper")]
+        (params,) = await said(ext, "tasks/execute")
+        assert params.keys() == {"executorId", "executionId", "taskId", "input"}
+        await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
+        params = (await said(ext, "tasks/execute"))[1]
+        assert (params["threadId"], params["workspaceRoot"]) == ("t", "/w")
+        for cancel in CANCELS.values():
+            assert await said(ext, cancel) == [], "what has ended is not cancelled"
+
+
+@shows("roder-stream-02")
+@every_stream
+async def test_an_acknowledgement_of_another_stream_is_a_violation(
+    tmp_path: Path, kind: str
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        for other in ("another", None, 1):
+            error = await failing(all_of(OPENERS[kind](ext, ["ack", other])))
+            assert isinstance(error, ProtocolViolation) and error.code == "X0605"
+        error = await failing(all_of(OPENERS[kind](ext, ["refuse"])))
+        assert isinstance(error, CallFailed) and error.error_message == "no such model"
+        assert (await ext.call_tool("echo"))["isError"] is False
+
+
+@shows("roder-stream-07", "roder-wire-09")
+@every_stream
+async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_counted(
+    tmp_path: Path, kind: str
+) -> None:
+    last = LAST[kind]
+    script = [["event", last, "unknown"], ["event", last, 7], ["ack"]]
+    unfit: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
+    script += [["event", bad] for bad in unfit]
+    script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
+    async with closing(toy(tmp_path)) as ext:
+        heard = await all_of(OPENERS[kind](ext, *script, ["event", last]))
+        assert len(heard) == 1 and isinstance(heard[-1], types.Completed | types.Finished)
+        assert ext.stats["dropped"] == {NO_STREAM: 2, "events that could not be read": 8}
+
+
+@shows("roder-stream-04")
+@every_stream
+async def test_when_the_child_dies_each_open_stream_ends_with_one_failure(
+    tmp_path: Path, kind: str
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        async with (
+            OPENERS[kind](ext, ["ack"], ["wait"]) as one,
+            OPENERS[kind](ext, ["ack"], ["wait"]) as two,
+        ):
+            error = await failing(ext.call_tool("die", {"code": 6}))
+            assert isinstance(error, ExtensionGone)
+            for stream in (one, two):
+                error = await failing(anext(stream))
+                assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 6"
+                assert [event async for event in stream] == [], "told once"
+        # The next use has a fresh process.
+        assert len(await all_of(OPENERS[kind](ext, ["ack"], ["event", LAST[kind]]))) == 1
+
+
+@shows("roder-stream-04")
+@every_stream
+async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
+    tmp_path: Path, kind: str
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        error = await failing(all_of(OPENERS[kind](ext, ["die", 5])))
+        assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
+
+
+@shows("roder-stream-05")
+async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        async with turn(ext, ["ack"], ["event", DELTA], ["wait"], ["event", DONE]) as events:
+            assert await anext(events) == types.MessageDelta("hi")
+        error = await failing(all_of(turn(ext, ["ack"], ["wait"], timeout=0.2)))
+        assert isinstance(error, CallTimeout) and error.code == "X0840"
+        await ext.call_tool("go")
+        assert ext.stats["dropped"] == {NO_STREAM: 1}
+        heard = (await ext.call_tool("heard"))["data"]
+        methods = {one["method"] for one in heard}
+        assert methods == {"extension/initialize", "inference/streamTurn"}
+
+
+async def cancel_told(ext: Extension, kind: str) -> Any:
+    """The params of the one cancel that the child heard, which must name the one stream."""
+    opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
+    (params,) = await said(ext, opened)
+    (cancel,) = await said(ext, CANCELS[kind])
+    for key in ("dispatcherId", "dispatchId", "executorId", "executionId"):
+        assert cancel.get(key) == params.get(key)
+    return cancel
+
+
+@shows("roder-stream-06")
+@cancelled_streams
+async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, kind: str) -> None:
+    event = TICK if kind == "task" else {"type": "status", "status": "busy"}
+    async with closing(toy(tmp_path)) as ext:
+        async with OPENERS[kind](ext, ["ack"], ["event", event], ["wait"]) as events:
+            async for _ in events:
+                break
+        assert (await cancel_told(ext, kind))["reason"] == "the consumer left"
+
+
+@shows("roder-stream-06")
+@cancelled_streams
+async def test_running_out_of_time_cancels_on_the_wire_with_a_reason(
+    tmp_path: Path, kind: str
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        await ext.start()
+        error = await failing(all_of(OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)))
+        assert isinstance(error, CallTimeout) and error.code == "X0840"
+        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+
+
+@shows("roder-stream-06")
+async def test_a_dispatch_has_the_time_that_its_request_says(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        await ext.start()
+        stream = dispatch(ext, ["ack"], ["wait"], request={"timeout_seconds": 0.2})
+        error = await failing(all_of(stream))
+        assert isinstance(error, CallTimeout) and "0.2 s" in error.message
+        await cancel_told(ext, "dispatch")
+
+
+@shows("roder-stream-06")
+@cancelled_streams
+async def test_a_missing_acknowledgement_is_cancelled_on_the_wire(
+    tmp_path: Path, kind: str
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        await ext.start()
+        error = await failing(all_of(OPENERS[kind](ext, ["wait"], timeout=0.2)))
+        assert isinstance(error, CallTimeout) and error.code == "X0801"
+        assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
+
+
+@shows("roder-stream-06")
+@cancelled_streams
+@pytest.mark.parametrize("script", [[["ack"], ["wait"]], [["wait"]]], ids=["open", "opening"])
+async def test_cancelling_the_task_cancels_on_the_wire(
+    tmp_path: Path, kind: str, script: list[Any]
+) -> None:
+    opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
+    async with closing(toy(tmp_path)) as ext:
+        consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, *script)))
+        while not await said(ext, opened):
+            pass  # each question is answered by the child: nothing spins
+        consumer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
+        assert (await cancel_told(ext, kind))["reason"]
+
+
+async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        script = [["ack"], *[["event", TICK]] * 600, ["event", FINISHED]]
+        async with task(ext, *script) as events:
+            await ext.call_tool("echo")
+            assert len([event async for event in events]) == 601
+
+
+# -- what the facets ask -----------------------------------------------------------------------
+
+
+@shows("roder-facet-01")
+async def test_models_definitions_and_specs_are_read(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        assert await ext.inference.list_models() == [types.Model("m", "M", extra={"x": 1})]
+        (definition,) = await ext.subagents.definitions()
+        assert (definition.agent_type, definition.max_turns) == ("a", 3)
+        assert (await ext.tasks.spec()).input_schema == {"type": "object"}
+        (params,) = await said(ext, "inference/listModels")
+        assert params == {"engineId": "wire-inference_engine"}
+        error = await failing(ext.inference.list_models("another"))
+        assert isinstance(error, UsageError) and error.code == "X1340"
+        assert "wire-inference_engine" in error.help
+
+
+@shows("roder-facet-01")
+@pytest.mark.parametrize("models", ["null", "[]", '{"models": 1}', '{"models": [{"id": 1}]}'])
+async def test_an_answer_of_another_shape_is_a_violation(tmp_path: Path, models: str) -> None:
+    async with closing(toy(tmp_path, f"models={models}")) as ext:
+        error = await failing(ext.inference.list_models())
+        assert isinstance(error, ProtocolViolation) and error.code == "X0641"
+        assert error.extension == "toy"
+
+
+# -- events of its own -------------------------------------------------------------------------
+
+
+def own_event(id: str = "wire", payload: Any = None) -> Any:
+    params = {"extensionId": id, "eventKind": "k", "schemaVersion": 2, "payload": payload}
+    return {"method": "extension/event", "params": params}
+
+
+@shows("roder-events-04", "roder-events-05")
+async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused(
+    tmp_path: Path,
+) -> None:
+    bus = Bus()
+    heard: list[ExtensionEvent] = []
+    bus.subscribe(ExtensionEvent, heard.append)
+    async with closing(toy(tmp_path, bus=bus)) as ext:
+        fits, over = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
+        for message in (own_event(payload=[1]), own_event("toy"), own_event("other")):
+            await ext.call_tool("emit", {"messages": [message]})
+        for payload in (fits, over):
+            await ext.call_tool("emit", {"messages": [own_event(payload=payload)]})
+        assert heard == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
+        assert ext.stats["dropped"] == {
+            "events in the name of another extension": 2,
+            "extension events over the size limit": 1,
+        }
+
+
+@shows("roder-secret-01")
+async def test_prompts_and_secrets_show_in_no_error_and_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "exthost")
+    word = "my-prompt-text"
+    errors: list[Any] = []
+    more: dict[str, Any] = {"env": {"API_TOKEN": word}, "config": {"token": word}}
+    async with closing(toy(tmp_path, **more)) as ext:
+        prompt = {"transcript": [{"UserMessage": {"text": word}}]}
+        for script in ([["ack", word]], [["wait"]], [["ack"], ["raw", f"{word}\n"], ["die", 3]]):
+            stream = ext.inference.stream_turn({"script": script, **prompt}, timeout=0.3)
+            errors.append(await failing(all_of(stream)))
+        errors.append(await failing(ext.call_tool("malformed", {"text": word})))
+        errors.append(await failing(ext.call_tool("hang", {"text": word}, timeout=0.1)))
+    assert len(errors) == 5
+    for error in errors:
+        assert word not in str(error) and word not in str(error.as_dict())
+    assert word not in caplog.text

@@ -1,0 +1,52 @@
+"""How tests run the roder extension that does as it is told (`roder_child.py`)."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from exthost.config import config_from_mapping
+from exthost.dialects.roder import DIALECT
+from exthost.discovery.configfile import completed
+from exthost.events import Bus
+from exthost.supervision.extension import Extension
+
+CHILD = Path(__file__).parent / "roder_child.py"
+TOOLS = (
+    *("echo", "heard", "environment", "emit", "raw", "go"),
+    *("fail", "malformed", "refuse", "die", "hang"),
+)
+SERVICES = ("inference_engine", "subagent_dispatcher", "task_executor", "event_sink")
+
+
+def manifest_text(id: str = "wire", *, tools: tuple[str, ...] = TOOLS, more: str = "") -> str:
+    """A manifest with every service; `more` comes before the services."""
+    lines = [f'id = "{id}"', f'name = "{id}"', 'version = "0.3.0"', 'api_version = "^0.1"', more]
+    lines += ["[[provides]]", 'type = "tool_provider"', f'id = "{id}-tools"']
+    for tool in tools:
+        lines += ["[[provides.tools]]", f'name = "{tool}"', 'description = ""']
+        lines += ['parameters = { type = "object" }']
+    for service in SERVICES:
+        lines += ["[[provides]]", f'type = "{service}"', f'id = "{id}-{service}"']
+    return "\n".join(lines) + "\n"
+
+
+def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: Any) -> Any:
+    """A `[[process_extensions]]` entry for the child, with its manifest written to `folder`."""
+    manifest = folder / f"{id}.toml"
+    manifest.write_text(text or manifest_text())
+    args = ["-S", "-E", str(CHILD), str(manifest), *words]
+    return {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args, **more}
+
+
+def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:
+    """The extension, not started. Close it."""
+    document: Mapping[str, Any] = {"process_extensions": [entry(folder, *words, **more)]}
+    (spec,) = config_from_mapping(document, folder=str(folder)).specs
+    return Extension(completed(spec), DIALECT, bus=bus)
+
+
+async def said(ext: Extension, method: str) -> list[Any]:
+    """The params of what the child heard under this method."""
+    heard = (await ext.call_tool("heard"))["data"]
+    return [one["params"] for one in heard if one.get("method") == method]

@@ -1,0 +1,158 @@
+"""A roder extension that does as it is told. Standard library only; run with -S -E.
+
+    roder_child.py MANIFEST [key=value …]     keys of the echo to lie about, in JSON; `hang`, `die`
+
+Its tools are methods of `Tools`. A stream's request, dispatch or input holds a `script`:
+["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM], ["die", CODE],
+["raw", TEXT]; what is left of it after a ["wait"] is played when the tool `go` is called.
+"""
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+MANIFEST = Path(sys.argv[1])
+LIES = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
+HEARD: list[Any] = []
+HELD: list[Any] = []  # what is to be played at `go`
+
+STREAMS = {
+    "inference/streamTurn": ("streamId", "inference/event", "request"),
+    "subagents/dispatch": ("dispatchId", "subagents/event", "request"),
+    "tasks/execute": ("executionId", "tasks/event", "input"),
+}
+
+
+def send(**message: Any) -> None:
+    os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def checksum(data: bytes) -> str:
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return f"{value:016x}"
+
+
+def initialize(params: Any) -> Any:
+    if "hang" in sys.argv:
+        sys.stdin.read()
+    if "die" in sys.argv:
+        os._exit(4)
+    data = MANIFEST.read_bytes()
+    manifest = tomllib.loads(data.decode())
+    echo = {
+        "protocolVersion": "0.2.0",
+        "extensionId": manifest["id"],
+        "services": manifest["provides"],
+        "manifestChecksum": checksum(data),
+    }
+    return echo | {key: json.loads(value) for key, value in LIES.items()}
+
+
+class Tools:
+    """Each is a tool of the manifest that the tests write."""
+
+    def echo(self, params: Any) -> Any:
+        return text(params)
+
+    def heard(self, params: Any) -> Any:
+        return text(HEARD)
+
+    def environment(self, params: Any) -> Any:
+        return text({"env": dict(os.environ), "cwd": str(Path.cwd()), "args": sys.argv})
+
+    def emit(self, params: Any) -> Any:
+        for message in params["arguments"]["messages"]:
+            send(**message)
+        return text("emitted")
+
+    def raw(self, params: Any) -> Any:
+        os.write(1, params["arguments"]["text"].encode())
+        return text("written")
+
+    def go(self, params: Any) -> Any:
+        held, HELD[:] = list(HELD), []
+        for id, method, asked, script in held:
+            play(id, method, asked, script)
+        return text("gone")
+
+    def fail(self, params: Any) -> Any:
+        return {"content": "as you wish", "isError": True}
+
+    def malformed(self, params: Any) -> Any:
+        return {"content": 7}
+
+    def refuse(self, params: Any) -> Any:
+        raise RuntimeError("not today")
+
+    def die(self, params: Any) -> Any:
+        print("dying, as I was told", file=sys.stderr, flush=True)
+        os._exit(params["arguments"]["code"])
+
+
+def text(value: Any) -> Any:
+    return {"content": json.dumps(value), "isError": False, "data": value}
+
+
+def play(id: int, method: str, params: Any, script: list[Any]) -> None:
+    key, event_method, _ = STREAMS[method]
+    for n, (verb, *rest) in enumerate(script):
+        if verb == "ack":
+            send(id=id, result={key: rest[0] if rest else params[key]})
+        elif verb == "refuse":
+            send(id=id, error={"code": -1, "message": "no such model"})
+        elif verb == "event":
+            name = rest[1] if len(rest) > 1 else params[key]
+            send(method=event_method, params={key: name, "event": rest[0]})
+        elif verb == "die":
+            os._exit(rest[0])
+        elif verb == "raw":
+            os.write(1, rest[0].encode())
+        elif verb == "wait":
+            HELD.append((id, method, params, script[n + 1 :]))
+            return
+
+
+def answer(method: str, params: Any) -> Any:
+    if method == "extension/initialize":
+        return initialize(params)
+    if method == "tools/call":
+        return getattr(Tools(), params["toolName"])(params)
+    if method == "inference/listModels":
+        return json.loads(LIES.get("models", '{"models": [{"id": "m", "name": "M", "x": 1}]}'))
+    if method == "subagents/definitions":
+        return {"definitions": [{"agent_type": "a", "description": "d", "max_turns": 3}]}
+    if method == "tasks/spec":
+        return {"spec": {"kind": "k", "description": "d", "input_schema": {"type": "object"}}}
+    return None
+
+
+def main() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        id, method, params = message.get("id"), message.get("method"), message.get("params")
+        if method is None:
+            HEARD.append(message)
+            continue
+        if method != "tools/call":
+            HEARD.append({"method": method, "params": params})
+        if method in STREAMS:
+            play(id, method, params, params[STREAMS[method][2]]["script"])
+            continue
+        if method == "tools/call" and params["toolName"] == "hang":
+            continue
+        if id is None:
+            continue
+        try:
+            send(id=id, result=answer(method, params))
+        except RuntimeError as error:
+            send(id=id, error={"code": -32000, "message": str(error)})
+        if method == "extension/shutdown":
+            return
+
+
+main()

@@ -1,0 +1,280 @@
+"""roder extensions in a host: names that are there once, event sinks, and the bundled examples."""
+
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.dialects.dialect import EventSink
+from exthost.discovery.configfile import read_config, wanted
+from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned, StateChanged
+from exthost.manifests.gate import clash
+from exthost.messages import Notice
+from exthost.services.eventsinks import QUEUE_EVENTS, EventSinks
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing, until
+from tests.extensions.roder import entry, manifest_text, said
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
+
+
+def host_of(*entries: Any, **more: Any) -> exthost.Host:
+    return exthost.Host.from_config({"process_extensions": list(entries), **more})
+
+
+def spawns(host: exthost.Host) -> list[str]:
+    seen: list[str] = []
+    host.events.subscribe(Spawned, lambda event: seen.append(event.extension))
+    return seen
+
+
+# -- lazy, and only once -----------------------------------------------------------------------
+
+
+@shows("roder-life-01", "roder-config-03")
+async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> None:
+    host = host_of(entry(tmp_path))
+    spawned = spawns(host)
+    async with host:
+        assert host["toy"].state == "admitted" and set(host.tools) >= {"ext_toy_echo"}
+        with pytest.raises(errors.NotFound):
+            await host.call_tool("ext_toy_nothing")
+        assert not spawned
+        assert (await host.call_tool("ext_toy_echo", {}))["isError"] is False
+        assert (await host.call_tool("toy:fail"))["isError"] is True
+        assert spawned == ["toy"]
+
+
+@shows("roder-manifest-07")
+async def test_what_only_one_may_have_refuses_the_second_until_the_first_is_gone(
+    tmp_path: Path,
+) -> None:
+    text = manifest_text("other", tools=("echo",))
+    async with host_of(entry(tmp_path), entry(tmp_path, id="second", text=text)) as host:
+        second = host["second"]
+        assert second.state == "refused" and "ext_second_echo" not in host.tools
+        error = await failing(second.call_tool("echo"))
+        assert isinstance(error, errors.Refused) and error.code == "X0340"
+        assert "'toy'" in error.message
+        error = await failing(second.restart())
+        assert error.code == "X0340", "asking again does not change it"
+        await host.unload("toy")
+        await second.restart()
+        assert (await host.call_tool("ext_second_echo"))["isError"] is False
+
+
+async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) -> None:
+    made = entry(tmp_path)
+    source = {"type": "process", "command": made["command"], "args": made["args"]}
+    wanted = {"name": "late", "dialect": "roder", "source": source}
+    async with exthost.Host() as host:
+        ext = await host.load({**wanted, "manifest": made["manifest"]})
+        assert ext.state == "admitted" and (await ext.call_tool("echo"))["isError"] is False
+        error = await failing(host.load({**wanted, "name": "b", "manifest": "no/such.toml"}))
+        assert isinstance(error, errors.ManifestError) and "b" not in host
+
+
+# -- event sinks -------------------------------------------------------------------------------
+
+
+def sink(folder: Path, *kinds: str, id: str = "toy", words: tuple[str, ...] = ()) -> Any:
+    text = manifest_text(id, tools=("heard",) if id == "toy" else ("nothing",))
+    return entry(folder, *words, id=id, text=text, event_filter={"kinds": list(kinds)})
+
+
+@shows("roder-events-01", "roder-events-06", "roder-life-01")
+async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
+    tmp_path: Path,
+) -> None:
+    host = host_of(sink(tmp_path, "turn.", "call.ended"))
+    spawned = spawns(host)
+    async with host:
+        host.emit("inference.started", {"no": "body"})
+        host.emit("turn", {"no": "prefix"})
+        await asyncio.sleep(0)
+        assert not spawned
+        host.emit("turn.started", {"n": 1}, source="test", thread_id="t", turn_id="u")
+        host.emit("turn.ended", None)
+        ext = host["toy"]
+        await until(lambda: ext.state == "ready")
+        await until(lambda: spawned == ["toy"])
+        told = await said(ext, "events/handle")
+        while len(told) < 2:
+            told = await said(ext, "events/handle")
+        first, second = (one["envelope"] for one in told)
+        assert {key: first[key] for key in ("source", "kind", "thread_id", "turn_id", "event")} == {
+            "source": "test",
+            "kind": "turn.started",
+            "thread_id": "t",
+            "turn_id": "u",
+            "event": {"n": 1},
+        }
+        assert first["event_id"] != second["event_id"] and second["seq"] == first["seq"] + 1
+        assert first["timestamp"].endswith("Z") and second["thread_id"] is None
+        assert all(one["envelope"]["kind"] != "call.ended" for one in told), "not of itself"
+
+
+@shows("roder-events-01")
+async def test_an_empty_filter_forwards_nothing_and_costs_nothing(tmp_path: Path) -> None:
+    async with host_of(sink(tmp_path)) as host:
+        assert not host.events.kinds
+        host.emit("turn.started")
+        await asyncio.sleep(0)
+        assert host["toy"].state == "admitted"
+
+
+@shows("roder-events-01")
+async def test_sinks_hear_of_other_extensions_calls_and_events(tmp_path: Path) -> None:
+    other = entry(tmp_path, id="other", text=manifest_text("other", tools=("emit",)))
+    async with host_of(sink(tmp_path, "call.ended", "k"), other) as host:
+        params = {"extensionId": "other", "eventKind": "k.done", "schemaVersion": 1, "payload": 2}
+        message = {"method": "extension/event", "params": params}
+        context = {"thread_id": "t"}
+        await host.call_tool("ext_other_emit", {"messages": [message]}, context=context)
+        ext = host["toy"]
+        await until(lambda: ext.state == "ready")
+        told: list[Any] = []
+        while len(told) < 2:
+            told = [one["envelope"] for one in await said(ext, "events/handle")]
+        by_kind = {one["kind"]: one for one in told}
+        assert by_kind["k.done"]["event"] == {"schema_version": 1, "payload": 2}
+        assert by_kind["call.ended"]["event"]["outcome"] == "result"
+        assert by_kind["call.ended"]["thread_id"] == "t"
+        assert {one["source"] for one in told} == {"other"}
+
+
+@shows("roder-events-03")
+async def test_sinks_that_cannot_start_are_reported_and_do_not_wake_each_other(
+    tmp_path: Path,
+) -> None:
+    kinds = ("turn.", "extension.", "process.", "sink")
+    host = host_of(
+        sink(tmp_path, *kinds, words=("die",)), sink(tmp_path, *kinds, id="b", words=("die",))
+    )
+    failures: list[SinkFailed] = []
+    host.events.subscribe(SinkFailed, failures.append)
+    spawned = spawns(host)
+    async with host:
+        host.emit("turn.started")
+        await until(lambda: len(failures) == 2)
+        states: list[StateChanged] = []
+        host.events.subscribe(StateChanged, states.append)
+        for _ in range(20):
+            await asyncio.sleep(0.01)  # time in which a loop of failures would show itself
+        assert sorted(spawned) == ["b", "toy"] and not states
+        assert {one.extension for one in failures} == {"toy", "b"}
+        assert all(one.lost == 1 and "gone" in one.reason for one in failures)
+
+
+class Deaf:
+    """A listener that takes in nothing until it is told to."""
+
+    id = "deaf"
+    serves = True
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.told: list[int] = []
+
+    async def start(self) -> None:
+        await self.opened.wait()
+
+    async def notify(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> None:
+        assert timeout == 2
+        self.told.append(params["envelope"]["event"])
+
+
+@shows("roder-events-02", "roder-life-06")
+async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
+    bus, deaf = Bus(), Deaf()
+    failures: list[SinkFailed] = []
+    bus.subscribe(SinkFailed, failures.append)
+    sinks = EventSinks(bus)
+    sinks.add(deaf, EventSink(("k",), lambda one: Notice("events/handle", {"envelope": one}), 2.0))
+    for n in range(QUEUE_EVENTS + 10):
+        bus.publish(HostEvent("k", n))
+    assert sinks.lost("deaf") == 10 and len(failures) == 10
+    deaf.opened.set()
+    await until(lambda: len(deaf.told) == QUEUE_EVENTS)
+    assert deaf.told == list(range(QUEUE_EVENTS))
+    await sinks.close()
+    assert SinkFailed in bus.kinds and HostEvent not in bus.kinds
+
+
+@shows("roder-life-06", "roder-events-03")
+async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(tmp_path: Path) -> None:
+    async with host_of(sink(tmp_path, "turn.")) as host:
+        failures: list[SinkFailed] = []
+        host.events.subscribe(SinkFailed, failures.append)
+        await host["toy"].start()
+        pid = host["toy"].stats["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for _ in range(8):
+                host.emit("turn.big", "x" * 300_000)
+            await until(lambda: len(failures) >= 1)
+            assert "read nothing for 2 s" in failures[0].reason
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+# -- the examples ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["python", "node"])
+def example(request: pytest.FixtureRequest) -> Path:
+    if shutil.which({"python": "python3"}.get(request.param, request.param)) is None:
+        pytest.skip(f"no {request.param} here: this example is not tried")
+    return EXAMPLES / str(request.param)
+
+
+async def test_each_example_serves_everything_that_it_provides(example: Path) -> None:
+    lines: list[str] = []
+    config = {"discovery": {"search_paths": [str(example)]}}
+    async with exthost.Host.from_config(config) as host:
+        host.events.subscribe(LogLine, lambda line: lines.append(line.text))
+        (ext,) = host.extensions
+        (tool,) = ext.tools
+        assert (await ext.call_tool(tool, {"text": "A b"}))["isError"] is False
+        assert [one.id for one in await ext.inference.list_models()] == ["parrot-1"]
+        request = {"transcript": [{"UserMessage": {"text": "hello you"}}]}
+        async with ext.inference.stream_turn(request) as events:
+            kinds = [type(event).__name__ async for event in events]
+        assert kinds == ["MessageDelta", "MessageDelta", "Completed"]
+        assert [one.agent_type for one in await ext.subagents.definitions()] == ["shouter"]
+        async with ext.subagents.dispatch({"prompt": "hi"}) as events:
+            assert [type(event).__name__ async for event in events] == ["Status", "Finished"]
+        assert events.result.result["final_message"] == "HI"
+        assert (await ext.tasks.spec()).kind == "ticker"
+        async with ext.tasks.execute({"ticks": 3}) as events:
+            assert len([event async for event in events]) == 4
+        async with ext.tasks.execute({"ticks": 1000}) as events:
+            await anext(events)
+        await until(lambda: "cancelled: the consumer left" in lines)
+        host.emit("turn.started")
+        await until(lambda: "dear diary: turn.started" in lines)
+
+
+def test_both_examples_can_run_in_one_host() -> None:
+    one, two = wanted(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
+    assert clash(two, [one]) is None
+    assert [one.id, two.id] == ["demo-node", "demo-python"]
+
+
+def test_the_blocking_face_calls_tools_and_emits(tmp_path: Path) -> None:
+    document = {"process_extensions": [sink(tmp_path, "turn.")]}
+    with exthost.SyncHost.from_config(document) as host:
+        host.emit("turn.started", {"n": 1}, turn_id="u")
+        heard: list[Any] = []
+        while not heard:  # each round is an answer of the child
+            told = host.call_tool("ext_toy_heard")["data"]
+            heard = [one["params"] for one in told if one.get("method") == "events/handle"]
+        assert heard[0]["envelope"]["turn_id"] == "u"

@@ -1,0 +1,338 @@
+"""roder's manifest and `[[process_extensions]]`: what is read, refused and joined."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import DiscoverySettings, config_from_mapping, config_from_toml
+from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.search import discover
+from exthost.errors import ManifestError
+from exthost.manifests.gate import clash
+from exthost.manifests.roder import FORMAT, checksum, parse
+from exthost.model import Limits, Spec
+from tests.dialects.requirements import shows
+
+HEAD = """
+id = "demo"
+name = "Demo"
+version = "1.0.0"
+api_version = "^0.1"
+"""
+SINK = """
+[[provides]]
+type = "event_sink"
+id = "events"
+"""
+TOOL = """
+[[provides]]
+type = "tool_provider"
+id = "tools"
+[[provides.tools]]
+name = "add"
+description = "adds"
+parameters = { type = "object" }
+"""
+LAUNCH = """
+[launch]
+command = "python3"
+"""
+
+
+def refused(text: str) -> ManifestError:
+    with pytest.raises(ManifestError) as caught:
+        parse(text.encode(), "/somewhere/m.toml")
+    assert caught.value.evidence.path == "/somewhere/m.toml"
+    return caught.value
+
+
+# -- the manifest ------------------------------------------------------------------------------
+
+
+@shows("roder-manifest-01", "roder-manifest-02", "roder-echo-05")
+def test_a_manifest_is_read_with_its_defaults_and_unknown_keys_ignored() -> None:
+    text = (HEAD + "future = 1\n" + TOOL + 'since = "2"\n' + SINK + "x = 1\n").encode()
+    manifest = parse(text)
+    assert (manifest.id, manifest.description, manifest.capabilities) == ("demo", "", ())
+    assert manifest.launch is None and manifest.checksum == checksum(text)
+    assert manifest.ids("event_sink") == ("events",)
+    (tool,) = manifest.tools
+    assert (tool.name, tool.extra["provider"]) == ("add", "tools")
+    assert parse(b"\xef\xbb\xbf" + text).checksum != manifest.checksum, "raw bytes count"
+
+
+@shows("roder-manifest-01")
+@pytest.mark.parametrize("key", ["id", "name", "version", "api_version"])
+def test_a_required_key_that_is_missing_or_no_text_is_named(key: str) -> None:
+    lines = [line for line in HEAD.splitlines() if not line.startswith(f"{key} ")]
+    error = refused("\n".join(lines) + SINK)
+    assert error.code == "X0240" and error.evidence.key == key and "missing" in error.message
+    assert "text" in refused("\n".join([*lines, f"{key} = 1"]) + SINK).message
+
+
+@shows("roder-manifest-01")
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD,
+        HEAD + "provides = 1",
+        HEAD + "provides = [1]",
+        HEAD + '[[provides]]\ntype = "event_sink"',
+        HEAD + '[[provides]]\ntype = "tool_provider"\nid = "t"',
+        HEAD + "required_capabilities = [1]\n" + SINK,
+        HEAD + SINK + "[launch]\nargs = []",
+        HEAD + SINK + LAUNCH + 'startup_timeout_ms = "1"',
+        HEAD + SINK + LAUNCH + "env = { A = 1 }",
+        HEAD + TOOL.replace('description = "adds"\n', ""),
+        HEAD + TOOL.replace("parameters", "params"),
+        HEAD + TOOL.replace('"object" }', '"object", default = 2020-01-01 }'),
+        HEAD + TOOL.replace('"object" }', '"object", default = nan }'),
+        "not toml",
+        "x = " + "[" * 5000,
+    ],
+)
+def test_a_manifest_of_the_wrong_shape_is_refused(text: str) -> None:
+    assert refused(text).code == "X0240"
+
+
+@shows("roder-manifest-02")
+def test_an_unknown_type_of_service_is_refused() -> None:
+    error = refused(HEAD + '[[provides]]\ntype = "web_server"\nid = "w"')
+    assert error.code == "X0240" and "web_server" in error.message
+
+
+BAD_TOOL = TOOL.replace('"object"', '"string"')
+NO_SERVICE = "provides = []\n"
+
+
+@shows("roder-manifest-03")
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (HEAD.replace("demo", " ").replace("^0.1", "no") + NO_SERVICE, "X0241"),
+        (HEAD.replace("^0.1", "no") + NO_SERVICE, "X0242"),
+        (HEAD.replace("^0.1", "no") + BAD_TOOL, "X0243"),
+        (HEAD.replace("^0.1", "^0.2") + BAD_TOOL, "X0244"),
+        (HEAD + BAD_TOOL, "X0245"),
+    ],
+)
+def test_the_first_refusal_in_the_pages_order_is_told(text: str, code: str) -> None:
+    assert refused(text).code == code
+
+
+@shows("roder-manifest-04")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[provides]]\ntype = "tool_provider"\nid = "t"\ntools = []',
+        TOOL.replace('"add"', '" "'),
+        TOOL + TOOL.partition('id = "tools"')[2],
+        BAD_TOOL,
+        TOOL.replace('{ type = "object" }', "{}"),
+        TOOL.replace('{ type = "object" }', '{ type = ["object"] }'),
+        TOOL.replace('{ type = "object" }', '"object"'),
+    ],
+)
+def test_a_faulty_tool_provider_is_refused(text: str) -> None:
+    assert refused(HEAD + text).code == "X0245"
+
+
+@shows("roder-manifest-07")
+@pytest.mark.parametrize(
+    "text",
+    [
+        SINK + SINK,
+        TOOL + TOOL.replace('"tools"', '"more"'),
+        'required_capabilities = ["net", "net"]\n' + SINK,
+    ],
+)
+def test_what_is_there_twice_in_one_manifest_is_refused(text: str) -> None:
+    assert refused(HEAD + text).code == "X0247"
+
+
+# -- found by discovery ------------------------------------------------------------------------
+
+
+def found(folder: Path, text: str) -> Any:
+    (folder / "ext").mkdir()
+    (folder / "ext" / "roder-extension.toml").write_text(text)
+    return discover(DiscoverySettings(search_paths=(str(folder),)), (FORMAT,))
+
+
+@shows("roder-manifest-05")
+def test_a_manifest_that_is_found_says_what_to_run_and_where(tmp_path: Path) -> None:
+    launch = """
+    [launch]
+    command = "bin/ext"
+    args = ["--x"]
+    env = { A = "1" }
+    startup_timeout_ms = 2500
+    event_filter_kinds = ["turn."]
+    """
+    report = found(tmp_path, HEAD + SINK + launch)
+    (candidate,) = report.candidates
+    spec = candidate.spec
+    folder = str(tmp_path.resolve() / "ext")
+    assert (spec.id, spec.dialect, spec.version) == ("demo", "roder", "1.0.0")
+    assert (spec.argv, spec.cwd, dict(spec.env)) == (
+        (f"{folder}/bin/ext", "--x"),
+        folder,
+        {"A": "1"},
+    )
+    assert (spec.limits.start, spec.limits.handshake) == (2.5, 2.5)
+    assert spec.options["event_filter"] == {"kinds": ["turn."]}
+
+
+@shows("roder-manifest-05")
+def test_a_bare_command_is_left_to_path_and_cwd_counts_from_the_manifest(tmp_path: Path) -> None:
+    report = found(tmp_path, HEAD + SINK + LAUNCH + 'cwd = "sub"\n')
+    (candidate,) = report.candidates
+    assert candidate.spec.argv == ("python3",)
+    assert candidate.spec.cwd == str(tmp_path.resolve() / "ext" / "sub")
+
+
+@shows("roder-manifest-05")
+def test_a_manifest_that_is_found_without_launch_is_refused(tmp_path: Path) -> None:
+    report = found(tmp_path, HEAD + SINK)
+    assert not report.candidates and [one.code for one in report.diagnostics] == ["X0246"]
+
+
+# -- named by a config -------------------------------------------------------------------------
+
+
+@shows("roder-config-01")
+def test_an_entry_has_the_pages_keys_and_defaults() -> None:
+    entry = {"id": "a", "manifest": "m.toml", "command": "run"}
+    (spec,) = config_from_mapping({"process_extensions": [entry]}).specs
+    assert spec == Spec(id="a", argv=("run",), dialect="roder", manifest_path="m.toml")
+    full = {
+        **entry,
+        "enabled": False,
+        "args": ["-v"],
+        "cwd": "/w",
+        "env": {"A": "1"},
+        "startup_timeout_ms": 1500,
+        "event_filter": {"kinds": ["turn.", ""]},
+        "config": {"a": 1},
+    }
+    (spec,) = config_from_mapping({"process_extensions": [full]}).specs
+    assert (spec.enabled, spec.argv, spec.cwd) == (False, ("run", "-v"), "/w")
+    assert (dict(spec.env), spec.config) == ({"A": "1"}, {"a": 1})
+    assert spec.limits == Limits(start=1.5, handshake=1.5)
+    assert spec.options["event_filter"] == {"kinds": ["turn.", ""]}
+
+
+@shows("roder-config-02")
+def test_relative_paths_count_from_the_configs_folder() -> None:
+    text = """
+    [[process_extensions]]
+    id = "a"
+    manifest = "m/m.toml"
+    command = "bin/run"
+    cwd = "w"
+    [[process_extensions]]
+    id = "b"
+    manifest = "/m.toml"
+    command = "run"
+    """
+    one, two = config_from_toml(text, "/c/exthost.toml", "/c").specs
+    assert (one.manifest_path, one.argv, one.cwd) == ("/c/m/m.toml", ("/c/bin/run",), "/c/w")
+    assert (two.manifest_path, two.argv, two.cwd) == ("/m.toml", ("run",), "/c")
+
+
+def write(folder: Path, entries: str) -> Path:
+    (folder / "m.toml").write_text(HEAD + TOOL + SINK)
+    path = folder / "exthost.toml"
+    path.write_text(entries)
+    return path
+
+
+ENTRY = """
+[[process_extensions]]
+id = "mine"
+manifest = "m.toml"
+command = "no-such-program"
+"""
+
+
+@shows("roder-config-03", "roder-life-01")
+def test_the_entry_is_completed_by_its_manifest_without_running_anything(tmp_path: Path) -> None:
+    (spec,) = wanted(read_config(write(tmp_path, ENTRY))).specs
+    assert (spec.id, spec.wire_id, spec.version) == ("mine", "demo", "1.0.0")
+    assert [tool.name for tool in spec.tools] == ["add"]
+    assert spec.cwd == str(tmp_path) and spec.manifest_path is None
+
+
+def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
+    entry = """
+    [[extensions]]
+    name = "mine"
+    dialect = "roder"
+    manifest = "m.toml"
+    source = { type = "process", command = "run" }
+    """
+    (spec,) = wanted(read_config(write(tmp_path, entry))).specs
+    assert spec.wire_id == "demo" and spec.argv == ("run",)
+    other = entry.replace("roder", "morphir")
+    found = wanted(read_config(write(tmp_path, other)))
+    assert not found.specs and [one.code for one in found.diagnostics] == ["X0248"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("", "X0240"), (HEAD + BAD_TOOL, "X0245"), (None, "X0201")]
+)
+def test_a_manifest_that_cannot_be_used_is_told_and_harms_no_other(
+    tmp_path: Path, text: str | None, code: str
+) -> None:
+    second = ENTRY.replace("mine", "other").replace("m.toml", "n.toml")
+    config = write(tmp_path, ENTRY + second)
+    if text is not None:
+        (tmp_path / "n.toml").write_text(text)
+    outcome = wanted(read_config(config))
+    assert [spec.id for spec in outcome.specs] == ["mine"]
+    (one,) = outcome.diagnostics
+    assert (one.code, one.extension, one.level) == (code, "other", "error")
+    config.write_text(ENTRY + second + "enabled = false\n")
+    assert not wanted(read_config(config)).diagnostics, "what is switched off is not read"
+
+
+@shows("roder-config-04")
+def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path: Path) -> None:
+    (tmp_path / "ext").mkdir()
+    (tmp_path / "ext" / "roder-extension.toml").write_text(HEAD + SINK + LAUNCH)
+    entry = ENTRY.replace("mine", "demo") + '[discovery]\nsearch_paths = ["ext"]\n'
+    outcome = wanted(read_config(write(tmp_path, entry)))
+    (spec,) = outcome.specs
+    assert spec.argv == ("no-such-program",)
+    assert [one.code for one in outcome.diagnostics] == ["X0208"]
+
+
+# -- only once in a host -----------------------------------------------------------------------
+
+
+@shows("roder-manifest-07")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (HEAD + SINK.replace("events", "other"), "extension id"),
+        (HEAD.replace("demo", "d2") + SINK, "service"),
+        (HEAD.replace("demo", "d2") + TOOL.replace('"tools"', '"t2"'), "tool name"),
+        (
+            HEAD.replace("demo", "d2")
+            + 'required_capabilities = ["net"]'
+            + SINK.replace("events", "other"),
+            "capability",
+        ),
+        (HEAD.replace("demo", "d2") + SINK.replace("event_sink", "task_executor"), ""),
+    ],
+)
+def test_what_another_extension_has_already_is_refused(text: str, kind: str) -> None:
+    first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
+    before = Spec(id="first", argv=("x",), claims=first.claims)
+    objection = clash(Spec(id="second", argv=("x",), claims=parse(text.encode()).claims), [before])
+    if kind:
+        assert objection is not None and objection.code == "X0340"
+        assert kind in objection.message and "'first'" in objection.message
+    else:
+        assert objection is None
