@@ -143,6 +143,18 @@ CATALOGUE: dict[str, Entry] = {
         "A `permissions` table restricts the extension, and nothing here can hold it to that.",
         'Set sandbox = "best-effort" to run it all the same, or take the table out.',
     ),
+    "X0330": _entry(
+        "Refused",
+        "the host is too old for it",
+        "Its manifest asks for a later version of the host than this one gives itself.",
+        "Update the host, or set options.host_version if you know that it is compatible.",
+    ),
+    "X0331": _entry(
+        "Refused",
+        "nothing to run",
+        "It is well described, but reached over a network and not run as a child process.",
+        "Start it where it belongs; here it is only listed.",
+    ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(
         "SpawnFailed",
@@ -223,6 +235,12 @@ CATALOGUE: dict[str, Entry] = {
         "Spawning it and shaking hands together took longer than limits.start.",
         "Raise limits.start if it is merely slow.",
     ),
+    "X0530": _entry(
+        "HandshakeFailed",
+        "its answer to initialize cannot be used",
+        "What a nexo extension answered to `initialize` is not {server_version?, tools?, hooks?}.",
+        "Correct the extension; the evidence shows what it sent.",
+    ),
     # -- the peer broke the rules -----------------------------------------------------------------
     "X0601": _entry(
         "ProtocolViolation",
@@ -253,6 +271,18 @@ CATALOGUE: dict[str, Entry] = {
         "another stream was acknowledged",
         "The answer to the opening of a stream names another one.",
         "The extension must answer with the id that it was given.",
+    ),
+    "X0630": _entry(
+        "ProtocolViolation",
+        "a list of tools that cannot be used",
+        "What it answered to `tools/list` is not a list of tools.",
+        'Answer with {"tools": [{"name": …}]} or with the list alone.',
+    ),
+    "X0631": _entry(
+        "ProtocolViolation",
+        "a hook's answer cannot be used",
+        "What it answered to a hook is neither an object nor null.",
+        "Answer with {abort?, reason?, override?, decision?} or null.",
     ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(

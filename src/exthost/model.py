@@ -127,10 +127,12 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
-    """What must be there before an extension may be started."""
+    """What must be there before an extension may be started. `host` is the least version of the
+    host that it can do with."""
 
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,8 @@ class Spec:
 
     `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
     dialect's own reading of a manifest, opaque to everyone else. `tools` is what the manifest
-    declares, for listings that must not start anything.
+    declares, for listings that must not start anything. `unrunnable` says why an extension that
+    is well described cannot be run by us at all. `priority` orders hooks, the lowest first.
     """
 
     id: str
@@ -165,6 +168,8 @@ class Spec:
     lifetime: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
+    priority: int = 0
+    unrunnable: str = ""
     manifest: Any = None
 
 
@@ -187,6 +192,7 @@ class Introduction:
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=nothing)
     host_version: str = ""
+    state_folder: str = ""
     manifest: Any = None
     handles: frozenset[str] = frozenset()
 

@@ -98,7 +98,7 @@ class SyncExtension:
     ) -> Any:
         """Call one of its tools by the tool's own name."""
         extension = self._extension
-        if name not in extension.tools:  # not started yet, or a mistake: the long way round
+        if not extension.knows(name):  # not started yet, or a mistake: the long way round
             return self._run(
                 lambda: extension.call_tool(name, arguments, timeout=timeout, context=context)
             )

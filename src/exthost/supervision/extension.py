@@ -6,11 +6,12 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
-from exthost.dialects.dialect import Dialect, Operation, Row, ToolCall
+from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
 from exthost.errors import ExtensionGone, ExthostError, NotFound, UsageError
 from exthost.events import Bus
 from exthost.messages import Notice
@@ -26,6 +27,8 @@ from exthost.session.stream import EventStream
 from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
+
+_log = logging.getLogger("exthost.supervision")
 
 
 class Extension:
@@ -129,6 +132,11 @@ class Extension:
         """The name under which a host lists this tool of its."""
         return registered_name(self.id, tool)
 
+    def knows(self, tool: str) -> bool:
+        """Whether this tool is known by its own word: a manifest may name tools without their
+        schemas, and arguments are not sent unchecked."""
+        return self._owner.has_told and tool in self._owner.tools
+
     @property
     def is_silent(self) -> bool:
         """Whether nobody knows what it offers until it is started."""
@@ -213,13 +221,25 @@ class Extension:
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
-        if name not in self.tools and self._owner.state in _UNDERWAY:
+        if not self.knows(name) and self._owner.state in _UNDERWAY:
             # What it offers is known when it is there; the call itself would start it as well.
             await self._come_up(timeout)
         tool = self._tool(name)
         self._check(tool, arguments)
-        asked = ToolCall(name, arguments, context)
+        asked = ToolCall(name, arguments, context, self.spec)
         return await self._operate("call_tool", asked, timeout, name, context)
+
+    async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
+        """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
+        listed: tuple[Tool, ...] = await self._operate("list_tools", None, timeout, "list_tools")
+        return listed
+
+    async def run_hook(
+        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+    ) -> HookAnswer:
+        """Let one of its hooks look at an event."""
+        answer: HookAnswer = await self._operate("hook", HookCall(name, event), timeout, name)
+        return answer
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Ask it how it is, where its dialect has a way to ask."""
@@ -340,7 +360,7 @@ class Extension:
         arguments = {} if arguments is None else arguments
         self._check(self._tool(name), arguments)
         limit = self._call_limit if timeout is None else timeout
-        asked = ToolCall(name, arguments, context)
+        asked = ToolCall(name, arguments, context, self.spec)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
         call.context = context
         self.desk.submit(call)
@@ -423,6 +443,8 @@ class Extension:
         known, checker = self._checkers.get(tool.name, (None, None))
         if known is not tool:
             checker = Checker.of(tool.input_schema)
+            if checker is not None and checker.warning:
+                _log.warning("[%s] %s: %s", self.id, tool.name, checker.warning)
             self._checkers[tool.name] = (tool, checker)
         problems = checker.problems(arguments) if checker is not None else []
         if problems:
