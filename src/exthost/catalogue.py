@@ -81,6 +81,18 @@ CATALOGUE: dict[str, Entry] = {
         "[audit] path names a file that cannot be opened for appending.",
         "Name another file, or create its folder.",
     ),
+    "X0130": _entry(
+        "ConfigError",
+        "PyYAML is not installed",
+        "The config is a YAML file, and reading YAML is an optional part of the installation.",
+        "pip install 'exthost[yaml]', or write the same settings in exthost.toml.",
+    ),
+    "X0131": _entry(
+        "ConfigError",
+        "watchfiles is not installed",
+        "The config wants manifests to be watched, which is an optional part of the installation.",
+        "pip install 'exthost[watch]', or set watch.enabled = false.",
+    ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
         "ManifestError",
@@ -154,6 +166,12 @@ CATALOGUE: dict[str, Entry] = {
         "nothing to run",
         "It is well described, but reached over a network and not run as a child process.",
         "Start it where it belongs; here it is only listed.",
+    ),
+    "X0332": _entry(
+        "Refused",
+        "a hook said no",
+        "A before_tool_call hook of an extension stopped this call; nothing was sent.",
+        "The message says which extension, and its reason.",
     ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(

@@ -14,14 +14,17 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import FORMATS, read_config, wanted
 from exthost.discovery.report import Diagnostic
-from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.discovery.watch import Watch
+from exthost.errors import ExthostError, NotFound, Refused, UsageError
 from exthost.events import Bus
 from exthost.model import NONE, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
+from exthost.services.hooks import Hooks
+from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 
@@ -48,7 +51,9 @@ class Host:
         self._extensions: dict[str, Extension] = {}
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
+        self.hooks = Hooks(self._extensions.values)
         self._audit: Audit | None = None
+        self._watching: Watching | None = None
         self._open = False
 
     @classmethod
@@ -108,6 +113,38 @@ class Host:
         self._registry.changed()
         await extension.close()
 
+    async def replace(self, spec: Spec, before: str = "") -> None:
+        """Have this extension instead of the one of its id, or of the id `before`.
+
+        The new one gets ready first; if it does not, its cause is raised and the old one goes on.
+        """
+        new = self._made(self.config.apply_overrides(spec))
+        try:
+            new.admit()
+            if new.starts_eagerly:
+                await new.start()
+            elif new.cause is not None:
+                raise new.cause
+        except BaseException:
+            await new.close()
+            raise
+        old = self._extensions.get(spec.id)
+        renamed = self._extensions.pop(before, None) if before != spec.id else None
+        self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
+        self._registry.changed()
+        for one in (old, renamed):
+            if one is not None:
+                await one.close()
+
+    async def _reload(self, spec: Spec, before: str) -> None:
+        """`replace`, for what was found on disk: entries of the config go before it."""
+        if any(entry.id == spec.id for entry in self.config.specs):
+            raise UsageError("X1312", f"{spec.id} is an entry of the config", extension=spec.id)
+        await self.replace(spec, before if self._was_found(before) else "")
+
+    def _was_found(self, id: str) -> bool:
+        return all(entry.id != id for entry in self.config.specs)
+
     # -- tools -------------------------------------------------------------------------------
 
     @property
@@ -148,6 +185,41 @@ class Host:
             found.tool, arguments, timeout=timeout, context=context, wait=wait
         )
 
+    async def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
+        `after_tool_call` may change the result and sees failures, too."""
+        found = await self.find_tool(name)
+        about = {
+            "tool_name": found.name,
+            "tool": found.tool,
+            "extension_id": found.extension,
+            "agent_id": context.get("agent_id"),
+            "session_id": context.get("session_id"),
+        }
+        asked = {} if arguments is None else arguments
+        before = await self.hooks.run("before_tool_call", {**about, "arguments": asked})
+        if before.stopped:
+            who = before.aborted_by or before.decided_by
+            reason = f": {before.reason}" if before.reason else ""
+            raise Refused("X0332", f"{found.name} was stopped by {who}{reason}", extension=who)
+        asked = before.event["arguments"]
+        about["arguments"] = asked
+        try:
+            result = await self.call_tool(found.name, asked, timeout=timeout, context=context)
+        except ExthostError as error:
+            told = {"code": error.code, "message": error.message}
+            await self.hooks.run("after_tool_call", {**about, "error": told})
+            raise
+        after = await self.hooks.run("after_tool_call", {**about, "result": result})
+        return after.event["result"]
+
     async def find_tool(self, name: str, *, ask_all: bool = False) -> RegisteredTool:
         """The tool of this name. Starts an extension if only its handshake can tell: the one that
         the name belongs to, or with `ask_all` each of them."""
@@ -177,12 +249,17 @@ class Host:
         try:
             if self.config.audit_path is not None:
                 self._audit = Audit(self.config.audit_path, self.events)
+            watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            self.diagnostics = found.diagnostics
             eager = [self._add(spec) for spec in found.specs if spec.enabled]
             await asyncio.gather(
                 *(ext.start() for ext in eager if ext.starts_eagerly), return_exceptions=True
             )
+            self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
+            if watch is not None:
+                reload = self.config.discovery is not None and self.config.discovery.watch.reload
+                replace = self._reload if reload else None
+                self._watching = Watching(watch, self.events, replace)
         except BaseException:
             await self.close()
             raise
@@ -193,6 +270,9 @@ class Host:
 
     async def close(self) -> None:
         """End every extension, all at the same time. Closing twice is fine."""
+        if self._watching is not None:
+            await self._watching.close()
+            self._watching = None
         extensions = list(self._extensions.values())
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
@@ -215,7 +295,14 @@ class Host:
                 extension=spec.id,
                 help="unload it first, or load the new one under another name",
             )
-        extension = Extension(
+        extension = self._made(spec)
+        self._extensions[spec.id] = extension
+        self._registry.changed()
+        extension.admit()
+        return extension
+
+    def _made(self, spec: Spec) -> Extension:
+        return Extension(
             spec,
             dialects.get(spec.dialect),
             bus=self.events,
@@ -224,10 +311,12 @@ class Host:
             on_change=self._registry.changed,
             shared=self._shared,
         )
-        self._extensions[spec.id] = extension
-        self._registry.changed()
-        extension.admit()
-        return extension
+
+    def _watch(self) -> Watch | None:
+        discovery = self.config.discovery
+        if discovery is None or not (discovery.enabled and discovery.watch.enabled):
+            return None
+        return Watch(discovery, FORMATS, self.config.folder or ".")
 
     def _unknown(self, name: str) -> NotFound:
         near = nearest(name, self._extensions)
@@ -242,3 +331,21 @@ def _could_be_of(name: str, extension: str) -> bool:
     if colon:
         return extension_part == extension
     return name.startswith(registered_name(extension, ""))
+
+
+def _cause(extension: Extension) -> ExthostError | None:
+    return extension.cause
+
+
+def _not_started(extension: Extension) -> Diagnostic:
+    """What a person should know of one that was wanted and is not there."""
+    cause = extension.cause
+    assert cause is not None
+    return Diagnostic(
+        level="warning" if isinstance(cause, Refused) else "error",
+        path=extension.spec.origin,
+        message=f"{extension.id}: {cause.message}",
+        code=cause.code,
+        help=cause.help,
+        extension=extension.id,
+    )

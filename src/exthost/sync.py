@@ -319,6 +319,19 @@ class SyncHost:
             found.tool, arguments, timeout=timeout, context=context
         )
 
+    def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Call a tool between its hooks; see `Host.run_tool`."""
+        return self._runner(
+            lambda: self._opened.run_tool(name, arguments, timeout=timeout, context=context)
+        )
+
     @property
     def _opened(self) -> Host:
         if self._host is None:

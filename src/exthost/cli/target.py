@@ -13,8 +13,9 @@ from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.discovery.configfile import FORMATS, Wanted, read_config, wanted
+from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
-from exthost.errors import HandshakeFailed, NotFound, UsageError
+from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine
 from exthost.model import Limits, Spec
 from exthost.names import nearest
@@ -73,17 +74,37 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
 def _from_disk(path: Path) -> Spec:
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
-    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == path]
+    real = path.resolve()
+    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == real]
     if len(candidates) == 1:
         return candidates[0].spec
     if candidates:
         names = ", ".join(one.id for one in candidates)
         raise UsageError("X1316", f"{path} holds several extensions: {names}", help="name one")
+    wrong = [one for one in report.diagnostics if one.level == "error"]
+    if wrong:
+        raise manifest_error(wrong[0])
     told = [one.message for one in report.diagnostics]
     raise NotFound(
         "X1206",
         f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
         help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+def manifest_error(one: Diagnostic) -> ManifestError:
+    """A manifest's diagnostic as the error that it is for whoever asked for just this one."""
+    return ManifestError(
+        one.code,
+        one.message,
+        extension=one.extension,
+        help=one.help,
+        evidence=Evidence(
+            path=one.path,
+            line=one.line,
+            key=one.key,
+            details=tuple(other.message for other in one.more),
+        ),
     )
 
 

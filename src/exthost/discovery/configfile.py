@@ -5,19 +5,22 @@ a config means. Blocking; starts nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exthost.config import Config, config_from_mapping, config_from_toml
+from exthost.config import Config, config_from_mapping, config_from_toml, config_from_yaml
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence
 from exthost.manifests import nexo
 from exthost.manifests.format import Format
 from exthost.model import Spec
+from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
+
+_YAML = (".yaml", ".yml")
 
 # The manifest formats there are; each comes with its dialect.
 FORMATS: tuple[Format, ...] = (nexo.FORMAT,)
@@ -30,6 +33,16 @@ class Wanted:
     config: Config
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    report: Report = field(default_factory=Report)
+
+    def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
+        """Variables that look like secrets and are let through because the extension's own
+        manifest requires them; none if a person named the extension in the config."""
+        config = self.config
+        listed = config.discovery.allowlist if config.discovery is not None else ()
+        if spec.id in listed or spec.id in config.overrides or spec in config.specs:
+            return ()
+        return tuple(name for name in spec.requires.env if looks_secret(name))
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
@@ -47,7 +60,8 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             evidence=Evidence(path=str(path)),
         ) from None
     absolute = path.absolute()
-    return config_from_toml(data, str(absolute), str(absolute.parent))
+    read = config_from_yaml if path.suffix in _YAML else config_from_toml
+    return read(data, str(absolute), str(absolute.parent))
 
 
 def wanted(config: Config) -> Wanted:
@@ -65,7 +79,12 @@ def wanted(config: Config) -> Wanted:
                 specs[spec.id] = config.apply_overrides(spec)
     unused = sorted(config.overrides.keys() - specs.keys())
     diagnostics += [_unused_override(id, config.origin) for id in unused]
-    return Wanted(config=config, specs=tuple(specs.values()), diagnostics=tuple(diagnostics))
+    return Wanted(
+        config=config,
+        specs=tuple(specs.values()),
+        diagnostics=tuple(diagnostics),
+        report=report,
+    )
 
 
 def _shadowed(spec: Spec, by: Spec) -> Diagnostic:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
-from exthost.config.readers import Reader, choice, flag, kind, table, text, variables, word, words
+from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
 from exthost.model import nothing
 
 __all__ = ["McpServer", "expanded", "read_servers", "servers_from_json"]
@@ -45,9 +45,13 @@ class McpServer:
 
 
 def _transport(value: Any, place: Place) -> str | None:
-    # `choice` reads `-` and `_` alike, and hands back what it was given as its own.
-    read = choice(*(name.replace("_", "-") for name in _TRANSPORTS))(value, place)
-    return None if read is None else str(read).replace("-", "_")
+    if isinstance(value, str) and value in _TRANSPORTS:
+        return value
+    near = nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
+    guess = f'; did you mean "{near}"?' if near else ""
+    known = ", ".join(f'"{one}"' for one in _TRANSPORTS)
+    place.wrong(WRONG_VALUE, f"must be one of {known}{guess}")
+    return None
 
 
 _READERS: Mapping[str, Reader] = {

@@ -103,6 +103,7 @@ class Owner:
         try:
             admit(self.spec, self._host_environment())
         except Refused as refused:
+            _log.warning("[%s] not started: %s", self.spec.id, refused.message)
             self._give_up(Event.REFUSE, refused)
         else:
             self._go(Event.ADMIT)
