@@ -15,6 +15,7 @@ import gc
 import inspect
 import os
 import signal
+import tempfile
 import threading
 import time
 import uuid
@@ -37,6 +38,10 @@ GRACE_SECONDS = 3.0
 # In the environment of everything we spawn: finds orphans whoever their parent is by now.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
+
+# State of ours must not end up in the home of whoever runs the tests.
+_HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
+os.environ["EXTHOST_HOME"] = _HOME.name
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()

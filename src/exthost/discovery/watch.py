@@ -97,7 +97,6 @@ class Watch:
             step=quiet_ms,
             stop_event=stop,
             ignore_permission_denied=True,
-            raise_interrupt=False,
         )
         waiting = asyncio.ensure_future(anext(told, None))
         try:

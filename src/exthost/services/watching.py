@@ -46,6 +46,8 @@ class Watching:
             _log.error("manifests are not watched: %s", error.message)
         except OSError as error:  # out of watches, most of the time
             _log.error("manifests are no longer watched: %s", error)
+        except Exception:  # an onlooker that trips must not take the host with it, nor go unseen
+            _log.exception("manifests are no longer watched")
 
     async def _heed(self, change: Change) -> None:
         spec, id = change.spec, change.extension or change.before
