@@ -10,6 +10,7 @@ shows as a traceback of where it hangs.
 """
 
 import asyncio
+import atexit
 import faulthandler
 import gc
 import inspect
@@ -42,6 +43,7 @@ os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 # State of ours must not end up in the home of whoever runs the tests.
 _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
+atexit.register(_HOME.cleanup)
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()

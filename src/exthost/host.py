@@ -49,6 +49,7 @@ class Host:
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         self._environ = dict(os.environ if environ is None else environ)
         self._extensions: dict[str, Extension] = {}
+        self._leaving: list[Extension] = []
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values)
@@ -132,9 +133,12 @@ class Host:
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
         self._registry.changed()
-        for one in (old, renamed):
-            if one is not None:
-                await one.close()
+        # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
+        leaving = [one for one in (old, renamed) if one is not None]
+        self._leaving += leaving
+        for one in leaving:
+            await one.close()
+            self._leaving.remove(one)
 
     async def _reload(self, spec: Spec, before: str) -> None:
         """`replace`, for what was found on disk: entries of the config go before it."""
@@ -273,9 +277,10 @@ class Host:
         if self._watching is not None:
             await self._watching.close()
             self._watching = None
-        extensions = list(self._extensions.values())
+        extensions = [*self._extensions.values(), *self._leaving]
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
+        self._leaving.clear()
         self._registry.changed()
         if self._audit is not None:
             self._audit.close()
@@ -284,7 +289,7 @@ class Host:
 
     def kill(self) -> None:
         """End every process at once, without a word; `close` then returns soon."""
-        for extension in self.extensions:
+        for extension in (*self.extensions, *self._leaving):
             extension.kill()
 
     def _add(self, spec: Spec) -> Extension:

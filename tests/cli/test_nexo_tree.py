@@ -267,6 +267,12 @@ def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -
     assert told("doctor", "good", "--runtime", "--config", config)["ok"]
 
 
+@pytest.mark.parametrize("verb", ["info", "validate", "doctor"])
+def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
+    done = run(verb, "--", "python3", "x.py")
+    assert done.returncode == 2 and "inspect" in done.stderr
+
+
 # -- run -------------------------------------------------------------------------------------
 
 

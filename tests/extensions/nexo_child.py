@@ -4,7 +4,8 @@
 
 `offer` is its answer to initialize; `hooks` what it answers to which hook ("die" exits, "hang"
 never answers); `listed` its answer to tools/list (left out, it does not know the method); `heard`
-is a file to which every line goes that it reads, as it came; `exit` ends it before the handshake.
+is a file to which every line goes that it reads, as it came; `exit` ends it before the handshake,
+`hang` never gets there.
 Tools: echo, env, cwd, id (of the request), ask (the host, under an id of any kind), die, whine.
 """
 
@@ -58,6 +59,8 @@ def hook(name: str) -> Any:
 if "exit" in told:
     print("I will not", file=sys.stderr, flush=True)
     os._exit(told["exit"])
+while "hang" in told and sys.stdin.readline():
+    pass
 while True:
     line = sys.stdin.readline()
     note(line)

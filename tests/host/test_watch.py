@@ -15,7 +15,7 @@ from exthost.discovery import watch
 from exthost.discovery.configfile import FORMATS
 from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
-from exthost.events import ManifestChanged
+from exthost.events import ManifestChanged, Spawned
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config, plugin
 
@@ -201,6 +201,18 @@ async def test_a_folder_that_moves_in_or_out_is_seen(tmp_path: Path) -> None:
         (tmp_path / "root" / "a").rename(tmp_path / "elsewhere" / "a")
         assert (await heard.next())[:2] == ("removed", "a")
         assert await host.call_tool("ext_a_echo", {}) == {}
+
+
+async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    async with opened(tmp_path, reload=True) as (host, _):
+        starting = asyncio.Event()
+        host.events.subscribe(Spawned, lambda event: starting.set())
+        plugin(tmp_path / "a", "a", told={"hang": True})
+        async with asyncio.timeout(10):
+            await starting.wait()
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 5
 
 
 async def test_a_search_path_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:

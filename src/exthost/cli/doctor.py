@@ -8,7 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, say, show_json
+from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, told
 from exthost.cli.target import find_spec, read_wanted
@@ -42,6 +42,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: Asked) -> int:
+    no_command(asked)
     if asked.target is not None:
         spec = find_spec(asked, asked.target)
         assert spec is not None

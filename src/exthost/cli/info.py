@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, show_json
+from exthost.cli.frame import Asked, config_option, no_command, show_json
 from exthost.cli.list import standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
@@ -24,6 +24,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: Asked) -> int:
+    no_command(asked)
     spec = find_spec(asked, asked.target)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")

@@ -95,7 +95,9 @@ def diagnostic_row(one: Diagnostic) -> dict[str, Any]:
     }
 
 
-def tell_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+def tell_diagnostics(diagnostics: Iterable[Diagnostic], *, fixes: bool = False) -> None:
     for one in diagnostics:
         where = f"{one.path}:{one.line}" if one.line else one.path
         say(f"{one.level}: {where}: {one.message}" if where else f"{one.level}: {one.message}")
+        if fixes and one.help:
+            say(f"  fix: {one.help}")

@@ -7,7 +7,7 @@ Exits with 3 if anything is invalid.
 import argparse
 from pathlib import Path
 
-from exthost.cli.frame import Asked, config_option, show_json, show_table
+from exthost.cli.frame import Asked, config_option, no_command, show_json, show_table
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
@@ -24,6 +24,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: Asked) -> int:
+    no_command(asked)
     report = read_wanted(asked).report if asked.target is None else _below(Path(asked.target))
     errors = [one for one in report.diagnostics if one.level == "error"]
     if asked.json:
@@ -35,7 +36,7 @@ def run(asked: Asked) -> int:
     else:
         rows = [(one.id, one.dialect, one.path) for one in report.candidates]
         show_table(rows, ("VALID", "DIALECT", "PATH"))
-        tell_diagnostics(told(report.diagnostics, every=asked.all))
+        tell_diagnostics(told(report.diagnostics, every=asked.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 
 

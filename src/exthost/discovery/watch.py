@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
@@ -60,6 +60,7 @@ class Watch:
         self._base = base
         self._awatch = _awatch()
         self._digests: dict[str, str] = {}
+        self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}
         self.look()
 
@@ -67,6 +68,7 @@ class Watch:
         """What has changed since the last look, by path."""
         digests = self._read_digests()
         before, self._digests = self._digests, digests
+        self._folders = {folder for path in digests for folder in _above(path)}
         differing = [path for path in digests if before.get(path) != digests[path]]
         removed = [path for path in before if path not in digests]
         if not differing and not removed:
@@ -83,7 +85,7 @@ class Watch:
             changes.append(_judged(what, path, known.get(path, ""), candidates, errors))
         return sorted(changes, key=lambda change: change.path)
 
-    async def changes(self, stop: asyncio.Event) -> AsyncIterator[list[Change]]:
+    async def changes(self, stop: asyncio.Event) -> AsyncGenerator[list[Change], None]:
         """Each time something changed, what. Ends when `stop` is set."""
         roots = self._roots()
         if not roots:
@@ -142,9 +144,14 @@ class Watch:
         folder, _, name = path.rpartition("/")
         if any(one.claims(name, folder.rpartition("/")[2]) for one in self._readable):
             return True
-        if any(known.startswith(path + "/") for known in self._digests):
+        if path in self._folders:
             return True
         return change.name == "added" and os.path.isdir(path)  # noqa: PTH112
+
+
+def _above(path: str) -> Iterator[str]:
+    while (path := path.rpartition("/")[0]) != "":
+        yield path
 
 
 def _judged(

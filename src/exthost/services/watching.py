@@ -9,6 +9,7 @@ is removed is told and nothing is ended: a checkout takes files away for a momen
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 from exthost.discovery.watch import Change, Watch
 from exthost.errors import ExthostError
@@ -35,13 +36,15 @@ class Watching:
 
     async def close(self) -> None:
         self._stop.set()
+        self._task.cancel()  # it may be waiting for an extension that starts slowly
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         try:
-            async for changes in self._watch.changes(self._stop):
-                for change in changes:
-                    await self._heed(change)
+            async with aclosing(self._watch.changes(self._stop)) as seen:
+                async for changes in seen:
+                    for change in changes:
+                        await self._heed(change)
         except ExthostError as error:
             _log.error("manifests are not watched: %s", error.message)
         except OSError as error:  # out of watches, most of the time
