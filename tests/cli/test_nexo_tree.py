@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.test_cli import EXTHOST, run
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin, yaml
+from tests.extensions.nexo_tree import plugin, rewrite, yaml
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nexo"
 RUN_SECONDS = 30
@@ -290,10 +290,10 @@ def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> Non
     assert process.stdout is not None
     try:
         _until(process.stdout, event="StateChanged", after="ready")
-        path.write_text(path.read_text() + "# changed\n")
+        rewrite(path, path.read_text() + "# changed\n")
         event = _until(process.stdout, event="ManifestChanged")
         assert (event["change"], event["note"]) == ("changed", "reloaded")
-        path.write_text("nonsense")
+        rewrite(path, "nonsense")
         assert _until(process.stdout, event="ManifestChanged")["change"] == "invalid"
         process.send_signal(signal.SIGTERM)
         assert process.wait(RUN_SECONDS) == 0

@@ -17,7 +17,7 @@ from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged, Spawned
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import config, plugin
+from tests.extensions.nexo_tree import config, plugin, rewrite
 
 FIRST = {"offer": {"tools": ["echo", "first"]}}
 SECOND = {"offer": {"tools": ["echo", "second"]}}
@@ -169,7 +169,7 @@ async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_run
     path = plugin(tmp_path / "a", "a", told=FIRST)
     async with opened(tmp_path, reload=True) as (host, heard):
         pid = host["a"].stats["pid"]
-        path.write_text("[plugin]\nid = \n")
+        rewrite(path, "[plugin]\nid = \n")
         change, id, note = await heard.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
         plugin(tmp_path / "a", "a", told={"exit": 3})
