@@ -6,7 +6,7 @@ not exist yet `NotBuiltYet`.
 """
 
 from bench.cores import Pin
-from bench.measures import bulk, calls, events, growth, memory, start
+from bench.measures import bulk, calls, discovery, events, growth, memory, start
 from bench.measures.later import later
 from bench.memory import MIB
 from bench.row import Direction, Row
@@ -229,5 +229,11 @@ ROWS: tuple[Row, ...] = (
         key="growth-extensions",
         name="a call with 200 extensions loaded / with 1",
         measure=growth.in_company,
+    ),
+    Row(
+        key="growth-discovery",
+        name="finding one of 10,000 manifests / of 1,000",
+        measure=discovery.many_manifests,
+        limit_s=180,
     ),
 )

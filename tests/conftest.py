@@ -10,10 +10,13 @@ shows as a traceback of where it hangs.
 """
 
 import asyncio
+import atexit
 import faulthandler
 import gc
 import inspect
+import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -30,6 +33,11 @@ ASYNC_SECONDS = 30
 
 # For processes, descriptors and threads that are on their way out when the test returns.
 GRACE_SECONDS = 3.0
+
+# State of ours must not end up in the home of whoever runs the tests.
+_HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
+os.environ["EXTHOST_HOME"] = _HOME.name
+atexit.register(_HOME.cleanup)
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()

@@ -81,6 +81,18 @@ CATALOGUE: dict[str, Entry] = {
         "[audit] path names a file that cannot be opened for appending.",
         "Name another file, or create its folder.",
     ),
+    "X0130": _entry(
+        "ConfigError",
+        "PyYAML is not installed",
+        "The config is a YAML file, and reading YAML is an optional part of the installation.",
+        "pip install 'exthost[yaml]', or write the same settings in exthost.toml.",
+    ),
+    "X0131": _entry(
+        "ConfigError",
+        "watchfiles is not installed",
+        "The config wants manifests to be watched, which is an optional part of the installation.",
+        "pip install 'exthost[watch]', or set watch.enabled = false.",
+    ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
         "ManifestError",
@@ -197,6 +209,24 @@ CATALOGUE: dict[str, Entry] = {
         "A `permissions` table restricts the extension, and nothing here can hold it to that.",
         'Set sandbox = "best-effort" to run it all the same, or take the table out.',
     ),
+    "X0330": _entry(
+        "Refused",
+        "the host is too old for it",
+        "Its manifest asks for a later version of the host than this one gives itself.",
+        "Update the host, or set options.host_version if you know that it is compatible.",
+    ),
+    "X0331": _entry(
+        "Refused",
+        "nothing to run",
+        "It is well described, but reached over a network and not run as a child process.",
+        "Start it where it belongs; here it is only listed.",
+    ),
+    "X0332": _entry(
+        "Refused",
+        "a hook said no",
+        "A before_tool_call hook of an extension stopped this call; nothing was sent.",
+        "The message says which extension, and its reason.",
+    ),
     "X0340": _entry(
         "Refused",
         "another extension has it already",
@@ -283,6 +313,12 @@ CATALOGUE: dict[str, Entry] = {
         "Spawning it and shaking hands together took longer than limits.start.",
         "Raise limits.start if it is merely slow.",
     ),
+    "X0530": _entry(
+        "HandshakeFailed",
+        "its answer to initialize cannot be used",
+        "What a nexo extension answered to `initialize` is not {server_version?, tools?, hooks?}.",
+        "Correct the extension; the evidence shows what it sent.",
+    ),
     "X0540": _entry(
         "HandshakeFailed",
         "no manifest",
@@ -349,6 +385,18 @@ CATALOGUE: dict[str, Entry] = {
         "another stream was acknowledged",
         "The answer to the opening of a stream names another one.",
         "The extension must answer with the id that it was given.",
+    ),
+    "X0630": _entry(
+        "ProtocolViolation",
+        "a list of tools that cannot be used",
+        "What it answered to `tools/list` is not a list of tools.",
+        'Answer with {"tools": [{"name": …}]} or with the list alone.',
+    ),
+    "X0631": _entry(
+        "ProtocolViolation",
+        "a hook's answer cannot be used",
+        "What it answered to a hook is neither an object nor null.",
+        "Answer with {abort?, reason?, override?, decision?} or null.",
     ),
     "X0640": _entry(
         "ProtocolViolation",

@@ -120,6 +120,15 @@ class Dropped(NamedTuple):
     times: int
 
 
+class ManifestChanged(NamedTuple):
+    """A manifest on disk is `new`, `changed`, `removed` or `invalid`; `note` says more."""
+
+    extension: str
+    path: str
+    change: str
+    note: str = ""
+
+
 Event: TypeAlias = (
     CallStarted
     | CallEnded
@@ -133,6 +142,7 @@ Event: TypeAlias = (
     | HostEvent
     | SinkFailed
     | Dropped
+    | ManifestChanged
 )
 EVERYTHING: tuple[type[Any], ...] = get_args(Event)
 """Every kind of event, for `subscribe`."""

@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.discovery.configfile import completed, read_config, wanted
+from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
+from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, NotFound, Refused, UsageError
 from exthost.events import Bus, HostEvent
 from exthost.manifests.gate import clash
@@ -24,6 +25,8 @@ from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
+from exthost.services.hooks import Hooks
+from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 
@@ -48,10 +51,13 @@ class Host:
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         self._environ = dict(os.environ if environ is None else environ)
         self._extensions: dict[str, Extension] = {}
+        self._leaving: list[Extension] = []
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
+        self.hooks = Hooks(self._extensions.values)
         self._audit: Audit | None = None
         self._sinks = EventSinks(self.events)
+        self._watching: Watching | None = None
         self._open = False
 
     @classmethod
@@ -114,6 +120,41 @@ class Host:
         await self._sinks.remove(name)
         await extension.close()
 
+    async def replace(self, spec: Spec, before: str = "") -> None:
+        """Have this extension instead of the one of its id, or of the id `before`.
+
+        The new one gets ready first; if it does not, its cause is raised and the old one goes on.
+        """
+        new = self._made(self.config.apply_overrides(spec))
+        try:
+            new.admit()
+            if new.starts_eagerly:
+                await new.start()
+            elif new.cause is not None:
+                raise new.cause
+        except BaseException:
+            await new.close()
+            raise
+        old = self._extensions.get(spec.id)
+        renamed = self._extensions.pop(before, None) if before != spec.id else None
+        self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
+        self._registry.changed()
+        # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
+        leaving = [one for one in (old, renamed) if one is not None]
+        self._leaving += leaving
+        for one in leaving:
+            await one.close()
+            self._leaving.remove(one)
+
+    async def _reload(self, spec: Spec, before: str) -> None:
+        """`replace`, for what was found on disk: entries of the config go before it."""
+        if any(entry.id == spec.id for entry in self.config.specs):
+            raise UsageError("X1312", f"{spec.id} is an entry of the config", extension=spec.id)
+        await self.replace(spec, before if self._was_found(before) else "")
+
+    def _was_found(self, id: str) -> bool:
+        return all(entry.id != id for entry in self.config.specs)
+
     def emit(
         self,
         kind: str,
@@ -167,6 +208,41 @@ class Host:
             found.tool, arguments, timeout=timeout, context=context, wait=wait
         )
 
+    async def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
+        `after_tool_call` may change the result and sees failures, too."""
+        found = await self.find_tool(name)
+        about = {
+            "tool_name": found.name,
+            "tool": found.tool,
+            "extension_id": found.extension,
+            "agent_id": context.get("agent_id"),
+            "session_id": context.get("session_id"),
+        }
+        asked = {} if arguments is None else arguments
+        before = await self.hooks.run("before_tool_call", {**about, "arguments": asked})
+        if before.stopped:
+            who = before.aborted_by or before.decided_by
+            reason = f": {before.reason}" if before.reason else ""
+            raise Refused("X0332", f"{found.name} was stopped by {who}{reason}", extension=who)
+        asked = before.event["arguments"]
+        about["arguments"] = asked
+        try:
+            result = await self.call_tool(found.name, asked, timeout=timeout, context=context)
+        except ExthostError as error:
+            told = {"code": error.code, "message": error.message}
+            await self.hooks.run("after_tool_call", {**about, "error": told})
+            raise
+        after = await self.hooks.run("after_tool_call", {**about, "result": result})
+        return after.event["result"]
+
     async def find_tool(self, name: str, *, ask_all: bool = False) -> RegisteredTool:
         """The tool of this name. Starts an extension if only its handshake can tell: the one that
         the name belongs to, or with `ask_all` each of them."""
@@ -196,12 +272,17 @@ class Host:
         try:
             if self.config.audit_path is not None:
                 self._audit = Audit(self.config.audit_path, self.events)
+            watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            self.diagnostics = found.diagnostics
             eager = [self._add(spec) for spec in found.specs if spec.enabled]
             await asyncio.gather(
                 *(ext.start() for ext in eager if ext.starts_eagerly), return_exceptions=True
             )
+            self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
+            if watch is not None:
+                reload = self.config.discovery is not None and self.config.discovery.watch.reload
+                replace = self._reload if reload else None
+                self._watching = Watching(watch, self.events, replace)
         except BaseException:
             await self.close()
             raise
@@ -213,9 +294,13 @@ class Host:
     async def close(self) -> None:
         """End every extension, all at the same time. Closing twice is fine."""
         await self._sinks.close()
-        extensions = list(self._extensions.values())
+        if self._watching is not None:
+            await self._watching.close()
+            self._watching = None
+        extensions = [*self._extensions.values(), *self._leaving]
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
+        self._leaving.clear()
         self._registry.changed()
         if self._audit is not None:
             self._audit.close()
@@ -224,7 +309,7 @@ class Host:
 
     def kill(self) -> None:
         """End every process at once, without a word; `close` then returns soon."""
-        for extension in self.extensions:
+        for extension in (*self.extensions, *self._leaving):
             extension.kill()
 
     def _add(self, spec: Spec) -> Extension:
@@ -235,8 +320,23 @@ class Host:
                 extension=spec.id,
                 help="unload it first, or load the new one under another name",
             )
+        extension = self._made(spec)
+        self._extensions[spec.id] = extension
+        self._registry.changed()
+        self._add_sink(extension)
+        extension.admit()
+        return extension
+
+    def _add_sink(self, extension: Extension) -> None:
+        """Before anything is told of it: its own admission wakes no other."""
+        make = extension.dialect.sink
+        sink = make(extension.spec) if make is not None else None
+        if sink is not None:
+            self._sinks.add(extension, sink)
+
+    def _made(self, spec: Spec) -> Extension:
         dialect = dialects.get(spec.dialect)
-        extension = Extension(
+        return Extension(
             spec,
             dialect,
             bus=self.events,
@@ -246,13 +346,12 @@ class Host:
             objection=lambda: self._objection(spec),
             shared=self._shared,
         )
-        self._extensions[spec.id] = extension
-        self._registry.changed()
-        sink = dialect.sink(spec) if dialect.sink is not None else None
-        if sink is not None:  # before anything is told of it: its own admission wakes no other
-            self._sinks.add(extension, sink)
-        extension.admit()
-        return extension
+
+    def _watch(self) -> Watch | None:
+        discovery = self.config.discovery
+        if discovery is None or not (discovery.enabled and discovery.watch.enabled):
+            return None
+        return Watch(discovery, FORMATS, self.config.folder or ".")
 
     def _objection(self, spec: Spec) -> Refused | None:
         """Whether an extension that came before has what only one may have."""
@@ -277,3 +376,21 @@ def _could_be_of(name: str, extension: str) -> bool:
     if colon:
         return extension_part == extension
     return name.startswith(registered_name(extension, ""))
+
+
+def _cause(extension: Extension) -> ExthostError | None:
+    return extension.cause
+
+
+def _not_started(extension: Extension) -> Diagnostic:
+    """What a person should know of one that was wanted and is not there."""
+    cause = extension.cause
+    assert cause is not None
+    return Diagnostic(
+        level="warning" if isinstance(cause, Refused) else "error",
+        path=extension.spec.origin,
+        message=f"{extension.id}: {cause.message}",
+        code=cause.code,
+        help=cause.help,
+        extension=extension.id,
+    )

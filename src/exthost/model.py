@@ -133,10 +133,12 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
-    """What must be there before an extension may be started."""
+    """What must be there before an extension may be started. `host` is the least version of the
+    host that it can do with."""
 
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    host: str = ""
 
 
 class Claim(NamedTuple):
@@ -155,6 +157,8 @@ class Spec:
     is still to be read (`discovery.configfile.completed`). `tools` is what the manifest declares,
     for listings that must not start anything. `wire_id` is how the extension calls itself, where
     that is not its id here. `claims` are checked against those of the extensions before it.
+    `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
+    hooks, the lowest first.
     """
 
     id: str
@@ -180,6 +184,8 @@ class Spec:
     lifetime: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
+    priority: int = 0
+    unrunnable: str = ""
     manifest: Any = None
     manifest_path: str | None = None
     wire_id: str = ""
@@ -205,6 +211,7 @@ class Introduction:
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=nothing)
     host_version: str = ""
+    state_folder: str = ""
     manifest: Any = None
     wire_id: str = ""
     handles: frozenset[str] = frozenset()

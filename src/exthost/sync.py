@@ -98,7 +98,7 @@ class SyncExtension:
     ) -> Any:
         """Call one of its tools by the tool's own name."""
         extension = self._extension
-        if name not in extension.tools:  # not started yet, or a mistake: the long way round
+        if not extension.knows(name):  # not started yet, or a mistake: the long way round
             return self._run(
                 lambda: extension.call_tool(name, arguments, timeout=timeout, context=context)
             )
@@ -325,6 +325,19 @@ class SyncHost:
             found = self._runner(lambda: self._opened.find_tool(name))
         return self[found.extension].call_tool(
             found.tool, arguments, timeout=timeout, context=context
+        )
+
+    def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+    ) -> Any:
+        """Call a tool between its hooks; see `Host.run_tool`."""
+        return self._runner(
+            lambda: self._opened.run_tool(name, arguments, timeout=timeout, context=context)
         )
 
     @property

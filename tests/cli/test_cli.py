@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from exthost.catalogue import CATALOGUE
+from exthost.cli import VERBS
 from tests.extensions.driving import command as hostile_command
 from tests.host.test_host import FRAGILE, TEXT
 
@@ -190,7 +191,7 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
         ("missing", "admitted"),
         ("off", "disabled"),
     ]
-    keys = {"id", "dialect", "version", "state", "path", "reason"}
+    keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for"}
     assert all(set(one) == keys for one in report["extensions"])
     assert report["diagnostics"] == []
 
@@ -233,7 +234,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
     assert done.returncode == 2 and "inspect" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["inspect", "call", "list", "tools", "run", "explain"])
+@pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_has_help(verb: str) -> None:
     done = run(verb, "--help")
     assert done.returncode == 0 and "--json" in done.stdout

@@ -64,7 +64,9 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
         assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/write-an-extension.md", "docs/dialects/roder.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/write-an-extension.md", "docs/dialects/nexo.md", "docs/dialects/roder.md"]
+)
 def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
     consoles = [block.text for block in blocks(page) if block.language == "console"]
     assert consoles

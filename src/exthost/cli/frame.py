@@ -62,6 +62,14 @@ def _cut(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], command
 
 
+def no_command(asked: Asked) -> None:
+    """For verbs that are about what is written down, which a bare command is not."""
+    if asked.command:
+        raise UsageError(
+            "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
+        )
+
+
 def config_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help=f"the config to use (default: ./{DEFAULT_CONFIG})"

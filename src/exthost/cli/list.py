@@ -2,11 +2,13 @@
 
 import argparse
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from exthost import dialects
 from exthost.cli.frame import Asked, config_option, say, show_json, show_table
 from exthost.cli.target import read_wanted
+from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.manifests.gate import clash
@@ -17,6 +19,11 @@ from exthost.supervision.lifecycle import State
 
 def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
+    all_option(parser)
+
+
+def all_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="every mistake of a manifest")
 
 
 def run(asked: Asked) -> int:
@@ -24,23 +31,44 @@ def run(asked: Asked) -> int:
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
     for spec in found.specs:
-        rows.append(_row(spec, before))
+        rows.append(row(found, spec, before))
         if rows[-1]["state"] == State.ADMITTED.value:
             before.append(spec)
-    diagnostics = [diagnostic_row(one) for one in found.diagnostics]
+    diagnostics = told(found.diagnostics, every=asked.all)
     if asked.json:
-        show_json({"extensions": rows, "diagnostics": diagnostics})
+        report = found.report
+        counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
+        shown = [diagnostic_row(one) for one in diagnostics]
+        show_json({"extensions": rows, "diagnostics": shown, "counts": counts})
         return 0
-    table = [(row["id"], row["dialect"], row["version"], row["state"], row["path"]) for row in rows]
+    table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
-    for row in rows:
-        if row["reason"]:
-            say(f"{row['id']}: {row['reason']}")
-    tell_diagnostics(found.diagnostics)
+    for one in rows:
+        if one["reason"]:
+            say(f"{one['id']}: {one['reason']}")
+        if one["asks_for"]:
+            say(f"{one['id']}: asks for a secret: {', '.join(one['asks_for'])}")
+    tell_diagnostics(diagnostics)
     return 0
 
 
-def _row(spec: Spec, before: list[Spec]) -> dict[str, Any]:
+def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any]:
+    """One extension as the listing has it."""
+    state, reason = standing(spec, before)
+    return {
+        "id": spec.id,
+        "dialect": spec.dialect,
+        "version": spec.version,
+        "state": state,
+        "path": spec.origin or (spec.argv[0] if spec.argv else ""),
+        "reason": reason,
+        "asks_for": list(found.asks_for_secrets(spec)),
+    }
+
+
+def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
+    """Its state before anything is started, and why it is not a better one; `before` are those
+    that were admitted already."""
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
         state, reason = "disabled", "enabled = false"
@@ -52,20 +80,33 @@ def _row(spec: Spec, before: list[Spec]) -> dict[str, Any]:
                 raise objection
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message
+    return state, reason
+
+
+def told(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
+    """The first mistake of each manifest, or every one."""
+    if not every:
+        return tuple(diagnostics)
+    return tuple(one for first in diagnostics for one in (first, *first.more))
+
+
+def diagnostic_row(one: Diagnostic) -> dict[str, Any]:
+    """A diagnostic as JSON shows it."""
     return {
-        "id": spec.id,
-        "dialect": spec.dialect,
-        "version": spec.version,
-        "state": state,
-        "path": spec.origin or (spec.argv[0] if spec.argv else ""),
-        "reason": reason,
+        "level": one.level,
+        "path": one.path,
+        "line": one.line,
+        "key": one.key,
+        "message": one.message,
+        "code": one.code,
+        "extension": one.extension,
+        "help": one.help,
     }
 
 
-def diagnostic_row(one: Diagnostic) -> dict[str, str]:
-    return {"level": one.level, "path": one.path, "message": one.message, "code": one.code}
-
-
-def tell_diagnostics(diagnostics: tuple[Diagnostic, ...]) -> None:
+def tell_diagnostics(diagnostics: Iterable[Diagnostic], *, fixes: bool = False) -> None:
     for one in diagnostics:
-        say(f"{one.level}: {one.path}: {one.message}")
+        where = f"{one.path}:{one.line}" if one.line else one.path
+        say(f"{one.level}: {where}: {one.message}" if where else f"{one.level}: {one.message}")
+        if fixes and one.help:
+            say(f"  fix: {one.help}")

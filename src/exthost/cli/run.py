@@ -9,7 +9,14 @@ from exthost.cli.frame import Asked, config_option, say, show_json
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.discovery.configfile import read_config
-from exthost.events import Exited, LogLine, OfferChanged, Spawned, StateChanged
+from exthost.events import (
+    Exited,
+    LogLine,
+    ManifestChanged,
+    OfferChanged,
+    Spawned,
+    StateChanged,
+)
 from exthost.host import Host
 
 INTERRUPTED = 130
@@ -62,6 +69,9 @@ def _tell_what_happens(host: Host, as_json: bool) -> None:
             say(f"{event.extension}: {event.after}{why}")
         elif isinstance(event, Exited):
             say(f"{event.extension}: process {event.pid} {event.status}")
+        elif isinstance(event, ManifestChanged):
+            say(f"{event.extension}: manifest {event.change}: {event.path} ({event.note})")
 
-    host.events.subscribe((StateChanged, Spawned, Exited, OfferChanged), tell)
+    happenings = (StateChanged, Spawned, Exited, OfferChanged, ManifestChanged)
+    host.events.subscribe(happenings, tell)
     host.events.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))

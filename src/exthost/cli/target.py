@@ -53,7 +53,7 @@ def find_spec(asked: Asked, target: str | None) -> Spec | None:
                 return spec
         for one in found.diagnostics:
             if one.level == "error" and one.extension == target:
-                raise _as_error(one)
+                raise manifest_error(one)
         names = [spec.id for spec in found.specs]
     else:
         names = []
@@ -82,15 +82,16 @@ def _from_disk(path: Path) -> Spec:
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
-    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == path]
+    real = path.resolve()
+    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == real]
     if len(candidates) == 1:
         return candidates[0].spec
     if candidates:
         names = ", ".join(one.id for one in candidates)
         raise UsageError("X1316", f"{path} holds several extensions: {names}", help="name one")
-    broken = [one for one in report.diagnostics if one.level == "error"]
-    if len(broken) == 1:
-        raise _as_error(broken[0])
+    wrong = [one for one in report.diagnostics if one.level == "error"]
+    if len(wrong) == 1:
+        raise manifest_error(wrong[0])
     told = [one.message for one in report.diagnostics]
     raise NotFound(
         "X1206",
@@ -99,11 +100,19 @@ def _from_disk(path: Path) -> Spec:
     )
 
 
-def _as_error(one: Diagnostic) -> ManifestError:
-    """A diagnostic about the very extension that was asked for is the error of the verb."""
-    where = Evidence(path=one.path, line=one.line, key=one.key)
+def manifest_error(one: Diagnostic) -> ManifestError:
+    """A manifest's diagnostic as the error that it is for whoever asked for just this one."""
     return ManifestError(
-        one.code, one.message, extension=one.extension, help=one.help, evidence=where
+        one.code,
+        one.message,
+        extension=one.extension,
+        help=one.help,
+        evidence=Evidence(
+            path=one.path,
+            line=one.line,
+            key=one.key,
+            details=tuple(other.message for other in one.more),
+        ),
     )
 
 

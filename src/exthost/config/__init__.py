@@ -8,6 +8,7 @@ mistake in the file and, in its evidence, every other one.
     document  the sections of a config, and what they come to together (start reading here)
     entry     one `[[extensions]]` entry
     processes one `[[process_extensions]]` entry
+    yamlform  `extensions.yaml`, which is `[discovery]` in another notation
     settings  the keys that entries, `[overrides.<id>]` and `[defaults]` share, and who wins
     discovery `[discovery]`
     readers   checked reading of single values; unknown keys
@@ -26,11 +27,13 @@ from exthost.config.document import (
 from exthost.config.entry import DIALECTS
 from exthost.config.settings import NO_SETTINGS, Settings
 from exthost.config.units import UnitError, seconds, size
+from exthost.config.yamlform import config_from_yaml
 
 __all__ = [
     "Config",
     "config_from_mapping",
     "config_from_toml",
+    "config_from_yaml",
     "spec_from_mapping",
     "Settings",
     "NO_SETTINGS",

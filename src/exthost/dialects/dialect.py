@@ -105,6 +105,29 @@ class ToolCall(NamedTuple):
     arguments: Any
     context: Mapping[str, Any] = NONE
     tool: Tool | None = None
+    spec: Spec | None = None
+
+
+class HookCall(NamedTuple):
+    """The params of the operation `hook`: which one, and what is about to happen or happened."""
+
+    name: str
+    event: Mapping[str, Any]
+
+
+class HookAnswer(NamedTuple):
+    """What a hook made of an event, in the words that every dialect with hooks is read into.
+
+    `override` is laid over the event for those that come later; `decision` is what it thinks
+    should be done (allow, block, transform), `transformed_body` what with.
+    """
+
+    abort: bool = False
+    reason: str = ""
+    override: Mapping[str, Any] = NONE
+    decision: str | None = None
+    transformed_body: Any = None
+    do_not_reply_again: bool = False
 
 
 class StreamEvent(NamedTuple):
@@ -174,6 +197,8 @@ class Traits:
     tools        known from the "handshake", or already from the "manifest"
     start        "eager", or "lazy": at first use
     environment  "filtered", "minimal" (with `variables`) or "declared"
+    tells        variables that tell a child about itself: name → "extension" (its id),
+                 "host_version", or "state_folder" (a folder of its own, made before it starts)
     limits       seconds and sizes; `method_limits` where a method has its own
     ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
     private      what passes may be somebody's words: what a child wrote is shown neither in our
@@ -192,6 +217,7 @@ class Traits:
     start: Literal["eager", "lazy"] = "eager"
     environment: Literal["filtered", "minimal", "declared"] = "filtered"
     variables: tuple[str, ...] = ()
+    tells: Mapping[str, str] = field(default_factory=nothing)
     method_limits: Mapping[str, float] = field(default_factory=nothing)
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
@@ -212,7 +238,7 @@ def no_error_result(result: Any) -> bool:
 class Dialect:
     """One dialect, whole. See the module's docstring for what each part is.
 
-    `operations` is keyed by neutral names (call_tool, list_tools, health); `methods` by wire
+    `operations` is keyed by neutral names (call_tool, list_tools, hook, health); `methods` by wire
     methods that are more than one exchange, or more than their params. `withdraw` words "never
     mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
     than those in `methods`. `is_error_result` knows a result that calls itself an error, and

@@ -6,23 +6,26 @@ a config means. Blocking; starts nothing.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exthost.config import Config, config_from_mapping, config_from_toml
+from exthost.config import Config, config_from_mapping, config_from_toml, config_from_yaml
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.manifests import roder
+from exthost.manifests import nexo, roder
 from exthost.manifests.format import Format, Found, Rejected
 from exthost.model import Spec
+from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
 
+_YAML = (".yaml", ".yml")
+
 # The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = (roder.FORMAT,)
+FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,16 @@ class Wanted:
     config: Config
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    report: Report = field(default_factory=Report)
+
+    def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
+        """Variables that look like secrets and are let through because the extension's own
+        manifest requires them; none if a person named the extension in the config."""
+        config = self.config
+        listed = config.discovery.allowlist if config.discovery is not None else ()
+        if spec.id in listed or spec.id in config.overrides or spec in config.specs:
+            return ()
+        return tuple(name for name in spec.requires.env if looks_secret(name))
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
@@ -49,7 +62,8 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             evidence=Evidence(path=str(path)),
         ) from None
     absolute = path.absolute()
-    return config_from_toml(data, str(absolute), str(absolute.parent))
+    read = config_from_yaml if path.suffix in _YAML else config_from_toml
+    return read(data, str(absolute), str(absolute.parent))
 
 
 def wanted(config: Config) -> Wanted:
@@ -72,7 +86,12 @@ def wanted(config: Config) -> Wanted:
                 specs[spec.id] = config.apply_overrides(spec)
     unused = sorted(config.overrides.keys() - specs.keys())
     diagnostics += [_unused_override(id, config.origin) for id in unused]
-    return Wanted(config=config, specs=tuple(specs.values()), diagnostics=tuple(diagnostics))
+    return Wanted(
+        config=config,
+        specs=tuple(specs.values()),
+        diagnostics=tuple(diagnostics),
+        report=report,
+    )
 
 
 def completed(spec: Spec) -> Spec:

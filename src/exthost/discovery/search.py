@@ -22,7 +22,7 @@ from exthost.errors import Evidence, ManifestError
 from exthost.manifests.format import Format, Found, Rejected, Verdict
 from exthost.model import Spec
 
-__all__ = ["Settings", "discover"]
+__all__ = ["Settings", "canonical", "discover"]
 
 
 class Settings(Protocol):
@@ -56,7 +56,7 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     diagnostics: list[Diagnostic] = []
     scanned = invalid = 0
     for index, search_path in enumerate(settings.search_paths):
-        root = _canonical(search_path, base)
+        root = canonical(search_path, base)
         if isinstance(root, Diagnostic):
             diagnostics.append(root)
             continue
@@ -87,7 +87,7 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     )
 
 
-def _canonical(search_path: str, base: str) -> str | Diagnostic:
+def canonical(search_path: str, base: str) -> str | Diagnostic:
     """The root's real path, or why there is none."""
     try:
         path = Path(base, Path(search_path).expanduser())

@@ -36,20 +36,20 @@ class Inbound:
         self._tell = tell
         self._witness = witness
         self._loop = loop
-        self._tasks: dict[Id | None, asyncio.Task[None]] = {}
+        self._tasks: dict[Id | tuple[str, str] | None, asyncio.Task[None]] = {}
 
     def take(self, request: Request) -> None:
         """Serve it, or say at once that nobody will."""
         handler = self._handlers.get(request.method)
         if handler is None:
             self._tell(self._refuse(request))
-        elif request.id in self._tasks:
+        elif (key := _key(request.id)) in self._tasks:
             self._witness.drop("requests under an id that is still being served")
         elif len(self._tasks) >= AT_ONCE:
             self._witness.drop("requests beyond those that can be served at once")
             self._tell(Failure(request.id, "too many requests at once", -32000))
         else:
-            self._tasks[request.id] = self._loop.create_task(self._serve(handler, request))
+            self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     async def _serve(self, handler: Handler, request: Request) -> None:
         answer: Reply | Failure
@@ -62,7 +62,7 @@ class Inbound:
             _log.exception("the handler of %s failed", request.method)
             answer = Failure(request.id, f"the host could not serve this: {error}", -32603)
         finally:
-            self._tasks.pop(request.id, None)
+            self._tasks.pop(_key(request.id), None)
         try:
             self._tell(answer)
         except ExthostError as error:  # the answer cannot be said in this dialect
@@ -72,3 +72,9 @@ class Inbound:
         """Nobody is left to answer to."""
         for task in list(self._tasks.values()):
             task.cancel()
+
+
+def _key(id: Any) -> Any:
+    """An id to look up by. Children may use what is no id at all, a list or `true`, and some
+    dialects answer them all the same."""
+    return id if type(id) in (int, str) else ("odd", repr(id))

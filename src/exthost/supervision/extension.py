@@ -6,12 +6,13 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 """
 
 import asyncio
+import logging
 from asyncio import Future
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from exthost.dialects.dialect import Dialect, Operation, Row, ToolCall
+from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -36,6 +37,8 @@ from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
 from exthost.supervision.toolbox import Toolbox
+
+_log = logging.getLogger("exthost.supervision")
 
 
 class Extension(Facets):
@@ -148,6 +151,11 @@ class Extension(Facets):
         """The name under which a host lists this tool of its."""
         return registered_name(self.id, tool)
 
+    def knows(self, tool: str) -> bool:
+        """Whether this tool is known by its own word: a manifest may name tools without their
+        schemas, and arguments are not sent unchecked."""
+        return self._owner.has_told and tool in self._owner.tools
+
     @property
     def is_silent(self) -> bool:
         """Whether nobody knows what it offers until it is started."""
@@ -242,13 +250,25 @@ class Extension(Facets):
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
-        if name not in self._owner.tools and self._may_offer_more:
+        if not self.knows(name) and self._may_offer_more:
             # What it offers is known when it is there; the call itself would start it as well.
             await self._come_up(timeout)
         tool = self._tool(name)
         self._check(tool, arguments)
-        asked = ToolCall(name, arguments, context, tool)
+        asked = ToolCall(name, arguments, context, tool, self.spec)
         return await self._operate("call_tool", asked, timeout, name, context)
+
+    async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
+        """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
+        listed: tuple[Tool, ...] = await self._operate("list_tools", None, timeout, "list_tools")
+        return listed
+
+    async def run_hook(
+        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+    ) -> HookAnswer:
+        """Let one of its hooks look at an event."""
+        answer: HookAnswer = await self._operate("hook", HookCall(name, event), timeout, name)
+        return answer
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Ask it how it is, where its dialect has a way to ask."""
@@ -398,7 +418,7 @@ class Extension(Facets):
         tool = self._tool(name)
         self._check(tool, arguments)
         limit = self._call_limit if timeout is None else timeout
-        asked = ToolCall(name, arguments, context, tool)
+        asked = ToolCall(name, arguments, context, tool, self.spec)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
         call.context = context
         self.desk.submit(call)
@@ -481,6 +501,8 @@ class Extension(Facets):
         known, checker = self._checkers.get(tool.name, (None, None))
         if known is not tool:
             checker = Checker.of(tool.input_schema)
+            if checker is not None and checker.warning:
+                _log.warning("[%s] %s: %s", self.id, tool.name, checker.warning)
             self._checkers[tool.name] = (tool, checker)
         problems = checker.problems(arguments) if checker is not None else []
         if problems:

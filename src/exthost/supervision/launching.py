@@ -1,21 +1,29 @@
 """From an extension as it is wanted to what will be executed, under which limits.
 
 Joins three voices, the loudest first: what was configured, what the dialect is used to, what we
-default to. Looks at the file system only to find the program; starts nothing.
+default to. Looks at the file system only to find the program; starts nothing, and makes nothing
+but, in `housed`, the folder that a child of some dialects is given for its own.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
 from exthost.manifests.gate import gate
 from exthost.model import UNLIMITED, Introduction, LaunchPlan, Limits, Restart, Spec
 from exthost.process.child import find_program
-from exthost.process.environment import Environment, child_environment
+from exthost.process.environment import Environment, Variables, child_environment
+from exthost.process.home import state_folder
+
+_log = logging.getLogger("exthost.supervision")
 
 # For limits that neither the operator nor the dialect speaks of.
 _LIMITS = Limits(
@@ -30,6 +38,7 @@ class Launch:
     plan: LaunchPlan
     environment: Environment
     introduction: Introduction
+    housing: str = ""  # the variable that names the child's own folder, if it has one
 
 
 def limits_of(spec: Spec, dialect: Dialect) -> Limits:
@@ -60,6 +69,21 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> None:
     missing = gate(spec.requires, lambda name: shutil.which(name, path=path), environ)
     if missing:
         raise missing.refusal(spec.id)
+    if spec.unrunnable:
+        raise Refused(
+            "X0331",
+            spec.unrunnable,
+            extension=spec.id,
+            help="exthost runs child processes over stdin and stdout; others are only listed",
+        )
+    ours = host_version(spec)
+    if spec.requires.host and semver.newer(spec.requires.host, ours):
+        raise Refused(
+            "X0330",
+            f"it needs a host of version {spec.requires.host} or later, and this one is {ours}",
+            extension=spec.id,
+            help="update the host, or say options = { host_version = … } if it is compatible",
+        )
     if spec.permissions is not None and spec.sandbox not in ("best-effort", "off"):
         raise Refused(
             "X0302",
@@ -69,32 +93,66 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> None:
         )
 
 
+def host_version(spec: Spec) -> str:
+    """The version that we give ourselves towards this extension."""
+    return str(spec.options.get("host_version", __version__))
+
+
 def prepare(
     spec: Spec, dialect: Dialect, environ: Mapping[str, str], handles: frozenset[str] = frozenset()
 ) -> Launch:
     """What will be executed, with which variables, and how we introduce ourselves."""
     traits = dialect.traits
-    environment = child_environment(
-        environ,
-        spec.env_policy or traits.environment,
-        names=traits.variables,
-        allowed=spec.requires.env,
-        configured=spec.env,
-    )
     cwd = spec.cwd
-    program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
-    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
-    version = spec.options.get("host_version", __version__)
     introduction = Introduction(
         extension=spec.id,
         config=spec.config,
         options=spec.options,
         # The child's real folder; not pathlib, which takes as long as all else here.
         cwd=os.path.realpath(cwd or "."),
-        env=environment.variables,
-        host_version=str(version),
+        host_version=host_version(spec),
+        state_folder=os.path.abspath(state_folder(environ, spec.id)),  # noqa: PTH100
         manifest=spec.manifest,
         wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
-    return Launch(plan=plan, environment=environment, introduction=introduction)
+    told = {name: str(getattr(introduction, fact)) for name, fact in traits.tells.items()}
+    environment = child_environment(
+        environ,
+        spec.env_policy or traits.environment,
+        names=traits.variables,
+        allowed=spec.requires.env,
+        configured={**told, **spec.env},
+    )
+    program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
+    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
+    return Launch(
+        plan=plan,
+        environment=environment,
+        introduction=replace(introduction, env=environment.variables),
+        housing=houses[0] if houses and houses[0] not in spec.env else "",
+    )
+
+
+def housed(launch: Launch) -> Launch:
+    """The same, with the child's own folder made. Where none can be made (a read-only machine)
+    the child is not told of one: most never ask."""
+    if not launch.housing:
+        return launch
+    try:
+        Path(launch.introduction.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        _log.warning(
+            "[%s] it has no state folder, since %s cannot be made: %s; set EXTHOST_HOME",
+            launch.introduction.extension,
+            launch.introduction.state_folder,
+            error.strerror,
+        )
+        return _unhoused(launch)
+    return launch
+
+
+def _unhoused(launch: Launch) -> Launch:
+    left: Any = {name: value for name, value in launch.plan.env.items() if name != launch.housing}
+    return replace(launch, plan=replace(launch.plan, env=Variables(left)), housing="")

@@ -25,7 +25,7 @@ from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.state import Phase
 from exthost.supervision.bell import Bell
-from exthost.supervision.launching import Launch, admit, prepare, restart_of
+from exthost.supervision.launching import Launch, admit, housed, prepare, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
 from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
 
@@ -60,6 +60,7 @@ class Owner:
         "cause",
         "dialect",
         "handshake_seconds",
+        "has_told",
         "history",
         "offer",
         "ready_at",
@@ -92,6 +93,8 @@ class Owner:
         self.argv = spec.argv
         self.cause: ExthostError | None = None
         self.ready_at: float | None = None
+        # Whether `tools` is what it really offers, and not what a manifest says of it.
+        self.has_told = dialect.traits.tools == "manifest"
         self.handshake_seconds = 0.0
         self._desk = desk
         self._bus = bus
@@ -137,6 +140,7 @@ class Owner:
                 raise objection
             admit(self.spec, self._host_environment())
         except Refused as refused:
+            _log.warning("[%s] not started: %s", self.spec.id, refused.message)
             self._give_up(Event.REFUSE, refused)
         else:
             self._go(Event.ADMIT)
@@ -270,7 +274,7 @@ class Owner:
             ) from error
 
     async def _spawn_and_shake(self) -> Session:
-        launch = self.prepared()
+        launch = housed(self.prepared())
         self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
@@ -424,7 +428,7 @@ class Owner:
         changed = {name for name in before.keys() & after if before[name] != after[name]}
         added = tuple(sorted((after.keys() - before.keys()) | changed))
         removed = tuple(sorted((before.keys() - after.keys()) | changed))
-        self.offer, self.tools = offer, after
+        self.offer, self.tools, self.has_told = offer, after, True
         if self._on_change is not None:
             self._on_change()
         for warning in offer.warnings:

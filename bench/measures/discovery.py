@@ -1,0 +1,49 @@
+"""Whether finding a manifest costs the same among many. Told, not judged: flat is 1.00."""
+
+import tempfile
+from pathlib import Path
+
+from bench.rounds import duration, ratios, read_values, take_turns
+from bench.row import Reading, Setting
+from exthost.config import DiscoverySettings
+from exthost.discovery.configfile import FORMATS
+from exthost.discovery.search import discover
+
+FEW, MANY = 1_000, 10_000
+# Each folder that holds extensions holds so many; every tenth has another one nested in it.
+A_FOLDER = 100
+NESTED_EVERY = 10
+
+
+def _plant(root: Path, count: int) -> None:
+    """A tree of `count` manifests, a tenth of them to be pruned."""
+    for number in range(count):
+        home = root / f"g{number // A_FOLDER}" / f"e{number - number % NESTED_EVERY}"
+        folder = home if number % NESTED_EVERY == 0 else home.with_name(f"e{number}")
+        if number % NESTED_EVERY == 1:
+            folder = home / "inner"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "plugin.toml").write_text(
+            f'[plugin]\nid = "e{number}"\nversion = "1.0.0"\n'
+            '[capabilities]\ntools = ["a", "b"]\n'
+            '[transport]\nkind = "stdio"\ncommand = "./run"\nargs = ["--fast"]\n'
+        )
+
+
+def _search(root: Path, count: int) -> None:
+    report = discover(DiscoverySettings(search_paths=(str(root),)), FORMATS)
+    kept = count - count // NESTED_EVERY
+    assert (report.scanned, len(report.candidates)) == (count, kept), report.diagnostics[:3]
+
+
+def many_manifests(setting: Setting) -> Reading:
+    """The search, a manifest each: walk, read, check, prune, dedupe and sort."""
+    with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
+        few, many = Path(folder, "few"), Path(folder, "many")
+        _plant(few, FEW)
+        _plant(many, MANY)
+        blocks = {"many": lambda: _search(many, MANY), "few": lambda: _search(few, FEW)}
+        took = take_turns(blocks, setting.few)
+    each = {"many": [t / MANY for t in took["many"]], "few": [t / FEW for t in took["few"]]}
+    absolute = ((f"{MANY:,}", duration(took["many"])), (f"{FEW:,}", duration(took["few"])))
+    return read_values(ratios(each["many"], each["few"]), absolute)

@@ -1,0 +1,207 @@
+"""Find out what keeps extensions from running, each finding with its fix: the config, manifests,
+requirements, programs, variables that are held back. --runtime really starts each extension and
+tells timings and what differs from its manifest. Exits with the code of the first error."""
+
+import argparse
+import asyncio
+import os
+from typing import Any, NamedTuple
+
+from exthost import dialects
+from exthost.cli.frame import Asked, config_option, no_command, say, show_json
+from exthost.cli.info import environment
+from exthost.cli.list import all_option, told
+from exthost.cli.target import find_spec, read_wanted
+from exthost.discovery.configfile import Wanted
+from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.model import Spec
+from exthost.supervision.extension import Extension
+from exthost.supervision.launching import admit, prepare
+
+# Started together; more would make each other's timings worse than they are.
+_AT_ONCE = 4
+
+
+class Finding(NamedTuple):
+    """One thing that was found, and what to do about it. `exit` is 0 unless it is an error."""
+
+    level: str
+    extension: str
+    path: str
+    message: str
+    fix: str = ""
+    code: str = ""
+    exit: int = 0
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
+    parser.add_argument("--runtime", action="store_true", help="start each, and tell how it went")
+    config_option(parser)
+    all_option(parser)
+
+
+def run(asked: Asked) -> int:
+    no_command(asked)
+    if asked.target is not None:
+        spec = find_spec(asked, asked.target)
+        assert spec is not None
+        found, specs = None, [spec]
+    else:
+        found = read_wanted(asked)
+        specs = list(found.specs)
+    findings = _on_disk(found, asked.all) if found is not None else []
+    for spec in specs:
+        findings += _before_start(found, spec)
+    runtime: list[dict[str, Any]] = []
+    if asked.runtime:
+        refused = {one.extension for one in findings if one.exit}
+        ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
+        runtime, more = asyncio.run(_start_all(ready))
+        findings += more
+    _show(asked, specs, findings, runtime)
+    return next((one.exit for one in findings if one.exit), 0)
+
+
+# -- without starting anything ---------------------------------------------------------------
+
+
+def _on_disk(found: Wanted, every: bool) -> list[Finding]:
+    return [
+        Finding(
+            one.level,
+            one.extension,
+            f"{one.path}:{one.line}" if one.line else one.path,
+            one.message,
+            one.help,
+            one.code,
+            ManifestError.exit_code if one.level == "error" else 0,
+        )
+        for one in told(found.diagnostics, every=every)
+    ]
+
+
+def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
+    if not spec.enabled:
+        return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
+    try:
+        dialect = dialects.get(spec.dialect)
+        admit(spec, os.environ)
+        prepare(spec, dialect, os.environ)
+    except ExthostError as error:
+        return [_of(error, spec)]
+    findings = []
+    secrets = found.asks_for_secrets(spec) if found is not None else ()
+    if secrets:
+        message = f"asks for a secret: {', '.join(secrets)}"
+        fix = "if you trust it, put its id in the allowlist; else in `disabled`"
+        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    held_back = environment(spec)["held_back"]
+    if held_back:
+        message = f"held back from its environment: {', '.join(held_back)}"
+        fix = "a variable that it needs belongs in requires.env of its manifest, or in `env`"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix))
+    return findings
+
+
+def _of(error: ExthostError, spec: Spec) -> Finding:
+    return Finding(
+        "error", spec.id, spec.origin, error.message, error.help, error.code, error.exit_code
+    )
+
+
+# -- really ----------------------------------------------------------------------------------
+
+
+async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Finding]]:
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+        async with turn:
+            return await _start(spec)
+
+    outcomes = await asyncio.gather(*(one(spec) for spec in specs))
+    return [row for row, _ in outcomes], [one for _, found in outcomes for one in found]
+
+
+async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+    """Start it, look at it, end it."""
+    extension = Extension(spec, dialects.get(spec.dialect), environ=dict(os.environ))
+    declared = {tool.name for tool in spec.tools}
+    try:
+        await extension.start()
+        findings = [
+            Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
+        ]
+        offered = {tool.name for tool in extension.offer.tools}
+        if spec.tools or spec.manifest is not None:
+            findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
+            hooks = set(getattr(spec.manifest, "hooks", ()))
+            mine = set(extension.offer.hooks)
+            findings += _drift(spec, "hooks", hooks, mine, "its manifest", "its handshake")
+        if "list_tools" in extension.dialect.operations:
+            findings += await _listed(extension, offered)
+        stats = extension.stats
+        for what, times in stats["dropped"].items():
+            message = f"{times} {what}"
+            fix = "nothing but messages belongs on stdout; logs belong on stderr"
+            findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+        timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
+        return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
+    except ExthostError as error:
+        return {"id": spec.id, "ready": False, "timings_ms": {}}, [_of(error, spec)]
+    finally:
+        await extension.close()
+
+
+async def _listed(extension: Extension, offered: set[str]) -> list[Finding]:
+    try:
+        listed = {tool.name for tool in await extension.list_tools()}
+    except CallFailed:  # it is optional
+        return []
+    except ExthostError as error:
+        return [_of(error, extension.spec)._replace(level="warning", exit=0)]
+    return _drift(extension.spec, "tools", offered, listed, "its handshake", "tools/list")
+
+
+def _drift(
+    spec: Spec, what: str, said: set[str], is_: set[str], where: str, there: str
+) -> list[Finding]:
+    findings = []
+    fix = "make the two agree; what the handshake says is what can be called"
+    for names, has, lacks in ((said - is_, where, there), (is_ - said, there, where)):
+        if names:
+            message = f"{what} in {has} and not in {lacks}: {', '.join(sorted(names))}"
+            findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    return findings
+
+
+# -- telling ---------------------------------------------------------------------------------
+
+
+def _show(
+    asked: Asked, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
+) -> None:
+    healthy = not any(one.exit for one in findings)
+    if asked.json:
+        rows = [
+            {key: value for key, value in one._asdict().items() if key != "exit"}
+            for one in findings
+        ]
+        shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
+        show_json(shown | ({"runtime": runtime} if asked.runtime else {}))
+        return
+    for one in findings:
+        about = f"{one.extension}: " if one.extension else ""
+        print(f"{one.level}: {about}{one.message}")
+        if one.path:
+            print(f"  in:  {one.path}")
+        if one.fix:
+            print(f"  fix: {one.fix}")
+    for row in runtime:
+        if row["ready"]:
+            timings = row["timings_ms"]
+            print(
+                f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
+            )
+    say(f"{len(specs)} extensions, " + ("nothing in their way" if healthy else "see above"))

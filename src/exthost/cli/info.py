@@ -1,0 +1,113 @@
+"""Everything that is known of one extension without starting it: what its manifest says, what
+it requires and what of that is missing, what would be run, and which variables it would get."""
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from exthost import dialects
+from exthost.cli.frame import Asked, config_option, no_command, show_json
+from exthost.cli.list import standing
+from exthost.cli.target import find_spec
+from exthost.errors import ExthostError, UsageError
+from exthost.model import Spec
+from exthost.names import registered_name
+from exthost.process.environment import looks_secret
+from exthost.supervision.launching import limits_of, prepare, restart_of
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
+    config_option(parser)
+
+
+def run(asked: Asked) -> int:
+    no_command(asked)
+    spec = find_spec(asked, asked.target)
+    if spec is None:
+        raise UsageError("X1316", "which extension?", help="exthost info NAME")
+    known = describe(spec)
+    if asked.json:
+        show_json(known)
+    else:
+        _show(known)
+    return 0
+
+
+def describe(spec: Spec) -> dict[str, Any]:
+    """An extension as data, as far as it is known before its start."""
+    state, reason = standing(spec)
+    dialect = dialects.get(spec.dialect)
+    return {
+        "id": spec.id,
+        "dialect": spec.dialect,
+        "version": spec.version,
+        "state": state,
+        "reason": reason,
+        "path": spec.origin,
+        "cwd": spec.cwd,
+        "argv": list(spec.argv),
+        "tools": [
+            {"name": registered_name(spec.id, tool.name), "tool": tool.name} for tool in spec.tools
+        ],
+        "requires": plain(spec.requires),
+        "secrets": [name for name in spec.requires.env if looks_secret(name)],
+        "priority": spec.priority,
+        "manifest": plain(spec.manifest),
+        "limits": said(plain(limits_of(spec, dialect))),
+        "restart": said(plain(restart_of(spec, dialect))),
+        "environment": environment(spec),
+    }
+
+
+def environment(spec: Spec) -> dict[str, Any]:
+    """Which variables it would get, and which would be held back, by name."""
+    try:
+        found = prepare(spec, dialects.get(spec.dialect), os.environ).environment
+    except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
+        return {"passed": [], "held_back": [], "configured": []}
+    return {
+        "passed": list(found.passed),
+        "held_back": list(found.held_back),
+        "configured": list(found.configured),
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value of ours as JSON has it. Of what does not show in a repr only the names show here."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        held = ((one, getattr(value, one.name)) for one in dataclasses.fields(value))
+        return {one.name: plain(item) if one.repr else sorted(item) for one, item in held}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def said(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _show(known: dict[str, Any]) -> None:
+    for key, value in known.items():
+        if value in (None, "", [], {}):
+            continue
+        if key == "tools":
+            value = ", ".join(tool["name"] for tool in value)
+        elif isinstance(value, dict):
+            parts = {name: item for name, item in value.items() if item not in (None, "", [], {})}
+            value = ", ".join(f"{name} {_short(item)}" for name, item in parts.items())
+        elif isinstance(value, list):
+            value = " ".join(map(str, value))
+        print(f"{key:<12} {value}")
+
+
+def _short(value: Any) -> str:
+    # Of the passed variables there are dozens: how many says enough for a person.
+    if isinstance(value, list):
+        names = [item.get("name", item) if isinstance(item, dict) else item for item in value]
+        return str(len(names)) if len(names) > 8 else "+".join(map(str, names))
+    return str(value)

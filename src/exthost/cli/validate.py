@@ -1,0 +1,60 @@
+"""Check manifests without starting anything: a folder, one manifest, or all that the config finds.
+
+Each mistake is told with file, line and key; the first of a manifest, or with --all every one.
+Exits with 3 if anything is invalid.
+"""
+
+import argparse
+from pathlib import Path
+
+from exthost.cli.frame import Asked, config_option, no_command, show_json, show_table
+from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
+from exthost.cli.target import read_wanted
+from exthost.config import DiscoverySettings
+from exthost.discovery.configfile import FORMATS
+from exthost.discovery.report import Report
+from exthost.discovery.search import discover
+from exthost.errors import ManifestError, NotFound
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a folder or a manifest")
+    config_option(parser)
+    all_option(parser)
+
+
+def run(asked: Asked) -> int:
+    no_command(asked)
+    report = read_wanted(asked).report if asked.target is None else _below(Path(asked.target))
+    errors = [one for one in report.diagnostics if one.level == "error"]
+    if asked.json:
+        valid = [
+            {"id": one.id, "dialect": one.dialect, "path": one.path} for one in report.candidates
+        ]
+        shown = [diagnostic_row(one) for one in told(report.diagnostics, every=asked.all)]
+        show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
+    else:
+        rows = [(one.id, one.dialect, one.path) for one in report.candidates]
+        show_table(rows, ("VALID", "DIALECT", "PATH"))
+        tell_diagnostics(told(report.diagnostics, every=asked.all), fixes=True)
+    return ManifestError.exit_code if errors else 0
+
+
+def _below(path: Path) -> Report:
+    """What there is at this path, and nothing else."""
+    if not path.exists():
+        raise NotFound("X1206", f"there is nothing at {path}", help="name a folder or a manifest")
+    folder = path if path.is_dir() else path.parent
+    report = discover(DiscoverySettings(search_paths=(str(folder),)), FORMATS)
+    if path.is_dir():
+        found = report
+    else:
+        real = str(path.resolve())
+        found = Report(
+            candidates=tuple(one for one in report.candidates if one.path == real),
+            diagnostics=tuple(one for one in report.diagnostics if one.path == real),
+        )
+    if not found.candidates and not found.diagnostics:
+        names = ", ".join(name for one in FORMATS for name in one.names)
+        raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
+    return found

@@ -1,0 +1,331 @@
+"""nexo: JSON-RPC 2.0, one object a line, read with great tolerance.
+
+Host → extension: `initialize` under id 0, then `tools/call`, `tools/list`, `hooks/<name>` and
+whatever else is called, numbered from 1 for as long as the extension lives, over restarts too.
+Extension → host: replies, notifications, and requests, which are refused unless somebody handles
+them. Both ends say and read the same, so one codec serves both roles.
+
+The surprises, all of them other people's habits that are kept: a result beside an error wins; a
+result of null is none; neither is a success with null; an error of any shape is an error. Who
+does not know `tools/call` is asked once more by `tools/<name>` with the bare arguments.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import (
+    Dialect,
+    Exchanges,
+    Handshake,
+    HookAnswer,
+    HookCall,
+    Operation,
+    ToolCall,
+    Traits,
+    expect,
+)
+from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.model import (
+    Breaker,
+    CloseStdin,
+    Introduction,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Tool,
+    Write,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.jsontext import decode_fast, encode_fast
+from exthost.wire.lines import Lines
+
+HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
+
+_METHOD_NOT_FOUND = -32601
+
+
+class Codec:
+    """JSON-RPC 2.0; the same at both ends."""
+
+    __slots__ = ()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        asked = {"jsonrpc": "2.0", "method": method, "params": params, "id": id}
+        try:
+            return encode_fast(asked)
+        except Exception:  # it knows another way, or how to say what is wrong
+            return jsontext.encode(asked)
+
+    def unsaid(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        said: dict[str, Any] = {"jsonrpc": "2.0"}
+        match message:
+            case Request(method, params, number):
+                said |= {"method": method, "params": params, "id": number}
+            case Notice(method, params):
+                said |= {"method": method, "params": params}
+            case Reply(number, result):
+                said |= {"result": result, "id": number}
+            case Failure(number, text, code, data):
+                error = {"code": -32000 if code is None else code, "message": text}
+                said |= {"error": error if data is None else error | {"data": data}, "id": number}
+        return jsontext.encode(said)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = decode_fast(frame)
+            if len(said) == 3 and "jsonrpc" in said:  # the way of nearly every reply
+                result, number = said["result"], said["id"]
+                if type(number) is int:
+                    return number, result
+        except Exception:
+            pass  # not JSON, not an object, not so plain: below
+        return self._decode(frame)
+
+    def _decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return _noise(frame, str(reason))
+        if type(said) is not dict:
+            return _noise(frame, "not a JSON object")
+        number = said.get("id")
+        if "method" in said:
+            method, params = said["method"], said.get("params")
+            if type(method) is not str:
+                return _noise(frame, "its method is not text")
+            return Notice(method, params) if number is None else Request(method, params, number)
+        # Python would take true for 1 and 2.0 for 2: those could answer a call they do not mean.
+        if type(number) is not int and type(number) is not str:
+            return _noise(frame, "neither a method nor the id of a request")
+        result, error = said.get("result"), said.get("error")
+        if result is not None or error is None:
+            return Reply(number, result)
+        return _failure(number, error)
+
+    def answers(self, head: bytes) -> Id | None:
+        return jsontext.leading_id(head)
+
+
+def _codec(role: Role) -> Codec:
+    return Codec()
+
+
+def _noise(frame: Bytes, why: str) -> Noise:
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+
+
+def _failure(number: Id, error: Any) -> Failure:
+    """An error as it should be, or as much of it as can be made out."""
+    if type(error) is not dict:
+        return Failure(number, error if type(error) is str else _text(error))
+    code, message = error.get("code"), error.get("message")
+    return Failure(
+        number,
+        message if type(message) is str else _text(error),
+        code if type(code) in (int, str) else None,
+        error.get("data"),
+    )
+
+
+def _text(value: Any) -> str:
+    try:
+        return jsontext.encode(value).decode("utf-8", "replace")
+    except UsageError:  # so deep that it could just be read
+        return "(a value nested too deeply to be shown)"
+
+
+# -- the handshake ---------------------------------------------------------------------------
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    about = {"agent_version": introduction.host_version, "extension_id": introduction.extension}
+    heard = yield Request("initialize", about, id=0)
+    try:
+        told = expect(heard, "initialize")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message}",
+            help="its own log tells what it is missing",
+        ) from None
+    if told is None:
+        told = {}
+    if type(told) is not dict:
+        raise _bad_answer("it is not an object", told)
+    warnings: list[str] = []
+    tools = _tools(told.get("tools"), warnings)
+    hooks = _hooks(told.get("hooks"), warnings)
+    version = told.get("server_version")
+    return Offer(
+        tools=tools,
+        version=version if type(version) is str else "",
+        hooks=hooks,
+        warnings=tuple(warnings),
+    )
+
+
+def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    if listed is None:
+        return ()
+    if type(listed) is not list:
+        raise _bad_answer("`tools` is not a list", listed)
+    tools: dict[str, Tool] = {}
+    for position, item in enumerate(listed):
+        tool = _tool(item, position)
+        if tool.name in tools:
+            warnings.append(f"it offers {tool.name!r} twice; the first is used")
+        tools.setdefault(tool.name, tool)
+    return tuple(tools.values())
+
+
+def _tool(item: Any, position: int) -> Tool:
+    if type(item) is str:
+        item = {"name": item}
+    if type(item) is not dict:
+        raise _bad_answer(f"tool {position} is neither an object nor a name", item)
+    name, description = item.get("name"), item.get("description")
+    if type(name) is not str or not name:
+        raise _bad_answer(f"tool {position} has no name", item)
+    if description is not None and type(description) is not str:
+        raise _bad_answer(f"the description of tool {position} ({name}) is not text", item)
+    schema = item.get("input_schema")
+    return Tool(name, description or "", {} if schema is None else schema)
+
+
+def _hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
+    if listed is None:
+        return ()
+    if type(listed) is not list:
+        raise _bad_answer("`hooks` is not a list", listed)
+    known: dict[str, None] = {}
+    for item in listed:
+        if type(item) is str and item in HOOKS:
+            known[item] = None
+        else:
+            shown = item if type(item) is str else _text(item)
+            warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
+    return tuple(known)
+
+
+def _bad_answer(why: str, value: Any) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0530",
+        f"its answer to `initialize` cannot be used: {why}",
+        help="answer with {server_version?, tools?: [{name, …}], hooks?: [name]}",
+        evidence=Evidence(bytes=_text(value)[:500]),
+    )
+
+
+# -- what can be asked -----------------------------------------------------------------------
+
+
+def _call_tool(call: ToolCall) -> Exchanges:
+    arguments = call.arguments
+    if type(arguments) is dict and _passes_context(call):
+        # Whatever the caller put there is replaced: an extension may rely on who is calling.
+        of = call.context
+        meta = {"agent_id": of.get("agent_id"), "session_id": of.get("session_id")}
+        arguments = {**arguments, "_meta": meta}
+    heard = yield Request("tools/call", {"name": call.name, "arguments": arguments})
+    if isinstance(heard, Failure) and heard.code == _METHOD_NOT_FOUND:
+        heard = yield Request(f"tools/{call.name}", arguments)
+    return expect(heard, call.name)
+
+
+def _passes_context(call: ToolCall) -> bool:
+    spec = call.spec
+    if spec is None:
+        return False
+    # An extension that was configured by hand has no manifest to say it in.
+    said = spec.options.get("context_passthrough", getattr(spec.manifest, "passthrough", False))
+    return said is True
+
+
+def _list_tools(_: Any) -> Exchanges:
+    result = expect((yield Request("tools/list", {})), "tools/list")
+    try:
+        return _tools(result.get("tools") if type(result) is dict else result, [])
+    except HandshakeFailed as bad:
+        raise ProtocolViolation(
+            "X0630",
+            bad.message.replace("`initialize`", "`tools/list`"),
+            help='answer with {"tools": […]} or a list',
+            evidence=bad.evidence,
+        ) from None
+
+
+def _hook(call: HookCall) -> Exchanges:
+    """What a hook said; members of the wrong kind count as not said."""
+    method = f"hooks/{call.name}"
+    answer = expect((yield Request(method, call.event)), method)
+    if type(answer) is not dict:
+        if answer is None:
+            return HookAnswer()
+        raise ProtocolViolation(
+            "X0631",
+            "its answer to a hook is neither an object nor null",
+            help="answer with {abort?, reason?, override?, decision?, transformed_body?} or null",
+            evidence=Evidence(bytes=_text(answer)[:500]),
+        )
+    reason, override = answer.get("reason"), answer.get("override")
+    decision, body = answer.get("decision"), answer.get("transformed_body")
+    return HookAnswer(
+        abort=answer.get("abort") is True,
+        reason=reason if type(reason) is str else "",
+        override=override if type(override) is dict else {},
+        decision=decision if decision in ("allow", "block", "transform") else None,
+        transformed_body=body,
+        do_not_reply_again=answer.get("do_not_reply_again") is True,
+    )
+
+
+_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "call_tool": _call_tool,
+        "list_tools": _list_tools,
+        "hook": _hook,
+    }
+)
+
+DIALECT = Dialect(
+    name="nexo",
+    versions=("2.0",),
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    operations=_OPERATIONS,
+    manifest_names=("plugin.toml",),
+    traits=Traits(
+        first_id=1,
+        ids_continue=True,
+        limits=Limits(
+            start=60,
+            handshake=10,
+            call=30,
+            write=30,
+            stop=5,
+            max_message=64 * 2**20,
+            max_in_flight=1024,
+        ),
+        restart=Restart(
+            strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
+        ),
+        breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
+        tells=MappingProxyType(
+            {
+                "AGENT_VERSION": "host_version",
+                "AGENT_EXTENSION_ID": "extension",
+                "AGENT_STATE_DIR": "state_folder",
+            }
+        ),
+        # A blank line is its empty message; then its stdin ends, and 3 s later so does it.
+        ladder=(Write(b"\n"), CloseStdin(wait=3)),
+    ),
+)

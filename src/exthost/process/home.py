@@ -1,0 +1,42 @@
+"""Where state of ours lives: `$EXTHOST_HOME`, else the platform's state folder.
+
+Pure: says where, makes nothing. An extension's own folder is named after its id, made safe, so
+that no id can lead out of the house.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+__all__ = ["home", "state_folder"]
+
+# Anything else, a leading dot included, is replaced; then a hash keeps the ids apart.
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The folder of everything we keep."""
+    named = environ.get("EXTHOST_HOME")
+    if named:
+        return named
+    user = environ.get("HOME") or "/"
+    if sys.platform == "darwin":
+        return str(PurePosixPath(user, "Library", "Application Support", "exthost"))
+    state = environ.get("XDG_STATE_HOME", "")
+    # By its standard, a relative path there is to be ignored.
+    base = state if state.startswith("/") else str(PurePosixPath(user, ".local", "state"))
+    return str(PurePosixPath(base, "exthost"))
+
+
+def state_folder(environ: Mapping[str, str], extension: str) -> str:
+    """The folder that is an extension's own."""
+    return str(PurePosixPath(home(environ), "extensions", _file_name(extension)))
+
+
+def _file_name(extension: str) -> str:
+    if _SAFE.fullmatch(extension):
+        return extension
+    digest = hashlib.sha256(extension.encode(errors="surrogatepass")).hexdigest()[:12]
+    return re.sub(r"[^A-Za-z0-9_-]", "_", extension)[:80] + "." + digest

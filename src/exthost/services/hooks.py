@@ -1,0 +1,133 @@
+"""The hook chain: extensions that want to look at what is about to happen, one after another.
+
+Whoever offers a hook is asked, the lowest priority first, then in the host's order. What one of
+them overrides, those after it see. Before something happens, the first that says abort ends the
+chain, and the outcome says who and why. After it has happened nothing can be aborted: that is a
+warning. A handler that fails, is late or is not there is a warning, never the caller's problem.
+
+Knows no dialect: each reads its own hooks into `HookAnswer`, and `decision` and `transformed_body`
+are handed on as they came, for the program that asked. Another bus may share `handlers`, which
+says who is asked and in which order.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from exthost.dialects.dialect import HookAnswer
+from exthost.errors import ExthostError
+from exthost.model import Offer, Spec
+
+__all__ = ["MAX_HANDLERS", "Hooked", "Hooks", "Outcome"]
+
+_log = logging.getLogger("exthost.hooks")
+
+# Asked one after another before every call: more would be a mistake long before this.
+MAX_HANDLERS = 128
+
+
+class Hooked(Protocol):
+    """What the chain must know of an extension."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def offer(self) -> Offer: ...
+    @property
+    def state(self) -> str: ...
+
+    async def run_hook(
+        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+    ) -> HookAnswer: ...
+
+
+class Outcome(NamedTuple):
+    """What came of an event: the event with everything that was overridden, and what was said.
+
+    `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
+    was made, except that a block stands.
+    """
+
+    event: dict[str, Any]
+    aborted_by: str = ""
+    reason: str = ""
+    decision: str | None = None
+    decided_by: str = ""
+    transformed_body: Any = None
+    do_not_reply_again: bool = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it should not happen: somebody aborted it, or decided to block it."""
+        return bool(self.aborted_by) or self.decision == "block"
+
+
+class Hooks:
+    """The hooks of these extensions, in the order in which they are asked."""
+
+    def __init__(self, extensions: Callable[[], Iterable[Hooked]]) -> None:
+        self._extensions = extensions
+        self._told: set[str] = set()
+
+    def handlers(self, name: str) -> list[Hooked]:
+        """Who is asked about `name`, in order; beyond the limit nobody."""
+        offering = [one for one in self._extensions() if name in one.offer.hooks]
+        offering.sort(key=lambda one: one.spec.priority)  # stable: the host's order among equals
+        for one in offering[MAX_HANDLERS:]:
+            self._warn_once(f"{one.id}: {name} has {MAX_HANDLERS} handlers already; not asked")
+        return offering[:MAX_HANDLERS]
+
+    async def run(
+        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+    ) -> Outcome:
+        """Let everybody look at this event. Never raises for what a handler does."""
+        outcome = Outcome(dict(event))
+        for handler in self.handlers(name):
+            answer = await _answer(handler, name, outcome.event, timeout)
+            if answer is None:
+                continue
+            outcome = _joined(outcome, handler.id, answer)
+            if not answer.abort:
+                continue
+            if name.startswith("after_"):
+                _log.warning("[%s] %s cannot abort what has happened; ignored", handler.id, name)
+                continue
+            return outcome._replace(aborted_by=handler.id, reason=answer.reason)
+        return outcome
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            _log.warning("%s", text)
+
+
+async def _answer(
+    handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
+) -> HookAnswer | None:
+    if handler.state != "ready":
+        # Waiting for its restart would hold up every call of everyone.
+        _log.warning("[%s] %s is passed over: the extension is %s", handler.id, name, handler.state)
+        return None
+    try:
+        return await handler.run_hook(name, event, timeout=timeout)
+    except ExthostError as error:
+        _log.warning("[%s] %s failed and is passed over: %s", handler.id, name, error.message)
+        return None
+
+
+def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
+    outcome = outcome._replace(
+        event={**outcome.event, **answer.override},
+        do_not_reply_again=outcome.do_not_reply_again or answer.do_not_reply_again,
+    )
+    if answer.decision is None or outcome.decision == "block":
+        return outcome
+    reason = answer.reason if answer.decision == "block" else outcome.reason
+    return outcome._replace(
+        decision=answer.decision,
+        decided_by=id,
+        reason=reason,
+        transformed_body=answer.transformed_body,
+    )

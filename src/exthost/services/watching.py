@@ -1,0 +1,74 @@
+"""Keeps an eye on the manifests while a host is open: logs what changed, tells the bus, reloads.
+
+Without `reload` it only tells, as the operator may want to decide. With it a changed manifest is
+handed to `replace`, which must keep the old extension if the new one does not get ready: an
+invalid manifest, or one whose extension fails to start, changes nothing that runs. A manifest that
+is removed is told and nothing is ended: a checkout takes files away for a moment, too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from exthost.discovery.watch import Change, Watch
+from exthost.errors import ExthostError
+from exthost.events import Bus, ManifestChanged
+from exthost.model import Spec
+
+__all__ = ["Replace", "Watching"]
+
+_log = logging.getLogger("exthost.discovery")
+
+Replace = Callable[[Spec, str], Awaitable[None]]
+"""Have this extension instead of the one of that id ("" for none). Raises if it did not come up."""
+
+
+class Watching:
+    """One watch, for as long as it is open."""
+
+    def __init__(self, watch: Watch, bus: Bus, replace: Replace | None) -> None:
+        self._watch = watch
+        self._bus = bus
+        self._replace = replace
+        self._stop = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
+
+    async def close(self) -> None:
+        self._stop.set()
+        self._task.cancel()  # it may be waiting for an extension that starts slowly
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(self._watch.changes(self._stop)) as seen:
+                async for changes in seen:
+                    for change in changes:
+                        await self._heed(change)
+        except ExthostError as error:
+            _log.error("manifests are not watched: %s", error.message)
+        except OSError as error:  # out of watches, most of the time
+            _log.error("manifests are no longer watched: %s", error)
+        except Exception:  # an onlooker that trips must not take the host with it, nor go unseen
+            _log.exception("manifests are no longer watched")
+
+    async def _heed(self, change: Change) -> None:
+        spec, id = change.spec, change.extension or change.before
+        if change.what == "invalid":
+            note = f"{change.message}; what runs goes on as it is"
+        elif self._replace is None or spec is None:
+            note = change.message or "restart the host to use it"
+        else:
+            note = await self._reload(spec, change.before)
+        level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
+        _log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
+        if ManifestChanged in self._bus.kinds:
+            self._bus.publish(ManifestChanged(id, change.path, change.what, note))
+
+    async def _reload(self, spec: Spec, before: str) -> str:
+        assert self._replace is not None
+        try:
+            await self._replace(spec, before)
+        except ExthostError as error:
+            return f"not reloaded, what runs goes on: {error.message}"
+        return "reloaded"

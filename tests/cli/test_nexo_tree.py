@@ -1,0 +1,312 @@
+"""A tree of other people's nexo extensions, by the command line: found, listed, called, mended."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_cli import EXTHOST, run
+from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import plugin, rewrite, yaml
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "nexo"
+RUN_SECONDS = 30
+
+
+def told(*words: str, code: int = 0, **env: str) -> Any:
+    """The JSON that a verb prints; it must be all of stdout."""
+    done = run(*words, "--json", env=os.environ | env)
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def listed(config: Path, *words: str, **env: str) -> Any:
+    return told("list", "--config", str(config), *words, code=0, **env)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two roots, with everything in them that the page speaks of."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    plugin(one / "zebra", "zebra", told={"listed": ["echo", "other"]})
+    plugin(one / "deep" / "er", "ant")
+    plugin(one / "too" / "very" / "far" / "down", "far")
+    plugin(one / "node_modules" / "x", "ignored")
+    plugin(one / "zebra" / "inner", "nested")
+    plugin(one / "off", "off")
+    plugin(one / "off" / "inside", "under_off")
+    gated = '[requires]\nbins = ["no-such-program", "sh"]\nenv = ["NO_SUCH_VARIABLE"]'
+    plugin(one / "gated", "gated", more=gated)
+    broken = plugin(one / "broken", "broken")
+    broken.write_text('[plugin]\nid = "core"\nversion = "1"\ncolour = 1\n')
+    (one / "loop").mkdir()
+    (one / "loop" / "again").symlink_to(one)
+    plugin(two / "zebra", "zebra")
+    plugin(two / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
+    (two / "bee" / ".mcp.json").write_text("{")
+    (tmp_path / "outside").mkdir()
+    plugin(tmp_path / "outside", "outside")
+    (two / "link").symlink_to(tmp_path / "outside")
+    return tmp_path
+
+
+def config(tree: Path, **more: Any) -> Path:
+    paths = ["one", "no-such-root", "two"]
+    return yaml(tree, search_paths=paths, **{"disabled": ["off"], **more})
+
+
+# -- list ------------------------------------------------------------------------------------
+
+
+@shows("nexo-disc-01", "nexo-disc-02", "nexo-disc-04", "nexo-disc-05")
+@shows("nexo-disc-06", "nexo-disc-07", "nexo-disc-08", "nexo-disc-10")
+def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
+    report = listed(config(tree), BEE_TOKEN="t")
+    assert [(one["id"], one["state"]) for one in report["extensions"]] == [
+        ("ant", "admitted"),
+        ("gated", "refused"),
+        ("zebra", "admitted"),
+        ("bee", "admitted"),
+    ]
+    diagnostics = [
+        (one["level"], one["code"], os.path.relpath(one["path"], tree), one["line"])
+        for one in report["diagnostics"]
+    ]
+    assert diagnostics == [
+        ("error", "X0202", "one/broken/plugin.toml", 2),
+        ("warning", "X0204", "no-such-root", 0),
+        ("warning", "X0207", "two/bee/plugin.toml", 0),
+        ("warning", "X0205", "two/zebra/plugin.toml", 0),
+    ]
+    assert report["counts"] == {"scanned": 9, "disabled": 1, "invalid": 1}
+
+
+@shows("nexo-disc-03")
+def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) -> None:
+    report = listed(config(tree, follow_links=True))
+    errors = [one for one in report["diagnostics"] if one["code"] == "X0203"]
+    assert [os.path.relpath(one["path"], tree) for one in errors] == ["two/link"]
+    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee"]
+
+
+@shows("nexo-disc-09")
+def test_an_allowlist_keeps_its_own_and_names_who_is_not_there(tree: Path) -> None:
+    report = listed(config(tree, allowlist=["zebra", "nobody", "off"]))
+    assert [one["id"] for one in report["extensions"]] == ["zebra"]
+    absent = [one["extension"] for one in report["diagnostics"] if one["code"] == "X0206"]
+    assert absent == ["nobody", "off"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_folder_is_a_warning_and_the_others_are_found(tree: Path) -> None:
+    closed = tree / "one" / "closed"
+    closed.mkdir(mode=0)
+    try:
+        report = listed(config(tree))
+    finally:
+        closed.chmod(0o755)
+    assert str(closed) in [one["path"] for one in report["diagnostics"]]
+    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee"]
+
+
+@shows("nexo-gate-01")
+def test_a_gated_one_is_listed_with_everything_that_is_missing(tree: Path) -> None:
+    [gated] = [one for one in listed(config(tree))["extensions"] if one["id"] == "gated"]
+    assert "no-such-program" in gated["reason"] and "NO_SUCH_VARIABLE" in gated["reason"]
+    assert "sh" not in gated["reason"].replace("such", "")
+
+
+@shows("nexo-env-04")
+def test_who_asks_for_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> None:
+    def asks(path: Path) -> dict[str, list[str]]:
+        return {one["id"]: one["asks_for"] for one in listed(path)["extensions"]}
+
+    assert asks(config(tree))["bee"] == ["BEE_TOKEN"]
+    assert asks(config(tree, allowlist=["bee"]))["bee"] == []
+
+
+@shows("nexo-manifest-08")
+def test_all_mistakes_of_a_manifest_are_told_if_asked_for(tree: Path) -> None:
+    report = listed(config(tree), "--all")
+    keys = [one["key"] for one in report["diagnostics"] if one["level"] == "error"]
+    assert keys == ["plugin.id", "plugin.version", "capabilities", "transport", "plugin.colour"]
+
+
+def test_a_wrong_config_exits_with_3_and_names_the_line(tree: Path) -> None:
+    path = tree / "extensions.yaml"
+    path.write_text("extensions:\n  search_path: [one]\n")
+    error = told("list", "--config", str(path), code=3)["error"]
+    assert error["evidence"]["line"] == 2 and "search_paths" in error["message"]
+
+
+# -- tools and calls -------------------------------------------------------------------------
+
+
+@shows("nexo-call-04", "nexo-hand-05", "nexo-gate-02")
+def test_tools_are_shown_by_their_registered_names_and_called(tree: Path) -> None:
+    path = str(config(tree))
+    shown = told("tools", "--config", path, BEE_TOKEN="t")
+    assert [one["name"] for one in shown["tools"]] == [
+        "ext_ant_echo",
+        "ext_zebra_echo",
+        "ext_bee_echo",
+    ]
+    assert told("call", "ext_zebra_echo", "a=1", "--config", path) == {"a": 1}
+    assert told("call", "gated", "echo", "--config", path, code=4)["error"]["code"] == "X0301"
+    assert told("call", str(tree / "one" / "deep" / "er"), "echo", "a=1") == {"a": 1}
+
+
+def test_the_examples_answer_in_python_and_in_node() -> None:
+    path = str(EXAMPLES / "extensions.yaml")
+    called = ("call", "--config", path)
+    said = told(*called, "ext_weather_get_weather", "city=Lima")
+    assert said == {"city": "Lima", "sky": "clear", "asked_by": None}
+    assert told(*called, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
+    if shutil.which("node") is None:
+        pytest.skip("no Node here: the Node example is not tried")
+    assert told(*called, "ext_text_count", "text=a b c") == {"words": 3}
+
+
+def test_the_dialect_of_a_bare_command_is_found_out() -> None:
+    program = str(EXAMPLES / "extensions" / "weather" / "weather.py")
+    done = run("inspect", "--json", "--", "python3", program)
+    assert json.loads(done.stdout)["dialect"] == "nexo" and "found out" in done.stderr
+
+
+@shows("nexo-env-05")
+def test_inspect_tells_what_was_held_back(tree: Path) -> None:
+    report = told("inspect", "ant", "--config", str(config(tree)), MY_TOKEN="t")
+    assert "MY_TOKEN" in report["environment"]["held_back"]
+    assert "AGENT_EXTENSION_ID" in report["environment"]["configured"]
+
+
+# -- validate, info, doctor ------------------------------------------------------------------
+
+
+@shows("nexo-cli-01")
+def test_validate_tells_every_mistake_and_exits_with_3(tree: Path) -> None:
+    bad = tree / "one" / "broken"
+    for target in (bad, bad / "plugin.toml"):
+        report = told("validate", str(target), "--all", code=3)
+        assert not report["ok"] and len(report["diagnostics"]) == 5
+        assert {one["path"] for one in report["diagnostics"]} == {str(bad / "plugin.toml")}
+    first = told("validate", str(bad), code=3)["diagnostics"]
+    assert [(one["key"], one["line"]) for one in first] == [("plugin.id", 2)]
+    shown = run("validate", str(bad), "--all").stderr
+    assert f"{bad}/plugin.toml:4: plugin.colour" in shown
+
+
+@shows("nexo-cli-01")
+def test_validate_is_content_with_what_is_right(tree: Path) -> None:
+    report = told("validate", str(tree / "two" / "zebra"))
+    assert report["ok"] and [one["id"] for one in report["valid"]] == ["zebra"]
+    assert told("validate", "--config", str(config(tree)), code=3)["ok"] is False
+    assert told("validate", str(tree / "no-such"), code=2)["error"]["kind"] == "NotFound"
+    assert told("validate", str(tree / "one" / "loop"), code=2)["error"]["kind"] == "NotFound"
+
+
+@shows("nexo-cli-02")
+def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
+    known = told("info", "bee", "--config", str(config(tree)), BEE_TOKEN="t", OTHER_KEY="k")
+    assert (known["id"], known["version"], known["state"]) == ("bee", "1.0.0", "admitted")
+    assert known["tools"] == [{"name": "ext_bee_echo", "tool": "echo"}]
+    assert known["secrets"] == ["BEE_TOKEN"] and known["requires"]["env"] == ["BEE_TOKEN"]
+    assert "OTHER_KEY" in known["environment"]["held_back"]
+    assert "BEE_TOKEN" in known["environment"]["passed"]
+    assert known["limits"]["handshake"] == 10 and known["manifest"]["transport"] == "stdio"
+    assert "ext_bee_echo" in run("info", "bee", "--config", str(config(tree))).stdout
+
+
+def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
+    server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
+    plugin(tree / "secretive", "secretive", more=server)
+    done = run("info", str(tree / "secretive"), "--json")
+    assert "hush" not in done.stdout and json.loads(done.stdout)["manifest"]["mcp_servers"]
+
+
+@shows("nexo-cli-03", "nexo-env-04", "nexo-env-05")
+def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
+    report = told("doctor", "--config", str(config(tree)), code=3, BEE_TOKEN="t", OTHER_KEY="k")
+    assert not report["ok"] and "runtime" not in report
+    by = {(one["extension"], one["level"]): one for one in report["findings"] if one["extension"]}
+    assert "no-such-program" in by["gated", "error"]["message"]
+    assert "asks for a secret: BEE_TOKEN" in by["bee", "warning"]["message"]
+    assert "OTHER_KEY" in by["ant", "info"]["message"]
+    for one in report["findings"]:
+        assert one["fix"] or one["level"] == "warning", one
+    assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
+
+
+@shows("nexo-cli-03")
+def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -> None:
+    offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}
+    plugin(tmp_path / "x" / "drifts", "drifts", told={"offer": offer}, tools=("echo", "gone"))
+    same = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
+    plugin(tmp_path / "x" / "good", "good", told=same)
+    config = str(yaml(tmp_path, search_paths=["x"]))
+    report = told("doctor", "--runtime", "--config", config)
+    assert report["ok"]
+    assert [(one["id"], one["ready"]) for one in report["runtime"]] == [
+        ("drifts", True),
+        ("good", True),
+    ]
+    assert all(one["timings_ms"]["handshake"] > 0 for one in report["runtime"])
+    warned = [one for one in report["findings"] if one["level"] == "warning"]
+    assert {one["extension"] for one in warned} == {"drifts"}
+    texts = " ".join(one["message"] for one in warned)
+    assert "gone" in texts and "extra" in texts and "after_message" in texts
+    plugin(tmp_path / "x" / "bad", "bad", told={"exit": 3})
+    report = told("doctor", "--runtime", "--config", config, code=5)
+    [error] = [one for one in report["findings"] if one["level"] == "error"]
+    assert error["extension"] == "bad" and error["code"] == "X0501"
+    assert told("doctor", "good", "--runtime", "--config", config)["ok"]
+
+
+@pytest.mark.parametrize("verb", ["info", "validate", "doctor"])
+def test_verbs_about_what_is_written_take_no_command(verb: str) -> None:
+    done = run(verb, "--", "python3", "x.py")
+    assert done.returncode == 2 and "inspect" in done.stderr
+
+
+# -- run -------------------------------------------------------------------------------------
+
+
+@shows("nexo-watch-02", "nexo-watch-03")
+def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "x" / "a", "a")
+    watch = {"enabled": True, "debounce_ms": 50, "reload": True}
+    config = yaml(tmp_path, search_paths=["x"], watch=watch)
+    process = subprocess.Popen(
+        [*EXTHOST, "run", "--json", "--config", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        _until(process.stdout, event="StateChanged", after="ready")
+        rewrite(path, path.read_text() + "# changed\n")
+        event = _until(process.stdout, event="ManifestChanged")
+        assert (event["change"], event["note"]) == ("changed", "reloaded")
+        rewrite(path, "nonsense")
+        assert _until(process.stdout, event="ManifestChanged")["change"] == "invalid"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(RUN_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait(RUN_SECONDS)
+        process.stdout.close()
+
+
+def _until(lines: Any, **expected: str) -> Any:
+    """The first event with these members; the test's own limit bounds the wait."""
+    for line in lines:
+        event = json.loads(line)
+        if all(event.get(key) == value for key, value in expected.items()):
+            return event
+    raise AssertionError(f"it ended without {expected}")

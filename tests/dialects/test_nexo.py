@@ -1,0 +1,327 @@
+"""nexo, where a rule needs a process, a clock or more than one message to show."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects.nexo import DIALECT
+from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
+from exthost.model import Breaker, CloseStdin, Restart, Tool, Write
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import CHILD, config, plugin
+
+
+def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
+    """The steerable child, without a manifest."""
+    command = [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
+    return exthost.connect(command, dialect="nexo", name="child", **settings)
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+@shows("nexo-wire-02", "nexo-life-04")
+async def test_numbers_go_on_over_a_restart_and_initialize_is_always_0(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    told = {"heard": str(heard)}
+    async with child(told, restart={"initial_delay": "1ms"}) as ext:
+        assert await ext.call_tool("id") == 1
+        error = await failing(ext.call_tool("die"))
+        assert isinstance(error, ExtensionGone)
+        assert await ext.call_tool("id") == 3
+    lines = [json.loads(line) for line in heard.read_text().splitlines()]
+    asked = [json.loads(line) for line in lines if line.strip()]
+    assert [one["id"] for one in asked] == [0, 1, 2, 0, 3]
+    assert {one["jsonrpc"] for one in asked} == {"2.0"}
+
+
+@shows("nexo-wire-03", "nexo-hand-04", "nexo-life-01", "nexo-life-02", "nexo-life-03")
+def test_its_manners_are_the_page_s() -> None:
+    traits = DIALECT.traits
+    limits = traits.limits
+    assert (limits.max_message, limits.handshake, limits.call) == (64 * 2**20, 10, 30)
+    assert traits.ladder == (Write(b"\n"), CloseStdin(3))
+    assert traits.restart == Restart(
+        strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
+    )
+    assert traits.breaker == Breaker(
+        failures=5, open=10, max_open=120, successes=2, count_error_replies=False
+    )
+    assert (traits.environment, traits.start, traits.noise) == ("filtered", "eager", "skip")
+
+
+@shows("nexo-wire-04", "nexo-wire-10", "nexo-wire-11")
+async def test_stray_lines_notices_and_unknown_ids_harm_no_call() -> None:
+    bus = Bus()
+    notices: list[Noticed] = []
+    lines: list[LogLine] = []
+    bus.subscribe(Noticed, notices.append)
+    bus.subscribe(LogLine, lines.append)
+    async with child(events=bus) as ext:
+        assert await ext.call_tool("whine") == "done"
+        assert ext.stats["dropped"] == {"stray lines on stdout": 1, "replies to no question": 1}
+    assert notices == [("child", "progress", 7)]
+    assert any("a stray line" in line.text for line in lines)
+
+
+@shows("nexo-wire-12")
+@pytest.mark.parametrize("id", ["a", 5, 1.5, True, [1], {"a": 1}])
+async def test_a_question_of_the_childs_is_refused_whatever_its_id(id: Any) -> None:
+    async with child() as ext:
+        answer = await ext.call_tool("ask", {"id": id})
+        assert answer["error"]["code"] == -32601 and answer["id"] == id
+
+
+@shows("nexo-wire-12")
+@pytest.mark.parametrize("id", ["a", 1.5, [1]])
+async def test_a_question_of_the_childs_is_served_by_its_handler(id: Any) -> None:
+    async def clock(params: Any) -> Any:
+        return "noon"
+
+    async with child(handlers={"clock": clock}) as ext:
+        answer = await ext.call_tool("ask", {"id": id, "method": "clock"})
+        assert answer == {"jsonrpc": "2.0", "result": "noon", "id": id}
+
+
+@shows("nexo-life-02")
+async def test_it_is_ended_by_a_blank_line_and_the_end_of_its_stdin(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    async with child({"heard": str(heard)}, events=bus):
+        pass
+    assert [json.loads(line) for line in heard.read_text().splitlines()][-2:] == ["\n", ""]
+    assert [event.status for event in exits] == ["exited with 0"]
+
+
+async def test_cat_cannot_shake_hands() -> None:
+    async def meet_cat() -> None:
+        async with exthost.connect(["cat"], dialect="nexo", limits={"handshake": "5s"}):
+            pass
+
+    assert isinstance(await failing(meet_cat()), HandshakeFailed)
+
+
+# -- operations ------------------------------------------------------------------------------
+
+
+@shows("nexo-call-03")
+@pytest.mark.parametrize("listed", [["a", {"name": "b"}], {"tools": ["a", {"name": "b"}]}])
+async def test_tools_are_listed_by_an_object_or_a_bare_list(listed: Any) -> None:
+    async with child({"listed": listed}) as ext:
+        assert await ext.list_tools() == (Tool("a", input_schema={}), Tool("b", input_schema={}))
+        assert "echo" in ext.tools  # what the handshake said stands
+
+
+async def test_a_list_of_tools_that_cannot_be_used_costs_that_question_alone() -> None:
+    async with child({"listed": {"tools": 5}}) as ext:
+        error = await failing(ext.list_tools())
+        assert isinstance(error, ProtocolViolation) and error.code == "X0630"
+        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+
+
+@shows("nexo-hook-07")
+async def test_a_hook_gets_the_event_itself() -> None:
+    told = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": "echo"}}
+    async with child(told) as ext:
+        answer = await ext.run_hook("before_message", {"text": "hi"})
+        assert answer.override == {"seen": {"text": "hi"}}
+
+
+async def test_a_hook_that_answers_nonsense_costs_that_question_alone() -> None:
+    told = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": [1]}}
+    async with child(told) as ext:
+        error = await failing(ext.run_hook("before_message", {}))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0631"
+        with pytest.raises(CallFailed):
+            await ext.call("no/such")
+
+
+# -- context ---------------------------------------------------------------------------------
+
+CLOSED = {
+    "tools": [
+        {
+            "name": "echo",
+            "input_schema": {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}},
+                "additionalProperties": False,
+            },
+        },
+        {"name": "open"},
+        {"name": "odd", "input_schema": {"type": 5}},
+    ]
+}
+PASSES = "[context]\npassthrough = true"
+
+
+@shows("nexo-context-01", "nexo-context-02", "nexo-context-03")
+async def test_the_context_is_the_hosts_word_and_is_added_after_the_check(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
+    async with exthost.Host(config(tmp_path)) as host:
+        who = {"agent_id": "a1", "session_id": "s1", "role": "admin"}
+        meta = {"agent_id": "a1", "session_id": "s1"}
+        assert await host.call_tool("ext_a_echo", {"a": 1}, context=who) == {"a": 1, "_meta": meta}
+        spoofed = {"x": 1, "_meta": {"agent_id": "root"}}
+        told = await host.call_tool("ext_a_open", spoofed, context=who)
+        assert told == {"x": 1, "_meta": meta}
+        assert spoofed == {"x": 1, "_meta": {"agent_id": "root"}}  # the caller's own is untouched
+        told = await host.call_tool("ext_a_open", spoofed)
+        assert told["_meta"] == {"agent_id": None, "session_id": None}
+        error = await failing(host.call_tool("ext_a_echo", {"_meta": {}}, context=who))
+        assert isinstance(error, UsageError) and error.code == "X1301"
+        assert await host.call_tool("ext_a_open", [1], context=who) == [1]
+
+
+@shows("nexo-context-04")
+async def test_without_passthrough_arguments_are_as_they_came(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a")
+    async with exthost.Host(config(tmp_path)) as host:
+        mine = {"x": 1, "_meta": {"agent_id": "me"}}
+        assert await host.call_tool("ext_a_echo", mine, context={"agent_id": "a1"}) == mine
+
+
+@shows("nexo-context-05")
+async def test_a_schema_that_is_invalid_is_a_warning_and_no_check(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with child({"offer": CLOSED}) as ext:
+        with caplog.at_level(logging.WARNING, "exthost"):
+            assert await ext.call_tool("odd", {"any": "thing"}) == {"any": "thing"}
+    assert any("odd" in record.message and "invalid" in record.message for record in caplog.records)
+
+
+def test_the_blocking_face_adds_the_same_context_and_checks_before_the_first_call(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
+    with exthost.SyncHost(config(tmp_path)) as host:
+        told = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
+        assert told == {"_meta": {"agent_id": "a1", "session_id": None}}
+        assert host.run_tool("ext_a_echo", {"a": 1})["a"] == 1
+
+
+@shows("nexo-hand-05", "nexo-call-04")
+async def test_what_a_manifest_lists_is_listed_and_what_a_handshake_says_is_called(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "a", "a", told={"offer": CLOSED}, tools=("echo", "promised"))
+    found = config_lazy(tmp_path)
+    async with exthost.Host(found) as host:
+        assert set(host.tools) == {"ext_a_echo", "ext_a_promised"}
+        assert host["a"].state == "admitted"
+        # The manifest has no schema, so the handshake is waited for before anything is sent.
+        error = await failing(host.call_tool("ext_a_echo", {"a": "text"}))
+        assert isinstance(error, UsageError) and error.code == "X1301"
+        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+        assert set(host.tools) == {"ext_a_echo", "ext_a_open", "ext_a_odd"}
+        assert host.tools["ext_a_echo"].description == "[ext:a] "
+
+
+def config_lazy(root: Path) -> Any:
+    from exthost.config import config_from_mapping
+
+    return config_from_mapping(
+        {"discovery": {"search_paths": [str(root)]}, "defaults": {"start": "lazy"}}
+    )
+
+
+# -- environment -----------------------------------------------------------------------------
+
+
+@shows("nexo-env-01", "nexo-env-02", "nexo-env-03")
+async def test_what_a_child_is_given(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "EXTHOST_HOME": str(home),
+        "A_TOKEN": "t",
+        "B_TOKEN": "t",
+        "KEYBOARD": "k",
+    }
+    plugin(tmp_path / "x" / "a", "a", tools=("env",), more='[requires]\nenv = ["A_TOKEN"]')
+    async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
+        seen = await host.call_tool("ext_a_env")
+        assert await host["a"].call_tool("cwd") == str(tmp_path / "x" / "a")
+        assert seen["A_TOKEN"] == "t" and seen["KEYBOARD"] == "k" and "B_TOKEN" not in seen
+        assert seen["AGENT_EXTENSION_ID"] == "a"
+        assert seen["AGENT_VERSION"] == exthost.__version__
+        assert seen["AGENT_STATE_DIR"] == str(home / "extensions" / "a")
+        assert (home / "extensions" / "a").is_dir()
+
+
+async def test_where_no_state_folder_can_be_made_the_child_runs_without(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(tmp_path / "home")}
+    plugin(tmp_path / "x" / "a", "a")
+    async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
+        assert "AGENT_STATE_DIR" not in await host["a"].call_tool("env")
+
+
+@shows("nexo-env-01")
+async def test_a_program_beside_the_manifest_is_found_from_there(tmp_path: Path) -> None:
+    manifest = plugin(tmp_path / "a", "a")
+    script = tmp_path / "a" / "run"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -S -E {CHILD}\n")
+    script.chmod(0o755)
+    text = manifest.read_text()
+    manifest.write_text(
+        text[: text.index("[transport]")] + '[transport]\ntype="stdio"\ncommand="./run"'
+    )
+    async with exthost.Host(config(tmp_path)) as host:
+        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+
+
+# -- starting --------------------------------------------------------------------------------
+
+
+@shows("nexo-hand-07", "nexo-hand-08")
+async def test_one_that_dies_in_its_handshake_is_one_error_and_the_others_load(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "bad", "bad", told={"exit": 3})
+    for id in ("a", "z"):
+        plugin(tmp_path / id, id)
+    host = exthost.Host(config(tmp_path))
+    moves: list[tuple[str, str]] = []
+    host.events.subscribe(StateChanged, lambda event: moves.append((event.extension, event.after)))
+    async with host:
+        assert set(host.tools) == {"ext_a_echo", "ext_z_echo"} | {
+            f"ext_{id}_{tool}"
+            for id in ("a", "z")
+            for tool in ("env", "cwd", "id", "ask", "die", "whine")
+        }
+        assert host["bad"].state == "failed"
+        [told] = host.diagnostics
+        assert (told.level, told.code, told.extension) == ("error", "X0501", "bad")
+        assert told.path == str(tmp_path / "bad" / "plugin.toml")
+        assert moves.count(("bad", "starting")) == 1
+
+
+@shows("nexo-gate-01", "nexo-gate-02")
+async def test_a_gated_extension_is_never_started_and_everything_missing_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs = '[requires]\nbins = ["sh", "no-such-a", "no-such-b"]\nenv = ["NO_SUCH_C"]'
+    plugin(tmp_path / "a", "a", more=needs)
+    host = exthost.Host(config(tmp_path))
+    moves: list[str] = []
+    host.events.subscribe(StateChanged, lambda event: moves.append(event.after))
+    with caplog.at_level(logging.WARNING, "exthost"):
+        async with host:
+            assert host["a"].state == "refused" and not host.tools
+            [told] = host.diagnostics
+            assert told.level == "warning"
+            for missing in ("no-such-a", "no-such-b", "NO_SUCH_C"):
+                assert missing in told.message
+    assert moves == ["refused"]
+    assert len([record for record in caplog.records if "no-such-a" in record.message]) == 1

@@ -1,0 +1,86 @@
+"""A nexo extension that does as it is told, for tests.
+
+    nexo_child.py ['{"offer": …, "hooks": {name: answer}, "listed": …, "heard": FILE, "exit": N}']
+
+`offer` is its answer to initialize; `hooks` what it answers to which hook ("die" exits, "hang"
+never answers); `listed` its answer to tools/list (left out, it does not know the method); `heard`
+is a file to which every line goes that it reads, as it came; `exit` ends it before the handshake,
+`hang` never gets there.
+Tools: echo, env, cwd, id (of the request), ask (the host, under an id of any kind), die, whine.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+offer = told.get("offer", {"tools": ["echo", "env", "cwd", "id", "ask", "die", "whine"]})
+
+
+def say(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def note(line: str) -> None:
+    if "heard" in told:
+        with Path(told["heard"]).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def call(name: str, arguments: Any, id: Any) -> Any:
+    if name == "env":
+        return dict(os.environ)
+    if name == "cwd":
+        return str(Path.cwd())
+    if name == "id":
+        return id
+    if name == "ask":
+        say({"method": arguments.get("method", "nobody"), "params": {}, "id": arguments["id"]})
+        return json.loads(sys.stdin.readline())
+    if name == "die":
+        os._exit(arguments.get("code", 1))
+    if name == "whine":
+        print("a stray line", flush=True)
+        say({"method": "progress", "params": 7})
+        say({"result": "nobody asked", "id": 999999})
+        return "done"
+    return arguments
+
+
+def hook(name: str) -> Any:
+    answer = told.get("hooks", {}).get(name)
+    if answer == "die":
+        os._exit(1)
+    return answer
+
+
+if "exit" in told:
+    print("I will not", file=sys.stderr, flush=True)
+    os._exit(told["exit"])
+while "hang" in told and sys.stdin.readline():
+    pass
+while True:
+    line = sys.stdin.readline()
+    note(line)
+    if not line:
+        break
+    if not line.strip():
+        continue
+    request = json.loads(line)
+    method, params, id = request["method"], request["params"], request["id"]
+    if method == "initialize":
+        say({"result": offer, "id": id})
+    elif method == "tools/call":
+        say({"result": call(params["name"], params["arguments"], id), "id": id})
+    elif method == "tools/list" and "listed" in told:
+        say({"result": told["listed"], "id": id})
+    elif method.startswith("hooks/") and hook(method[6:]) == "echo":
+        say({"result": {"override": {"seen": params}}, "id": id})
+    elif method.startswith("hooks/"):
+        answer = hook(method[6:])
+        if answer != "hang":
+            say({"result": answer, "id": id})
+    else:
+        say({"error": {"code": -32601, "message": "method not found"}, "id": id})

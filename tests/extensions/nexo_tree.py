@@ -1,0 +1,54 @@
+"""Trees of nexo extensions on disk, for tests."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from exthost.config import Config, config_from_mapping
+
+CHILD = Path(__file__).parent / "nexo_child.py"
+
+
+def plugin(
+    folder: Path,
+    id: str,
+    *,
+    told: dict[str, Any] | None = None,
+    tools: Sequence[str] = ("echo",),
+    more: str = "",
+    plugin_more: str = "",
+    capabilities: str = "",
+) -> Path:
+    """An extension that runs the steerable child; returns its manifest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    args = ["-S", "-E", str(CHILD), json.dumps(told or {})]
+    path = folder / "plugin.toml"
+    rewrite(
+        path,
+        f'[plugin]\nid = "{id}"\nversion = "1.0.0"\n{plugin_more}\n'
+        f"[capabilities]\ntools = {json.dumps(list(tools))}\n{capabilities}\n"
+        f'[transport]\nkind = "stdio"\ncommand = {json.dumps(sys.executable)}\n'
+        f"args = {json.dumps(args)}\n{more}\n",
+    )
+    return path
+
+
+def rewrite(path: Path, text: str) -> None:
+    """At one stroke, as editors do: nobody who looks on sees half of it."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def config(root: Path, **discovery: Any) -> Config:
+    """A config that discovers in `root`."""
+    return config_from_mapping({"discovery": {"search_paths": [str(root)], **discovery}})
+
+
+def yaml(folder: Path, **settings: Any) -> Path:
+    """An extensions.yaml with these settings; JSON is YAML, too."""
+    path = folder / "extensions.yaml"
+    path.write_text("extensions: " + json.dumps(settings))
+    return path

@@ -1,0 +1,189 @@
+"""The hook chain: order, abort, override, limits; and a tool call between its hooks."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects.dialect import HookAnswer
+from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
+from exthost.model import Offer, Spec
+from exthost.services.hooks import MAX_HANDLERS, Hooks
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import config, plugin
+
+HOOK = "before_message"
+
+
+class Fake:
+    """An extension that answers one thing, and keeps what it was asked."""
+
+    def __init__(
+        self,
+        id: str,
+        answer: HookAnswer | ExthostError | None = None,
+        *,
+        priority: int = 0,
+        hooks: tuple[str, ...] = (HOOK, "after_message"),
+        state: str = "ready",
+    ) -> None:
+        self.id = id
+        self.spec = Spec(id=id, argv=(), priority=priority)
+        self.offer = Offer(hooks=hooks)
+        self.state = state
+        self.seen: list[dict[str, Any]] = []
+        self._answer = answer or HookAnswer()
+
+    async def run_hook(
+        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+    ) -> HookAnswer:
+        self.seen.append(dict(event))
+        if isinstance(self._answer, ExthostError):
+            raise self._answer
+        return self._answer
+
+
+def chain(*fakes: Fake) -> Hooks:
+    return Hooks(lambda: fakes)
+
+
+@shows("nexo-hook-01")
+def test_order_is_by_priority_and_then_by_registration() -> None:
+    fakes = [
+        Fake("c", priority=5),
+        Fake("a"),
+        Fake("b"),
+        Fake("d", priority=-1),
+        Fake("e", hooks=()),
+    ]
+    assert [one.id for one in chain(*fakes).handlers(HOOK)] == ["d", "a", "b", "c"]
+
+
+@shows("nexo-hook-02")
+async def test_an_override_is_seen_by_those_after_it() -> None:
+    first, second = Fake("a", HookAnswer(override={"text": "new", "x": 1})), Fake("b")
+    outcome = await chain(first, second).run(HOOK, {"text": "old", "deep": {"k": 1}})
+    assert first.seen == [{"text": "old", "deep": {"k": 1}}]
+    assert second.seen == [{"text": "new", "deep": {"k": 1}, "x": 1}]
+    assert outcome.event == second.seen[0] and not outcome.stopped
+
+
+@shows("nexo-hook-03")
+async def test_before_the_first_abort_stops_the_chain_and_says_who_and_why() -> None:
+    last = Fake("c")
+    outcome = await chain(Fake("a"), Fake("b", HookAnswer(True, "no")), last).run(HOOK, {})
+    assert (outcome.aborted_by, outcome.reason, outcome.stopped) == ("b", "no", True)
+    assert not last.seen
+
+
+@shows("nexo-hook-04")
+async def test_after_an_abort_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    last = Fake("c")
+    with caplog.at_level(logging.WARNING, "exthost"):
+        outcome = await chain(Fake("b", HookAnswer(True, "no")), last).run("after_message", {})
+    assert not outcome.stopped and last.seen
+    assert "b" in caplog.text and "after_message" in caplog.text
+
+
+@shows("nexo-hook-05")
+async def test_a_handler_that_fails_is_late_or_is_not_there_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    last = Fake("z")
+    bad = [
+        Fake("failing", CallFailed("X0701", "it said no")),
+        Fake("late", CallTimeout("X0801", "it took too long")),
+        Fake("away", state="backoff"),
+    ]
+    with caplog.at_level(logging.WARNING, "exthost"):
+        outcome = await chain(*bad, last).run(HOOK, {"a": 1})
+    assert outcome.event == {"a": 1} and last.seen and not bad[2].seen
+    assert len(caplog.records) == 3
+
+
+@shows("nexo-hook-06")
+async def test_a_hook_has_128_handlers_at_most(caplog: pytest.LogCaptureFixture) -> None:
+    fakes = [Fake(f"e{n}") for n in range(MAX_HANDLERS + 2)]
+    with caplog.at_level(logging.WARNING, "exthost"):
+        for _ in range(2):
+            await chain(*fakes).run(HOOK, {})
+    assert MAX_HANDLERS == 128
+    assert fakes[127].seen and not fakes[128].seen and not fakes[129].seen
+    assert "e128" in caplog.text and "e129" in caplog.text
+
+
+async def test_decisions_are_handed_on_and_a_block_stands() -> None:
+    body = HookAnswer(decision="transform", transformed_body={"t": 1}, do_not_reply_again=True)
+    outcome = await chain(Fake("a", body), Fake("b")).run(HOOK, {})
+    assert (outcome.decision, outcome.decided_by) == ("transform", "a")
+    assert outcome.transformed_body == {"t": 1} and outcome.do_not_reply_again
+    block, allow = HookAnswer(decision="block", reason="no"), HookAnswer(decision="allow")
+    outcome = await chain(Fake("a", block), Fake("b", allow)).run(HOOK, {})
+    assert (outcome.decision, outcome.decided_by, outcome.reason) == ("block", "a", "no")
+    assert outcome.stopped
+
+
+# -- around a tool call, with real processes -------------------------------------------------
+
+
+def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:
+    plugin(
+        folder / id,
+        id,
+        told={"offer": {"hooks": list(hooks)}, "hooks": hooks},
+        plugin_more=f"priority = {priority}",
+    )
+
+
+@shows("nexo-hook-02", "nexo-hook-03")
+async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
+    plugin(tmp_path / "tool", "tool")
+    guard(tmp_path, "rich", before_tool_call={"override": {"arguments": {"city": "Lima"}}})
+    guard(tmp_path, "gold", after_tool_call={"override": {"result": "gilded"}, "abort": True})
+    async with exthost.Host(config(tmp_path)) as host:
+        assert await host.call_tool("ext_tool_echo", {"city": "Rome"}) == {"city": "Rome"}
+        assert await host.run_tool("ext_tool_echo", {"city": "Rome"}) == "gilded"
+
+
+@shows("nexo-hook-01", "nexo-hook-03")
+async def test_a_hook_that_aborts_keeps_the_call_from_being_sent(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", told={"heard": str(heard)})
+    guard(tmp_path, "late", priority=9, before_tool_call={"abort": True, "reason": "me too"})
+    guard(tmp_path, "no", priority=1, before_tool_call={"abort": True, "reason": "not today"})
+    async with exthost.Host(config(tmp_path)) as host:
+        error = await failing(host.run_tool("echo", {}))
+        assert isinstance(error, Refused) and error.code == "X0332"
+        assert "no" in error.extension and "not today" in error.message
+    assert "tools/call" not in heard.read_text()
+
+
+@shows("nexo-hook-05")
+async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call(tmp_path: Path) -> None:
+    plugin(tmp_path / "tool", "tool")
+    guard(tmp_path, "dies", before_tool_call="die")
+    guard(tmp_path, "hangs", before_tool_call="hang")
+    overrides = {"hangs": {"limits": {"call": "200ms"}}}
+    from exthost.config import config_from_mapping
+
+    said = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": overrides}
+    async with exthost.Host(config_from_mapping(said)) as host:
+        assert await host.run_tool("ext_tool_echo", {"a": 1}) == {"a": 1}
+
+
+async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", told={"offer": {"tools": ["die"]}}, tools=("die",))
+    plugin(
+        tmp_path / "eye",
+        "eye",
+        told={"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)},
+    )
+    async with exthost.Host(config(tmp_path)) as host:
+        error = await failing(host.run_tool("ext_tool_die"))
+        assert error.kind == "ExtensionGone"
+    assert "X1001" in heard.read_text()

@@ -1,0 +1,230 @@
+"""Manifests that change while a host is open: told by their content, reloaded if wanted."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.config import Config, DiscoverySettings, WatchSettings
+from exthost.discovery import watch
+from exthost.discovery.configfile import FORMATS
+from exthost.discovery.watch import Watch
+from exthost.errors import ConfigError
+from exthost.events import ManifestChanged, Spawned
+from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import config, plugin, rewrite
+
+FIRST = {"offer": {"tools": ["echo", "first"]}}
+SECOND = {"offer": {"tools": ["echo", "second"]}}
+
+
+def looking(root: Path, **settings: Any) -> Watch:
+    paths = (str(root),)
+    return Watch(DiscoverySettings(search_paths=paths, **settings), FORMATS, str(root))
+
+
+def told(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
+    return [(one.what, Path(one.path).parent.name, one.extension or one.before) for one in changes]
+
+
+# -- looking, without a process --------------------------------------------------------------
+
+
+@shows("nexo-watch-01")
+def test_a_touch_and_the_same_text_again_are_no_change(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "a", "a")
+    eye = looking(tmp_path)
+    os.utime(path)
+    path.write_text(path.read_text())
+    copy = path.with_suffix(".new")
+    copy.write_text(path.read_text())
+    copy.replace(path)
+    (path.parent / "notes.txt").write_text("mine")
+    assert eye.look() == []
+
+
+@shows("nexo-watch-01", "nexo-watch-02")
+def test_new_changed_invalid_and_removed_are_told_once(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "a", "a")
+    eye = looking(tmp_path)
+    plugin(tmp_path / "b", "b")
+    assert told(eye.look()) == [("new", "b", "b")] and eye.look() == []
+    path.write_text(path.read_text() + "# more\n")
+    [changed] = eye.look()
+    assert told([changed]) == [("changed", "a", "a")] and changed.spec is not None
+    path.write_text(path.read_text() + "[colour]\n")
+    [invalid] = eye.look()
+    assert told([invalid]) == [("invalid", "a", "a")] and invalid.spec is None
+    assert "colour" in invalid.message
+    path.unlink()
+    assert told(eye.look()) == [("removed", "a", "a")] and eye.look() == []
+
+
+@shows("nexo-watch-02")
+def test_a_change_of_something_filtered_out_brings_no_extension(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "a", "a")
+    nested = plugin(tmp_path / "a" / "inner", "inner")
+    ignored = plugin(tmp_path / "target" / "t", "t")
+    eye = looking(tmp_path, disabled=("a",))
+    for one in (path, nested, ignored):
+        one.write_text(one.read_text() + "# more\n")
+    changes = eye.look()
+    assert [one.what for one in changes] == ["changed", "changed"]
+    assert [one.spec for one in changes] == [None, None]
+
+
+def test_a_renamed_extension_is_told_with_its_old_id(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a")
+    eye = looking(tmp_path)
+    plugin(tmp_path / "a", "b")
+    [change] = eye.look()
+    assert (change.what, change.extension, change.before) == ("changed", "b", "a")
+
+
+def test_without_watchfiles_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(ConfigError) as caught:
+        looking(tmp_path)
+    assert caught.value.code == "X0131" and "exthost[watch]" in caught.value.help
+
+
+# -- with a host -----------------------------------------------------------------------------
+
+
+class Told:
+    """What the bus said about manifests."""
+
+    def __init__(self, host: exthost.Host) -> None:
+        self._queue: asyncio.Queue[ManifestChanged] = asyncio.Queue()
+        host.events.subscribe(ManifestChanged, self._queue.put_nowait)
+
+    async def next(self) -> tuple[str, str, str]:
+        async with asyncio.timeout(10):
+            event = await self._queue.get()
+        return event.change, event.extension, event.note
+
+    @property
+    def nothing(self) -> bool:
+        return self._queue.empty()
+
+
+def watched(root: Path, *, reload: bool) -> Config:
+    return config(root, watch={"enabled": True, "debounce_ms": 50, "reload": reload})
+
+
+@asynccontextmanager
+async def opened(root: Path, *, reload: bool) -> AsyncIterator[tuple[exthost.Host, Told]]:
+    host = exthost.Host(watched(root, reload=reload))
+    heard = Told(host)
+    async with host:
+        yield host, heard
+
+
+@shows("nexo-watch-01", "nexo-watch-02")
+async def test_without_reload_changes_are_told_and_nothing_else_happens(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "a", "a", told=FIRST)
+    async with opened(tmp_path, reload=False) as (host, heard):
+        pid = host["a"].stats["pid"]
+        os.utime(path)
+        plugin(tmp_path / "a", "a", told=SECOND)
+        change, id, note = await heard.next()
+        assert (change, id) == ("changed", "a") and "restart" in note
+        plugin(tmp_path / "b", "b")
+        assert (await heard.next())[:2] == ("new", "b")
+        path.unlink()
+        assert (await heard.next())[:2] == ("removed", "a")
+        assert heard.nothing and "b" not in host
+        assert host["a"].stats["pid"] == pid and "ext_a_first" in host.tools
+
+
+@shows("nexo-watch-03")
+async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    plugin(tmp_path / "z", "z")
+    async with opened(tmp_path, reload=True) as (host, heard):
+        before = host["a"].stats["pid"]
+        plugin(tmp_path / "a", "a", told=SECOND)
+        assert await heard.next() == ("changed", "a", "reloaded")
+        assert host["a"].stats["pid"] != before and list(host) == ["a", "z"]
+        assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
+        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+        plugin(tmp_path / "b", "b", told=FIRST)
+        assert await heard.next() == ("new", "b", "reloaded")
+        assert await host.call_tool("ext_b_echo", {"a": 1}) == {"a": 1}
+
+
+@shows("nexo-watch-02", "nexo-watch-03")
+async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_running(
+    tmp_path: Path,
+) -> None:
+    path = plugin(tmp_path / "a", "a", told=FIRST)
+    async with opened(tmp_path, reload=True) as (host, heard):
+        pid = host["a"].stats["pid"]
+        rewrite(path, "[plugin]\nid = \n")
+        change, id, note = await heard.next()
+        assert (change, id) == ("invalid", "a") and "line 2" in note
+        plugin(tmp_path / "a", "a", told={"exit": 3})
+        change, id, note = await heard.next()
+        assert (change, id) == ("changed", "a") and "not reloaded" in note
+        plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
+        change, id, note = await heard.next()
+        assert "no-such-program" in note
+        assert host["a"].stats["pid"] == pid
+        assert await host.call_tool("ext_a_first", {"a": 1}) == {"a": 1}
+        plugin(tmp_path / "a", "a", told=SECOND)
+        assert await heard.next() == ("changed", "a", "reloaded")
+
+
+async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    async with opened(tmp_path, reload=True) as (host, heard):
+        plugin(tmp_path / "a", "b", told=SECOND)
+        assert await heard.next() == ("changed", "b", "reloaded")
+        assert list(host) == ["b"] and "ext_a_first" not in host.tools
+
+
+async def test_a_folder_that_moves_in_or_out_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    plugin(tmp_path / "elsewhere" / "a", "a", told=FIRST)
+    async with opened(tmp_path / "root", reload=True) as (host, heard):
+        (tmp_path / "elsewhere" / "a").rename(tmp_path / "root" / "a")
+        assert await heard.next() == ("new", "a", "reloaded")
+        (tmp_path / "root" / "a").rename(tmp_path / "elsewhere" / "a")
+        assert (await heard.next())[:2] == ("removed", "a")
+        assert await host.call_tool("ext_a_echo", {}) == {}
+
+
+async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    async with opened(tmp_path, reload=True) as (host, _):
+        starting = asyncio.Event()
+        host.events.subscribe(Spawned, lambda event: starting.set())
+        plugin(tmp_path / "a", "a", told={"hang": True})
+        async with asyncio.timeout(10):
+            await starting.wait()
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 5
+
+
+async def test_a_search_path_that_is_not_there_is_no_trouble(tmp_path: Path) -> None:
+    async with opened(tmp_path / "no" / "such", reload=True) as (host, heard):
+        assert len(host) == 0 and heard.nothing
+
+
+def test_the_blocking_face_watches_too_and_ends_with_it(tmp_path: Path) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    with exthost.SyncHost(watched(tmp_path, reload=True)) as host:
+        assert host.call_tool("ext_a_first", {"a": 1}) == {"a": 1}
+
+
+def test_the_settings_of_a_watch_are_off_by_default() -> None:
+    assert DiscoverySettings().watch == WatchSettings(enabled=False, debounce_ms=500, reload=False)

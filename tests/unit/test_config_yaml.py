@@ -1,0 +1,113 @@
+"""extensions.yaml: the same settings as [discovery], in another notation."""
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import DiscoverySettings, WatchSettings
+from exthost.discovery.configfile import read_config, wanted
+from exthost.errors import ConfigError
+from tests.dialects.requirements import shows
+
+SEED = """
+extensions:
+  enabled: true
+  search_paths: [./extensions]
+  ignore_dirs: [node_modules, .git, target]
+  disabled: []
+  allowlist: []            # empty = all allowed
+  max_depth: 4
+  follow_links: false
+  watch:
+    enabled: false
+    debounce_ms: 500
+"""
+
+
+def read(folder: Path, text: str | bytes, name: str = "extensions.yaml") -> Any:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_config(path)
+
+
+def wrong(folder: Path, text: str | bytes) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        read(folder, text)
+    assert caught.value.evidence.path == str(folder / "extensions.yaml")
+    return caught.value
+
+
+@shows("nexo-disc-11")
+@pytest.mark.parametrize("text", [SEED, "extensions:\n", "extensions: {}"])
+def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
+    expected = DiscoverySettings(search_paths=(f"{tmp_path}/extensions",))
+    for name in ("extensions.yaml", "extensions.yml"):
+        assert read(tmp_path, text, name).discovery == expected
+
+
+@shows("nexo-disc-11")
+def test_everything_can_be_said(tmp_path: Path) -> None:
+    said = read(
+        tmp_path,
+        "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
+        "  follow_links: true\n  watch: {enabled: true, debounce_ms: 50, reload: true}\n",
+    ).discovery
+    assert said.search_paths == (f"{tmp_path}/a", "/b")
+    assert (said.disabled, said.allowlist, said.max_depth) == (("x",), ("y",), 2)
+    assert said.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
+
+
+@shows("nexo-disc-11")
+@pytest.mark.parametrize(
+    ("text", "line", "key", "says"),
+    [
+        ("extensions:\n  max_deph: 2\n", 2, "extensions.max_deph", "max_depth"),
+        ("extensions:\n  watch:\n    debounce_ms: 49\n", 3, "extensions.watch.debounce_ms", "50"),
+        ("extensions:\n  disabled:\n    - a\n    - 5\n", 4, "extensions.disabled[1]", "text"),
+        ("extensions: [a]\n", 1, "extensions", "table"),
+        ("extension: {}\n", 0, "", "extensions"),
+        ("extensions: {}\nother: 1\n", 2, "other", "unknown"),
+        ("extensions: {\n", 2, "", "YAML"),
+        ("a: b: c\n", 1, "", "YAML"),
+        (b"extensions: \xff", 1, "", "UTF-8"),
+        ("", 0, "", "extensions"),
+        ("5", 0, "", "extensions"),
+        ("x: !!python/object:os.system {}\n", 1, "", "YAML"),
+        ("[" * 3000, 0, "", "YAML"),
+    ],
+)
+def test_mistakes_are_told_with_their_line_and_key(
+    tmp_path: Path, text: str | bytes, line: int, key: str, says: str
+) -> None:
+    error = wrong(tmp_path, text)
+    assert says in error.message
+    assert line in (0, error.evidence.line) and (not key or error.evidence.key == key)
+
+
+@shows("nexo-disc-11")
+def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
+    found = wanted(read(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}"))
+    assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
+
+
+def test_aliases_that_multiply_are_no_bomb(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x]"]
+    lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+    assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0102"
+
+
+def test_without_pyyaml_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "yaml":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    error = wrong(tmp_path, SEED)
+    assert error.code == "X0130" and "exthost[yaml]" in error.help

@@ -1,0 +1,35 @@
+"""Where state of ours lives, and that no id leads out of there."""
+
+import sys
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.process.home import home, state_folder
+
+
+def test_what_the_operator_names_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    environ = {"HOME": "/h", "XDG_STATE_HOME": "/s", "EXTHOST_HOME": "/e"}
+    assert home(environ) == "/e"
+    assert home({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == "/s/exthost"
+    assert home({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == "/h/.local/state/exthost"
+    assert home({}) == "/.local/state/exthost"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert home({"HOME": "/h"}) == "/h/Library/Application Support/exthost"
+
+
+def test_a_plain_id_is_its_folders_name() -> None:
+    assert state_folder({"EXTHOST_HOME": "/e"}, "my-ext_1.2") == "/e/extensions/my-ext_1.2"
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_no_id_leads_out_and_no_two_ids_share_a_folder(one: str, other: str) -> None:
+    folders = [PurePosixPath(state_folder({"EXTHOST_HOME": "/e"}, id)) for id in (one, other)]
+    for folder in folders:
+        assert folder.parent == PurePosixPath("/e/extensions")
+        assert folder.name not in ("", ".", "..") and len(folder.name.encode()) < 200
+        assert folder.name.isascii() and folder.name.isprintable()
+    assert (folders[0] == folders[1]) == (one == other)

@@ -1,0 +1,443 @@
+"""plugin.toml, rule by rule: what is accepted, what is refused, and how it is told."""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.errors import ManifestError, Refused
+from exthost.manifests.format import Accepted, Found, Rejected
+from exthost.manifests.mcpservers import expanded
+from exthost.manifests.nexo import RESERVED_IDS, Manifest, read
+from exthost.model import Requires, Spec
+from exthost.supervision.launching import admit
+from tests.dialects.requirements import shows
+
+PLUGIN = '[plugin]\nid = "weather"\nversion = "1.2.3"\n'
+CAPABLE = '[capabilities]\ntools = ["get"]\n'
+STDIO = '[transport]\nkind = "stdio"\ncommand = "run"\n'
+GOOD = PLUGIN + CAPABLE + STDIO
+
+
+def found(text: str | bytes, beside: bytes | None = None) -> Found:
+    data = text if isinstance(text, bytes) else text.encode()
+
+    def sibling(name: str) -> bytes | None:
+        assert name == ".mcp.json"
+        return beside
+
+    return Found(path="/x/w/plugin.toml", folder="/x/w", data=data, sibling=sibling)
+
+
+def accepted(text: str, beside: bytes | None = None) -> Accepted:
+    verdict = read(found(text, beside))
+    assert isinstance(verdict, Accepted), verdict
+    return verdict
+
+
+def spec_of(text: str) -> Spec:
+    return accepted(text).spec
+
+
+def manifest_of(text: str) -> Manifest:
+    manifest = spec_of(text).manifest
+    assert isinstance(manifest, Manifest)
+    return manifest
+
+
+def errors(text: str | bytes) -> tuple[ManifestError, ...]:
+    try:
+        verdict = read(found(text))
+    except ManifestError as error:
+        return (error,)
+    assert isinstance(verdict, Rejected), verdict
+    return verdict.errors
+
+
+def keys(text: str) -> list[str]:
+    return [error.evidence.key for error in errors(text)]
+
+
+@shows("nexo-manifest-10")
+def test_everything_that_can_be_said() -> None:
+    spec = spec_of(
+        """
+        [plugin]
+        id = "weather"
+        version = "1.2.3-rc.1+build.5"
+        name = "The weather"
+        description = "clear"
+        min_agent_version = "0.0.1"
+        priority = -5
+        [capabilities]
+        tools = ["get_weather"]
+        hooks = ["before_message"]
+        channels = ["radio"]
+        providers = ["sat"]
+        pollers = ["hourly"]
+        [transport]
+        type = "stdio"
+        command = "./run"
+        args = ["--fast", ""]
+        [requires]
+        bins = ["curl"]
+        env = ["WEATHER_KEY"]
+        [context]
+        passthrough = true
+        [meta]
+        author = "a"
+        license = "MIT"
+        [outbound_bindings]
+        radio = ["one", "two"]
+        """
+    )
+    assert (spec.id, spec.version, spec.argv) == (
+        "weather",
+        "1.2.3-rc.1+build.5",
+        ("./run", "--fast", ""),
+    )
+    assert (spec.dialect, spec.priority) == ("nexo", -5)
+    assert spec.requires == Requires(bins=("curl",), env=("WEATHER_KEY",), host="0.0.1")
+    assert [tool.name for tool in spec.tools] == ["get_weather"]
+    assert spec.manifest == Manifest(
+        name="The weather",
+        description="clear",
+        hooks=("before_message",),
+        channels=("radio",),
+        providers=("sat",),
+        pollers=("hourly",),
+        passthrough=True,
+        author="a",
+        license="MIT",
+        outbound_bindings={"radio": ("one", "two")},
+    )
+
+
+def test_the_least_that_must_be_said() -> None:
+    assert spec_of(GOOD).argv == ("run",)
+    assert spec_of("\ufeff" + GOOD.replace("\n", "\r\n")).id == "weather"
+
+
+@shows("nexo-manifest-01")
+@pytest.mark.parametrize("id", ["a", "a-b_c9", "z" * 64])
+def test_an_id_that_is_one(id: str) -> None:
+    assert spec_of(GOOD.replace("weather", id)).id == id
+
+
+@shows("nexo-manifest-01")
+@pytest.mark.parametrize(
+    "id", ["", "A", "9a", "-a", "a.b", "a b", "é", "z" * 65, "a\\n", *sorted(RESERVED_IDS)]
+)
+def test_an_id_that_is_none(id: str) -> None:
+    [error] = errors(GOOD.replace("weather", id))
+    assert (error.evidence.key, error.evidence.line) == ("plugin.id", 2)
+
+
+@shows("nexo-manifest-02")
+@pytest.mark.parametrize(
+    "version", ["1", "1.2", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3 "]
+)
+def test_a_version_that_is_none(version: str) -> None:
+    for key in ("version", "min_agent_version"):
+        text = f'[plugin]\nid = "w"\nversion = "1.0.0"\n{CAPABLE}{STDIO}'
+        text = text.replace('version = "1.0.0"', f'version = "1.0.0"\n{key} = "{version}"')
+        if key == "version":
+            text = text.replace('version = "1.0.0"\n', "", 1)
+        assert keys(text) == [f"plugin.{key}"]
+
+
+@shows("nexo-manifest-03")
+def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_said() -> None:
+    spec = spec_of(GOOD.replace("[capabilities]", 'min_agent_version = "2.0.0"\n[capabilities]'))
+    with pytest.raises(Refused) as refused:
+        admit(spec, {})
+    assert refused.value.code == "X0330" and "2.0.0" in refused.value.message
+    admit(replace(spec, options={"host_version": "2.0.0"}), {})
+    with pytest.raises(Refused):
+        admit(replace(spec, options={"host_version": "2.0.0-rc.1"}), {})
+
+
+@shows("nexo-manifest-04")
+def test_a_description_has_512_characters_at_most() -> None:
+    for length, wrong in ((512, []), (513, ["plugin.description"])):
+        text = PLUGIN + f'description = "{"é" * length}"\n' + CAPABLE + STDIO
+        assert (keys(text) if wrong else []) == wrong
+        if not wrong:
+            accepted(text)
+
+
+@shows("nexo-manifest-05")
+@pytest.mark.parametrize(
+    ("capabilities", "wrong"),
+    [
+        ("", ["capabilities"]),
+        ("tools = []\nhooks = []", ["capabilities"]),
+        ('tools = ["Get"]', ["capabilities.tools[0]"]),
+        ('tools = ["a", "b-c"]', ["capabilities.tools[1]"]),
+        (f'hooks = ["{"a" * 65}"]', ["capabilities.hooks[0]"]),
+        ('tools = ["a", "b", "a"]', ["capabilities.tools[2]"]),
+        ('tools = "a"', ["capabilities.tools"]),
+        ("tools = [1]", ["capabilities.tools[0]"]),
+        ('tool = ["a"]', ["capabilities.tool"]),
+    ],
+)
+def test_capabilities_that_are_none(capabilities: str, wrong: list[str]) -> None:
+    assert keys(PLUGIN + "[capabilities]\n" + capabilities + "\n" + STDIO) == wrong
+
+
+@shows("nexo-manifest-05")
+def test_one_name_may_stand_in_two_lists() -> None:
+    accepted(PLUGIN + '[capabilities]\ntools = ["a"]\nhooks = ["a"]\n' + STDIO)
+    accepted(PLUGIN + '[capabilities]\npollers = ["a"]\n' + STDIO)
+
+
+@shows("nexo-manifest-06")
+@pytest.mark.parametrize(
+    ("transport", "wrong"),
+    [
+        ("", ["transport.kind"]),
+        ('kind = "stdoi"', ["transport.kind"]),
+        ("kind = 5", ["transport.kind"]),
+        ('kind = "stdio"', ["transport.command"]),
+        ('kind = "stdio"\ncommand = ""', ["transport.command"]),
+        ('kind = "stdio"\ncommand = ["a"]', ["transport.command"]),
+        ('kind = "stdio"\ntype = "stdio"\ncommand = "a"', ["transport.type"]),
+        ('kind = "stdio"\ncommand = "a"\nurl = "b"', ["transport.url"]),
+        ('kind = "nats"', ["transport.subject_prefix"]),
+        ('kind = "http"\nurl = 5', ["transport.url"]),
+    ],
+)
+def test_transports_that_are_none(transport: str, wrong: list[str]) -> None:
+    assert keys(PLUGIN + CAPABLE + "[transport]\n" + transport) == wrong
+
+
+@shows("nexo-manifest-06")
+@pytest.mark.parametrize(
+    "said", ['kind = "nats"\nsubject_prefix = "a.b"', 'type = "http"\nurl = "h"']
+)
+def test_other_transports_are_listed_and_never_started(said: str) -> None:
+    spec = spec_of(PLUGIN + CAPABLE + "[transport]\n" + said)
+    assert spec.argv == () and spec.unrunnable
+    with pytest.raises(Refused) as refused:
+        admit(spec, {})
+    assert refused.value.code == "X0331"
+
+
+@shows("nexo-manifest-07")
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("[colour]\na = 1", "colour"),
+        ('[requires]\nbin = ["a"]', "requires.bin"),
+        ("[context]\npass = true", "context.pass"),
+        ('[meta]\nhomepage = "x"', "meta.homepage"),
+        ('[mcp_servers.a]\ntransport = "stdio"\ncommand = "x"\nport = 1', "mcp_servers.a.port"),
+    ],
+)
+def test_unknown_keys_are_errors(more: str, key: str) -> None:
+    assert keys(GOOD + more) == [key]
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ('[context]\npassthrough = "yes"', "context.passthrough"),
+        ("[requires]\nbins = [5]", "requires.bins[0]"),
+        ("[outbound_bindings]\nradio = 5", "outbound_bindings.radio"),
+        ("[[meta]]\nauthor = 'a'", "meta"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_errors(more: str, key: str) -> None:
+    assert keys(GOOD + more) == [key]
+
+
+@shows("nexo-manifest-08")
+def test_all_mistakes_are_told_in_the_pages_order_with_their_lines() -> None:
+    text = (
+        '[mcp_servers.a]\ntransport = "carrier pigeon"\n[transport]\nkind = "x"\n'
+        '[capabilities]\ntools = ["A"]\n[plugin]\npriority = "high"\n'
+        f'description = "{"d" * 513}"\nmin_agent_version = "1"\nversion = "2"\nid = "core"\n'
+    )
+    told = [(error.evidence.key, error.evidence.line) for error in errors(text)]
+    assert told == [
+        ("plugin.id", 12),
+        ("plugin.version", 11),
+        ("plugin.min_agent_version", 10),
+        ("plugin.description", 9),
+        ("capabilities.tools[0]", 6),
+        ("transport.kind", 4),
+        ("mcp_servers.a.transport", 2),
+        ("plugin.priority", 8),
+    ]
+    assert {error.evidence.path for error in errors(text)} == {"/x/w/plugin.toml"}
+    assert {error.code for error in errors(text)} == {"X0202"}
+
+
+@shows("nexo-manifest-08")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[plugin]\nid = ", 2),
+        (b'[plugin]\nid = "\xff"', 2),
+        ("a = " + "[" * 5000, 0),
+        ("[plugin]\n[plugin]\n", 2),
+    ],
+)
+def test_what_is_no_toml_is_one_error_with_its_line(text: str | bytes, line: int) -> None:
+    [error] = errors(text)
+    assert line in (0, error.evidence.line)
+
+
+def test_missing_sections_are_named() -> None:
+    assert keys("") == ["capabilities", "transport", "plugin"]
+    assert keys("[plugin]\n" + CAPABLE + STDIO) == ["plugin.id", "plugin.version"]
+
+
+# -- MCP servers -----------------------------------------------------------------------------
+
+SERVERS = """
+[mcp_servers.files]
+transport = "stdio"
+command = "${EXTENSION_ROOT}/files"
+args = ["--id", "${EXTENSION_ID}@${EXTENSION_VERSION}"]
+env = { HOST = "${AGENT_VERSION}" }
+cwd = "${EXTENSION_ROOT}"
+log_level = "debug"
+context_passthrough = true
+[mcp_servers.far]
+transport = "streamable_http"
+url = "https://h/${EXTENSION_ID}"
+headers = { A = "b" }
+"""
+
+
+@shows("nexo-manifest-09")
+def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
+    files, far = manifest_of(GOOD + SERVERS).mcp_servers
+    assert (files.key, files.transport, files.command) == (
+        "weather.files",
+        "stdio",
+        "${EXTENSION_ROOT}/files",
+    )
+    assert (files.log_level, files.context_passthrough) == ("debug", True)
+    facts = {"root": "/x/w", "extension": "weather", "version": "1.2.3", "host_version": "9.0.0"}
+    filled = expanded(files, **facts)
+    assert (filled.command, filled.args, dict(filled.env), filled.cwd) == (
+        "/x/w/files",
+        ("--id", "weather@1.2.3"),
+        {"HOST": "9.0.0"},
+        "/x/w",
+    )
+    assert expanded(far, **facts).url == "https://h/weather"
+    assert "headers" not in repr(far)  # they hold secrets
+
+
+@shows("nexo-manifest-09")
+@pytest.mark.parametrize(
+    ("server", "key"),
+    [
+        (f'[mcp_servers.{"a" * 33}]\ncommand = "x"', f"mcp_servers.{'a' * 33}"),
+        ('[mcp_servers.a]\ntransport = "stdio"', "mcp_servers.a"),
+        ('[mcp_servers.a]\ntransport = "sse"', "mcp_servers.a"),
+        ("[mcp_servers.a]\nargs = []", "mcp_servers.a"),
+        ('[mcp_servers.a]\ntransport = "sse"\nurl = "x"\nargs = []', "mcp_servers.a.args"),
+        ('[mcp_servers.a]\ncommand = "x"\nenv = { A = 1 }', "mcp_servers.a.env.A"),
+        ("[mcp_servers]\na = 5", "mcp_servers.a"),
+    ],
+)
+def test_mcp_servers_that_are_none(server: str, key: str) -> None:
+    assert keys(GOOD + server) == [key]
+
+
+@shows("nexo-disc-05")
+@pytest.mark.parametrize("outer", ["mcpServers", "mcp_servers"])
+def test_a_file_beside_it_brings_servers_by_either_name(outer: str) -> None:
+    servers = {
+        "a": {"command": "x", "args": ["y"], "disabled": False},
+        "b": {"url": "https://h"},
+        "c": {"type": "http", "url": "https://h", "headers": {"A": "b"}},
+    }
+    verdict = accepted(GOOD, json.dumps({outer: servers}).encode())
+    kept = verdict.spec.manifest.mcp_servers
+    assert [(one.key, one.transport) for one in kept] == [
+        ("weather.a", "stdio"),
+        ("weather.b", "auto"),
+        ("weather.c", "streamable_http"),
+    ]
+    assert not verdict.warnings
+
+
+@shows("nexo-disc-05")
+@pytest.mark.parametrize(
+    "beside",
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"mcpServers": {"a": {}}}',
+        b'{"mcpServers": 5}',
+    ],
+)
+def test_a_broken_file_beside_it_is_a_warning_and_the_extension_stays(beside: bytes) -> None:
+    verdict = accepted(GOOD, beside)
+    assert verdict.spec.manifest.mcp_servers == ()
+    assert len(verdict.warnings) == 1 and ".mcp.json" in verdict.warnings[0]
+
+
+@shows("nexo-disc-05")
+def test_the_file_beside_it_is_not_even_asked_for_when_the_manifest_has_servers() -> None:
+    verdict = accepted(GOOD + SERVERS, b"{broken")
+    assert len(verdict.spec.manifest.mcp_servers) == 2 and not verdict.warnings
+
+
+# -- whatever comes --------------------------------------------------------------------------
+
+OTHERS = ("outbound_bindings", "mcp_servers")
+_LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+_VALUES = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner)
+)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return '""' if value is None else json.dumps(value)
+
+
+@given(
+    section=st.sampled_from(
+        [*("plugin", "capabilities", "transport", "requires", "context", "meta"), *OTHERS]
+    ),
+    value=_VALUES,
+)
+def test_any_value_in_any_section_is_judged_and_never_trips_the_reader(
+    section: str, value: Any
+) -> None:
+    text = f"{section} = {_toml(value)}\n"
+    try:
+        tomllib.loads(text)
+    except ValueError:
+        return
+    for error in errors(text):
+        assert error.message and error.evidence.path
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_judged(data: bytes) -> None:
+    assert errors(data)
+
+
+def test_the_examples_are_valid() -> None:
+    root = Path(__file__).parents[2] / "examples" / "nexo"
+    for path in root.rglob("plugin.toml"):
+        assert isinstance(read(found(path.read_bytes())), Accepted)
