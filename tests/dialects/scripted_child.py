@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NoReturn
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.dialect import Dialect, Positional
 from exthost.messages import Message, Noise, Request
 from exthost.model import Role, Say
 from tests.dialects.notation import Stated, in_full, parse_message
@@ -53,6 +53,8 @@ class Child:
                 complain(f"heard more than the script has: {message}")
 
     def _expect(self, stated: Stated) -> None:
+        if isinstance(self._codec, Positional) and stated.kind == "Request":
+            self._codec.expect(stated.fields["method"])
         message = self._hear()
         if not stated.fits(message):
             complain(f"expected {stated}, heard {message}")

@@ -9,7 +9,7 @@ from importlib import metadata
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
 
-BUILT_IN = ("morphir",)
+BUILT_IN = ("morphir", "cigen")
 ENTRY_POINTS = "exthost.dialects"
 
 

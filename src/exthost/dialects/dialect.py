@@ -14,14 +14,15 @@ A dialect supplies
 - facets: small classes over `Caller` for what this dialect alone can do.
 
 **Generators of exchanges.** An operation that needs more than one exchange is a generator. It
-yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; returns its
-value, or raises one of our errors. It does no I/O and never waits: the session does both, and
-serves everything else the child says in the meantime.
+yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; yields
+`Offered()` and is sent the Offer that its session's handshake came to; returns its value, or
+raises one of our errors. It does no I/O and never waits: the session does both, and serves
+everything else the child says in the meantime.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from exthost.errors import CallFailed
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
@@ -29,6 +30,7 @@ from exthost.model import (
     NONE,
     Breaker,
     Caller,
+    Fragment,
     Introduction,
     LadderStep,
     Limits,
@@ -39,9 +41,15 @@ from exthost.model import (
 )
 from exthost.wire.framing import Framing
 
+
+class Offered(NamedTuple):
+    """Said to nobody: asks the session for the Offer of its handshake, which may have put there
+    what its operations go by (an option, a name of the child's)."""
+
+
 Said: TypeAlias = Request | Notice
-Heard: TypeAlias = Reply | Failure | None
-Exchanges: TypeAlias = Generator[Said, Heard, Any]
+Heard: TypeAlias = Reply | Failure | Offer | None
+Exchanges: TypeAlias = Generator[Said | Offered, Heard, Any]
 Handshake: TypeAlias = Generator[Said, Heard, Offer]
 
 
@@ -78,6 +86,14 @@ class Codec(Protocol):
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""
+
+
+@runtime_checkable
+class Positional(Protocol):
+    """A guest's codec that cannot tell from a frame which question it is: it must be told."""
+
+    def expect(self, method: str) -> None:
+        """What comes next is a question of this method."""
 
 
 class ToolCall(NamedTuple):
@@ -136,6 +152,8 @@ class Traits:
     """The manners of a dialect. Each can be overruled in the config where DESIGN names a key.
 
     correlation  how a reply finds its call: by "id", or by "order"
+    in_turn      one call at a time, whatever limits.max_in_flight says: an operation of several
+                 exchanges must not be interrupted by another
     abandon      a call given up: "drop" its late reply, or "end" the session, since by order a
                  late reply would answer the next question
     noise        a frame that is no message: "skip" it, or "fatal"
@@ -145,12 +163,17 @@ class Traits:
     start        "eager", or "lazy": at first use
     environment  "filtered", "minimal" (with `variables`) or "declared"
     limits       seconds and sizes; `method_limits` where a method has its own
+    time_limit   the limit on calls holds for the whole "call", or for each "exchange" of it. A
+                 timeout that a caller gives always holds for the whole
+    own_name     what an extension calls itself in its handshake is "free", or must be "unique"
+                 among the extensions of this dialect in one host
     ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
     """
 
     limits: Limits
     ladder: tuple[LadderStep, ...]
     correlation: Literal["id", "order"] = "id"
+    in_turn: bool = False
     abandon: Literal["drop", "end"] = "drop"
     noise: Literal["skip", "fatal"] = "skip"
     first_id: int = 0
@@ -161,6 +184,8 @@ class Traits:
     environment: Literal["filtered", "minimal", "declared"] = "filtered"
     variables: tuple[str, ...] = ()
     method_limits: Mapping[str, float] = field(default_factory=nothing)
+    time_limit: Literal["call", "exchange"] = "call"
+    own_name: Literal["free", "unique"] = "free"
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
 
@@ -182,7 +207,8 @@ class Dialect:
     `operations` is keyed by neutral names (call_tool, list_tools, health); `methods` by wire
     methods that are more than one exchange, or more than their params. `withdraw` words "never
     mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
-    than those in `methods`. `is_error_result` knows a result that calls itself an error.
+    than those in `methods`. `is_error_result` knows a result that calls itself an error. `files`
+    knows the pieces of files in a result, for whoever wants them written.
     """
 
     name: str
@@ -201,6 +227,7 @@ class Dialect:
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
     is_error_result: Callable[[Any], bool] = no_error_result
+    files: Callable[[Any], Sequence[Fragment]] | None = None
 
 
 def expect(heard: Heard, method: str) -> Any:

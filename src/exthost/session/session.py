@@ -19,10 +19,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Log, OfferStale, refusal
+from exthost.dialects.dialect import Dialect, Heard, Log, Offered, OfferStale, refusal
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.events import Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
@@ -194,7 +195,7 @@ class Session:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
 
-    def _advance(self, call: Call, heard: Reply | Failure | None) -> None:
+    def _advance(self, call: Call, heard: Heard) -> None:
         """Let an operation of several exchanges take its next step."""
         steps = call.steps
         assert steps is not None
@@ -206,8 +207,11 @@ class Session:
                         call.deadline = self.desk.now() + call.timeout
                     self.ask(call, said.method, said.params, said.id)
                     return
-                self.tell(said)
-                heard = None
+                if isinstance(said, Offered):
+                    heard = self.offer
+                else:
+                    self.tell(said)
+                    heard = None
         except StopIteration as done:
             self.desk.settle(call, done.value)
         except ExthostError as error:
@@ -321,6 +325,10 @@ class Session:
                 elif type(item) is Broken:
                     self._on_framing_broken(item)
         except ProtocolViolation as violation:
+            if not violation.evidence.argv:  # a codec's: it sees bytes and nothing else
+                self.witness.drain()
+                shown = violation.evidence.bytes
+                violation.evidence = replace(self.witness.evidence(), bytes=shown)
             self._conclude(causes.violated(violation))
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)

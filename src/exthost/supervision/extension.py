@@ -6,7 +6,7 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
@@ -40,13 +40,16 @@ class Extension:
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
         on_change: Any = None,
+        vet: Callable[[Offer], None] | None = None,
         shared: bool = False,
     ) -> None:
+        """`vet` raises if what a handshake came to cannot be had beside the others."""
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
         self.spec = spec
         self.dialect = dialect
         self._call_limit = limits.call
+        self._each = dialect.traits.time_limit == "exchange"
         self._method_limits = dialect.traits.method_limits
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
@@ -56,6 +59,7 @@ class Extension:
             retry_once=(spec.retry or dialect.traits.retry) == "once",
             shared=shared,
             special=bool(dialect.methods) or dialect.closed,
+            in_turn=dialect.traits.in_turn,
             bus=bus or Bus(),
             loop=self._loop,
         )
@@ -68,6 +72,7 @@ class Extension:
             handlers=handlers,
             environ=environ,
             on_change=on_change,
+            vet=vet,
         )
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
 
@@ -174,6 +179,7 @@ class Extension:
         desk = self.desk  # `__getattr__` makes each look-up on self dear: one, for all that follows
         if not wait:
             self._be_ready(method)
+        each = timeout is None and self._each
         if timeout is None:
             timeout = self._limit(method)
         future: asyncio.Future[Any] = asyncio.Future(loop=desk.loop)
@@ -186,6 +192,7 @@ class Extension:
             or len(session.pending) >= desk.max_in_flight
         ):
             call = self._new_call(method, params, timeout, future)
+            call.each = each
             desk.take(call)
         else:  # the same, straight on, for the plainest and commonest of calls
             call = Call()
@@ -325,6 +332,7 @@ class Extension:
         """Send a call whose caller sees to its own deadline."""
         limit = self._limit(method) if timeout is None else timeout
         call = self._new_call(method, params, limit, sink)
+        call.each = timeout is None and self._each
         self.desk.submit(call)
         return call
 
@@ -342,6 +350,7 @@ class Extension:
         limit = self._call_limit if timeout is None else timeout
         asked = ToolCall(name, arguments, context)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
+        call.each = timeout is None and self._each
         call.context = context
         self.desk.submit(call)
         return call
@@ -397,6 +406,7 @@ class Extension:
         limit = self._call_limit if timeout is None else timeout
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         call = self._of_operation(self._operation(name), params, shown, limit, future)
+        call.each = timeout is None and self._each
         call.context = context
         self.desk.take(call)
         try:

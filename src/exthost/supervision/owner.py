@@ -49,6 +49,7 @@ class Owner:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
+        vet: Callable[[Offer], None] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -66,6 +67,7 @@ class Owner:
         self._handlers = handlers
         self._environ = environ
         self._on_change = on_change
+        self._vet = vet
         self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
@@ -251,6 +253,8 @@ class Owner:
         began = self._loop.time()
         try:
             offer = await shake_hands(session, launch.introduction)
+            if self._vet is not None:
+                self._vet(offer)
         except BaseException:
             await session.perish()
             self.session = None
