@@ -50,6 +50,8 @@ def describe(extension: Extension) -> dict[str, Any]:
         "id": extension.id,
         "dialect": extension.dialect.name,
         "version": offer.version,
+        "name": offer.name,
+        "capabilities": list(offer.capabilities),
         "state": extension.state,
         "tools": [
             {
@@ -71,18 +73,24 @@ def describe(extension: Extension) -> dict[str, Any]:
         "sandbox": dict(extension.enforced),
         "argv": list(extension.argv),
         "noise": extension.stats["dropped"],
+        "extra": dict(offer.extra),
     }
 
 
 def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
     say(f"{report['id']}{version} speaks {report['dialect']}")
+    if report["name"]:
+        has = ", ".join(report["capabilities"]) or "no capabilities"
+        say(f"  it calls itself {report['name']} and has {has}")
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
+    for warning in report["warnings"]:
+        say(f"  warning: {warning}")
     for what, times in report["noise"].items():
         say(f"  {times} {what}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]

@@ -91,7 +91,8 @@ def _from_disk(path: Path) -> Spec:
 async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
-        spec = await _found_out(asked.command)
+        found = await _found_out(asked.command)
+        spec = replace(spec, dialect=found.dialect)
     extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
     try:
         yield await extension.start()
@@ -102,8 +103,8 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
 async def _found_out(command: Sequence[str]) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
     tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
-    if len(tried) == 1:
-        return command_spec(command, tried[0])
+    named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
+    tried.sort(key=lambda dialect: dialect not in named)
     answers = []
     for name in tried:
         spec = command_spec(command, name)
@@ -124,6 +125,10 @@ async def _found_out(command: Sequence[str]) -> Spec:
         extension=command_id(command),
         help="name its dialect with --dialect; roder extensions need their manifest",
     )
+
+
+def _name(command: Sequence[str]) -> str:
+    return Path(command[0]).name
 
 
 def talking_bus() -> Bus:

@@ -13,13 +13,14 @@ from exthost.config import Config, config_from_mapping, config_from_toml
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence
+from exthost.manifests import cigen
 from exthost.manifests.format import Format
 from exthost.model import Spec
 
 DEFAULT_CONFIG = "exthost.toml"
 
 # The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (cigen.FORMAT,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
