@@ -73,7 +73,10 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
 def _from_disk(path: Path) -> Spec:
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
-    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == path]
+    real = path.resolve()
+    candidates = [
+        one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
+    ]
     if len(candidates) == 1:
         return candidates[0].spec
     if candidates:
