@@ -181,7 +181,7 @@ def rust_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("no Rust toolchain here: the Rust example is not tried")
     target = tmp_path_factory.mktemp("rust")
     built = subprocess.run(
-        ["cargo", "build", "--release", "--locked", "--target-dir", str(target)],
+        ["cargo", "build", "--release", "--offline", "--target-dir", str(target)],
         cwd=ROOT / "examples" / "cigen" / "rust",
         capture_output=True,
         text=True,
@@ -189,7 +189,7 @@ def rust_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
         check=False,
     )
     if built.returncode != 0:
-        pytest.skip(f"the Rust example cannot be built here: {built.stderr[-200:]}")
+        pytest.skip("the Rust example's crates are not here: cargo fetch in its folder brings them")
     return str(target / "release" / "cigen-provider-rust")
 
 

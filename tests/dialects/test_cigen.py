@@ -25,6 +25,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited
+from exthost.model import CloseStdin
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extensions.driving import accounted, closing, failing, until
@@ -303,7 +304,7 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one() 
             call.deadline -= 1.5  # as if the answer had taken that long
             asked(call, *words)
 
-        session.ask = watched  # type: ignore[method-assign]
+        session.ask = watched  # type: ignore[assignment]
         await ext.call("generate", asking())
         assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
         deadlines.clear()
@@ -377,8 +378,8 @@ async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol:
 
 @shows("cigen-stop-01")
 async def test_it_is_stopped_by_the_end_of_its_stdin_and_given_five_seconds() -> None:
-    (step,) = DIALECT.traits.ladder
-    assert type(step).__name__ == "CloseStdin" and step == (5,)
+    assert DIALECT.traits.ladder == (CloseStdin(wait=5),)
+    assert isinstance(DIALECT.traits.ladder[0], CloseStdin)
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)

@@ -64,7 +64,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
         assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/write-an-extension.md"])
+@pytest.mark.parametrize("page", ["docs/write-an-extension.md", "docs/dialects/cigen.md"])
 def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
     consoles = [block.text for block in blocks(page) if block.language == "console"]
     assert consoles
@@ -73,7 +73,7 @@ def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
 
 
 def test_every_link_between_our_pages_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

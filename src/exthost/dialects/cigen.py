@@ -49,6 +49,8 @@ from exthost.names import capability_fits
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.prefixed import Prefixed
 
+__all__ = ["DIALECT", "Typed", "messages"]
+
 PROTOCOL = 1
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")

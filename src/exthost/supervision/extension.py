@@ -179,7 +179,7 @@ class Extension:
         desk = self.desk  # `__getattr__` makes each look-up on self dear: one, for all that follows
         if not wait:
             self._be_ready(method)
-        each = timeout is None and self._each
+        by_default = timeout is None
         if timeout is None:
             timeout = self._limit(method)
         future: asyncio.Future[Any] = asyncio.Future(loop=desk.loop)
@@ -192,7 +192,7 @@ class Extension:
             or len(session.pending) >= desk.max_in_flight
         ):
             call = self._new_call(method, params, timeout, future)
-            call.each = each
+            call.each = by_default and self._each
             desk.take(call)
         else:  # the same, straight on, for the plainest and commonest of calls
             call = Call()
