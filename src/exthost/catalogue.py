@@ -374,6 +374,13 @@ CATALOGUE: dict[str, Entry] = {
         "It is not ready, and the caller did not want to wait.",
         "Call without wait=False, or wait until it is ready.",
     ),
+    "X1020": _entry(
+        "ExtensionGone",
+        "ended to keep in step",
+        "A call left the extension expecting a message that no other call begins with, such as "
+        "a Generate after a cigen plan, so its process was ended.",
+        "Nothing: the next call starts a fresh process.",
+    ),
     # -- not found --------------------------------------------------------------------------------
     "X1201": _entry(
         "NotFound",

@@ -30,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from exthost.dialects.dialect import Codec, Dialect, Log, Offered, Positional, Row, ToolCall
+from exthost.dialects.dialect import Codec, Dialect, Log, Offered, Positional, Row, Spent, ToolCall
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
 from exthost.messages import Message, Noise, Notice, Request
@@ -207,8 +207,8 @@ def drive(steps: Generator[Any, Any, Any], script: list[str], offer: Any = None)
     while True:
         try:
             said = steps.send(heard)
-            while isinstance(said, Offered):
-                said = steps.send(offer)
+            while isinstance(said, Offered | Spent):
+                said = steps.send(offer if isinstance(said, Offered) else None)
         except StopIteration as done:
             left = list(lines)
             assert not left, f"the script has more than was said: {left}"

@@ -151,7 +151,6 @@ async def test_the_messages_themselves_can_be_sent_and_had() -> None:
         plan = await ext.typed.ask(messages.PlanRequest(schema=schema))
         assert isinstance(plan, messages.PlanResult)
         assert [(one.id, one.type) for one in plan.resources] == [("build", 1)]
-        # The plugin now expects a Generate, and a plan of ours passes for one: nothing is amiss.
         error = await failing(ext.typed.ask(messages.Hello()))
         assert isinstance(error, UsageError) and "Hello" in error.message
 
@@ -182,13 +181,32 @@ async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> Non
         titles = [one["title"] for one in error.data["diagnostics"]]
         assert titles == ["bad plan", "and a warning"]
         told = (await heard(ext))["heard"]
-        assert [kind for kind, _ in told] == [
-            "Hello",
-            "PlanRequest",
-            "PlanRequest",
-            "GenerateRequest",
-        ]
+        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
         accounted(ext, 2, result=1, error=1)
+
+
+@shows("cigen-call-10")
+@pytest.mark.both_loops
+async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> None:
+    """The plugin would take the next plan for a generate, and all that follows for another."""
+    async with closing(plugin()) as ext:
+        await ext.start()
+        mixed = [ext.call("plan", asking()) if n % 2 else heard(ext, asking()) for n in range(8)]
+        mixed.append(failing(ext.call("generate", asking("plan:fail"))))
+        mixed.append(heard(ext, asking()))
+        for answer in await asyncio.gather(*mixed):
+            if isinstance(answer, dict) and "heard" in answer:
+                kinds = [kind for kind, _ in answer["heard"]]
+                assert kinds == ["Hello", *["PlanRequest", "GenerateRequest"] * (len(kinds) // 2)]
+        accounted(ext, 10, result=9, error=1)
+        assert ext.stats["crashes"] == 0 and ext.health == "running"
+
+
+async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
+    async with closing(plugin("alone", options={"plan": False})) as ext:
+        error = await failing(ext.call("plan", {}))
+        assert isinstance(error, UsageError) and error.code == "X1321"
+        assert list(ext.tools) == ["generate"]
 
 
 @shows("cigen-wire-02")

@@ -1,8 +1,9 @@
 """A cigen plugin that does as it is told, and tells what it heard.
 
-Words on its command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), and
-`alone`: it expects no plans. What it does is said by `schema.variables["do"]`, in the plan as
-`plan:VERB`, else when it generates. What it heard so far comes back as a fragment of JSON.
+Like those in the wild it expects a plan and a generate in turn, whatever it answered. Words on its
+command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), and `alone`: it
+expects no plans. What it does is said by `schema.variables["do"]`, in the plan as `plan:VERB`, else
+when it generates. What it heard so far comes back as a fragment of JSON.
 """
 
 import json
@@ -110,8 +111,6 @@ def main() -> None:
             verb = verb if stage == "plan" else ""
             if not misbehave(verb):
                 send(planned(request, verb))
-            if verb == "fail":
-                continue
         request = receive(pb.GenerateRequest)
         verb = request.schema.variables["do"]
         if not misbehave(verb):

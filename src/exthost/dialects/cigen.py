@@ -5,7 +5,8 @@
 
 Since a message of the wrong type usually decodes without an error, the order is kept by
 construction: one call at a time with all of its exchanges, a codec that remembers what it asked,
-and a process that is ended as soon as an answer was given up.
+and a process that is ended as soon as an answer was given up, or a plan was not followed by its
+Generate.
 
 Messages are JSON on the neutral side (protobuf's own mapping: the .proto's names, enum names,
 base64, defaults included), so that methods are called as in any other dialect; `ext.typed` takes
@@ -15,7 +16,7 @@ because plugins answer an empty result to a Generate that no Plan went before.
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,7 +28,9 @@ from exthost.dialects.dialect import (
     Dialect,
     Exchanges,
     Handshake,
+    Heard,
     Offered,
+    Spent,
     ToolCall,
     Traits,
     expect,
@@ -84,9 +87,6 @@ _EXCHANGES: Mapping[str, _Exchange] = MappingProxyType(
         ),
     }
 )
-
-# Every plugin knows these two; the others are sent only to one that says so.
-_ALWAYS = ("plan", "generate")
 
 
 # -- the codec -------------------------------------------------------------------------------
@@ -197,7 +197,13 @@ def _handshake(introduction: Introduction) -> Handshake:
     _check_capabilities(capabilities, options.get("capability"))
     warnings = [f"it says that it conflicts with {one}" for one in info["conflicts_with"]]
     asked = options.get("methods", ())
-    methods = [name for name in _METHODS if name in asked or _announced(name, capabilities)]
+    planning = options.get("plan") is not False
+    known = {"plan", "generate"} if planning else {"generate"}
+    methods = [
+        name
+        for name in _METHODS
+        if name in known or name in asked or _announced(name, capabilities)
+    ]
     return Offer(
         tools=tuple(Tool(name, _EXCHANGES[name].about) for name in methods),
         version=info["version"],
@@ -206,7 +212,7 @@ def _handshake(introduction: Introduction) -> Handshake:
         capabilities=capabilities,
         extra=MappingProxyType(
             {
-                "plan": options.get("plan") is not False,
+                "plan": planning,
                 "requires": info["requires"],
                 "conflicts_with": info["conflicts_with"],
                 "metadata": info["metadata"],
@@ -242,7 +248,7 @@ def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
 
 def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
     """`detect:node` and `hook:detect` both say that it can detect."""
-    return method in _ALWAYS or any(method in one.split(":") for one in capabilities)
+    return any(method in one.split(":") for one in capabilities)
 
 
 # -- the methods -----------------------------------------------------------------------------
@@ -260,7 +266,10 @@ def _ask(method: str) -> Callable[[Any], Exchanges]:
                 f"{offer.name} does not say that it can {method}, and might answer anything",
                 help=f'if it can: options = {{ methods = ["{method}"] }} in its entry',
             )
-        return (yield from _exchange(method, params, []))
+        heard = yield Request(method, params)
+        if method == "plan" and offer.extra["plan"]:
+            yield Spent()  # it now expects a Generate, and would take the next Plan for one
+        return _checked(method, heard)
 
     return steps
 
@@ -277,17 +286,22 @@ def _generate(params: Any) -> Exchanges:
     said: list[Any] = []
     if offer.extra["plan"]:
         shared = {name: asked[name] for name in ("facts", "schema") if name in asked}
-        plan = yield from _exchange("plan", shared | for_plan, said)
+        heard = yield Request("plan", shared | for_plan)
+        try:
+            plan = _checked("plan", heard)
+        except CallFailed:
+            yield Spent()
+            raise
         said = plan["diagnostics"]
         asked.setdefault("graph", plan["resources"])
     asked.setdefault("target", offer.name.rpartition("/")[2])
-    return (yield from _exchange("generate", asked, said))
+    heard = yield Request("generate", asked)
+    return _checked("generate", heard, said)
 
 
-def _exchange(method: str, params: Any, said: list[Any]) -> Exchanges:
-    """One question, and its answer if that holds no error. Diagnostics that were `said` before
-    in the same call go before its own."""
-    heard = yield Request(method, params)
+def _checked(method: str, heard: Heard, said: Sequence[Any] = ()) -> Any:
+    """The answer, if it holds no error. Diagnostics that were `said` before in the same call go
+    before its own."""
     result = expect(heard, method)
     if "diagnostics" in result:
         result["diagnostics"] = [*said, *result["diagnostics"]]

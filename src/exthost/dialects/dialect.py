@@ -15,9 +15,9 @@ A dialect supplies
 
 **Generators of exchanges.** An operation that needs more than one exchange is a generator. It
 yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; yields
-`Offered()` and is sent the Offer that its session's handshake came to; returns its value, or
-raises one of our errors. It does no I/O and never waits: the session does both, and serves
-everything else the child says in the meantime.
+`Offered()` and is sent the Offer that its session's handshake came to; yields `Spent()` and is
+sent None; returns its value, or raises one of our errors. It does no I/O and never waits: the
+session does both, and serves everything else the child says in the meantime.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -47,9 +47,14 @@ class Offered(NamedTuple):
     what its operations go by (an option, a name of the child's)."""
 
 
+class Spent(NamedTuple):
+    """Said to nobody: when this operation is over, so is its process. It now expects something
+    that no other operation begins with, and the next call must find a fresh one."""
+
+
 Said: TypeAlias = Request | Notice
 Heard: TypeAlias = Reply | Failure | Offer | None
-Exchanges: TypeAlias = Generator[Said | Offered, Heard, Any]
+Exchanges: TypeAlias = Generator[Said | Offered | Spent, Heard, Any]
 Handshake: TypeAlias = Generator[Said, Heard, Offer]
 
 

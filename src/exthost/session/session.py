@@ -23,7 +23,7 @@ from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Heard, Log, Offered, OfferStale, refusal
+from exthost.dialects.dialect import Dialect, Heard, Log, Offered, OfferStale, Spent, refusal
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.events import Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
@@ -76,6 +76,7 @@ class Session:
         self.pending = self.state.pending
         self.lock = threading.Lock()
         self.cause: Cause | None = None
+        self.retired = False  # ended by ourselves, for no fault of its own
         self.ended: asyncio.Future[None] = loop.create_future()
         self.witness = Witness(desk.extension, child, desk.bus, loop)
         self._loop = loop
@@ -209,16 +210,28 @@ class Session:
                     return
                 if isinstance(said, Offered):
                     heard = self.offer
+                    continue
+                if isinstance(said, Spent):
+                    call.spent = True
                 else:
                     self.tell(said)
-                    heard = None
+                heard = None
         except StopIteration as done:
+            self._retire(call)
             self.desk.settle(call, done.value)
         except ExthostError as error:
+            self._retire(call)
             self.desk.fail(call, error)
         except Exception as error:  # the dialect tripped over what the child said
             _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
             self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+
+    def _retire(self, call: Call) -> None:
+        """End a session that its last operation left where no other can begin; before that one is
+        seen out, since its place is the next one's then."""
+        if call.spent:
+            self.retired = True
+            self._conclude(causes.spent(self.witness, self.dialect.name, call.method))
 
     def say_aside(self, said: Request | Notice) -> asyncio.Future[Any] | None:
         """Say something whose answer, if there is one, interests nobody."""

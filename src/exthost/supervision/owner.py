@@ -205,7 +205,8 @@ class Owner:
         self._last_id = session.state.next_id
         if self._answered() > answered:
             self.history = self.history.served()
-        self.history = self.history.ended(self._restart, self._loop.time(), by_us=interrupted)
+        by_us = interrupted or session.retired
+        self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
         if interrupted:
             return None
         await session.close()
