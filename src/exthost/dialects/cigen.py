@@ -281,11 +281,13 @@ def _generate(params: Any) -> Exchanges:
     assert isinstance(offer, Offer)
     asked = fields(messages.GenerateRequest, params)
     for_plan = fields(messages.PlanRequest, asked.pop("plan", None))
-    # Now, and not after the plan was asked for: of a call that cannot be made nothing is sent.
-    to_message(messages.GenerateRequest, asked)
     said: list[Any] = []
     if offer.extra["plan"]:
         shared = {name: asked[name] for name in ("facts", "schema") if name in asked}
+        # Now, and not after the plan was asked for: of a call that cannot be made nothing is sent.
+        # What the plan has as well is checked when that is written; it is nearly all there is.
+        checked = {name: asked[name] for name in asked if for_plan or name not in shared}
+        to_message(messages.GenerateRequest, checked)
         heard = yield Request("plan", shared | for_plan)
         try:
             plan = _checked("plan", heard)
