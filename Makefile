@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo lint types imports tests bench format clean
+.PHONY: test demo lint types imports tests bench proto format clean
 
 test: lint types imports tests
 
@@ -34,6 +34,12 @@ tests: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+# The generated messages of cigen are committed; this is for whoever changes the .proto.
+proto: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group proto
+	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src \
+		exthost/dialects/cigen_proto/plugin.proto
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

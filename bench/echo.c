@@ -3,6 +3,7 @@
  *   echo               a morphir extension: `initialize` -> {}, `capabilities` -> a list of one,
  *                      `big` with a number N -> a string of N bytes, anything else -> its params
  *   echo --raw         sends every byte back, lines or not
+ *   echo --cigen       a cigen plugin: introduces itself, then answers plans and generates in turn
  *   echo --limit N H C the limit no host can beat: starts itself as a child, plays N rounds of a
  *                      100-byte line with it from core H to core C (-1 = not pinned), and prints
  *                      the nanoseconds a round
@@ -246,9 +247,41 @@ static int ping(long rounds, int host_core, int child_core, char *program) {
     return 0;
 }
 
+static int read_all(unsigned char *into, size_t size) {
+    for (size_t got = 0; got < size;) {
+        ssize_t more = read(STDIN_FILENO, into + got, size - got);
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) return 0;
+        got += (size_t)more;
+    }
+    return 1;
+}
+
+/* Its three answers, framed: PluginInfo{"provider/c", protocol 1, ["provider:c"]}, a PlanResult of
+ * one resource {"a", JOB}, a GenerateResult of one fragment {"a.yml", "x: 1\n", REPLACE, "yaml"}. */
+static int serve_cigen(void) {
+    static unsigned char info[] = "\0\0\0\x1a\x0a\x0aprovider/c\x18\x01\x22\x0aprovider:c";
+    static unsigned char plan[] = "\0\0\0\x07\x0a\x05\x0a\x01" "a\x10\x01";
+    static unsigned char made[] =
+        "\0\0\0\x18\x0a\x16\x0a\x05" "a.yml\x12\x05x: 1\x0a\x18\x01\x2a\x04yaml";
+    struct iovec answers[] = {
+        {info, sizeof info - 1}, {plan, sizeof plan - 1}, {made, sizeof made - 1}};
+    unsigned char head[4];
+    size_t room = 0;
+    for (int position = 0; read_all(head, 4); position = position == 1 ? 2 : 1) {
+        size_t size = (size_t)head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
+        out = room_for(out, &room, size);
+        if (!read_all((unsigned char *)out, size)) return 1;
+        struct iovec answer = answers[position];
+        send_all(&answer, 1);
+    }
+    return 0;
+}
+
 int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN);
     if (count == 2 && !strcmp(words[1], "--raw")) return serve_bytes();
+    if (count == 2 && !strcmp(words[1], "--cigen")) return serve_cigen();
     if (count == 5 && !strcmp(words[1], "--limit"))
         return ping(atol(words[2]), atoi(words[3]), atoi(words[4]), words[0]);
     return serve_lines();

@@ -6,7 +6,7 @@ not exist yet `NotBuiltYet`.
 """
 
 from bench.cores import Pin
-from bench.measures import bulk, calls, discovery, events, growth, memory, start
+from bench.measures import bulk, calls, cigen, discovery, events, growth, memory, start
 from bench.measures.later import later
 from bench.memory import MIB
 from bench.row import Direction, Row
@@ -186,6 +186,28 @@ ROWS: tuple[Row, ...] = (
         measure=start.many_children("tree"),
         must=4.5,
         stretch=3.5,
+    ),
+    # The cigen seed's figures (50 ms, 100 ms, 1 ms), an order of magnitude below.
+    Row(
+        key="cigen-spawn",
+        name="cigen: spawning a C plugin",
+        measure=cigen.starting("spawn"),
+        unit="ms",
+        must=5,
+    ),
+    Row(
+        key="cigen-handshake",
+        name="cigen: shaking hands with a C plugin",
+        measure=cigen.starting("handshake"),
+        unit="ms",
+        must=10,
+    ),
+    Row(
+        key="cigen-message",
+        name="cigen: a message of plan and generate",
+        measure=cigen.message,
+        unit="ms",
+        must=0.1,
     ),
     # Still to be measured.
     Row(

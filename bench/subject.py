@@ -42,9 +42,9 @@ def public(name: str) -> Any:
 
 
 def connect(argv: tuple[str, ...], **options: Any) -> AbstractAsyncContextManager[Extension]:
-    """One extension, no files."""
+    """One extension, no files; morphir unless `dialect` says otherwise."""
     opened: AbstractAsyncContextManager[Extension] = public("connect")(
-        list(argv), dialect="morphir", **options
+        list(argv), **{"dialect": "morphir", **options}
     )
     return opened
 

@@ -209,6 +209,13 @@ CATALOGUE: dict[str, Entry] = {
         "A `permissions` table restricts the extension, and nothing here can hold it to that.",
         'Set sandbox = "best-effort" to run it all the same, or take the table out.',
     ),
+    "X0320": _entry(
+        "Refused",
+        "a file outside the folder",
+        "A file of an extension's result has a path that is absolute, has a .. in it, or "
+        "leads out of the folder through a link. Nothing was written.",
+        "Tell the author of the extension; write to the folder that the paths are meant for.",
+    ),
     "X0330": _entry(
         "Refused",
         "the host is too old for it",
@@ -313,6 +320,36 @@ CATALOGUE: dict[str, Entry] = {
         "Spawning it and shaking hands together took longer than limits.start.",
         "Raise limits.start if it is merely slow.",
     ),
+    "X0520": _entry(
+        "HandshakeFailed",
+        "another version of the protocol",
+        "The plugin said another protocol than 1, or none, which is 0.",
+        "Use a version of the plugin that speaks protocol 1.",
+    ),
+    "X0521": _entry(
+        "HandshakeFailed",
+        "a plugin without a name",
+        "The plugin introduced itself without a name, by which it would be routed.",
+        "Its author fills in PluginInfo.name.",
+    ),
+    "X0522": _entry(
+        "HandshakeFailed",
+        "a capability of the wrong form",
+        "Capabilities are namespace:value, such as provider:github.",
+        "Its author mends PluginInfo.capabilities.",
+    ),
+    "X0523": _entry(
+        "HandshakeFailed",
+        "the wanted capability is missing",
+        "The plugin shook hands, and does not have the capability that was asked for.",
+        "Ask for one that it has, or use another plugin; exthost inspect shows them.",
+    ),
+    "X0524": _entry(
+        "HandshakeFailed",
+        "two plugins of one name",
+        "Two extensions of one host call themselves the same, and calls are routed by that name.",
+        "Disable one of them.",
+    ),
     "X0530": _entry(
         "HandshakeFailed",
         "its answer to initialize cannot be used",
@@ -386,6 +423,20 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to the opening of a stream names another one.",
         "The extension must answer with the id that it was given.",
     ),
+    "X0620": _entry(
+        "ProtocolViolation",
+        "not the message that was expected",
+        "The bytes of an answer are no message of the type that its question asks for. "
+        "Without ids nothing can be saved, so the process was ended.",
+        "Check that it speaks cigen's protocol 1 and writes nothing else to stdout.",
+    ),
+    "X0621": _entry(
+        "ProtocolViolation",
+        "an answer to nothing",
+        "It answered although nothing was asked. It would be taken for the next answer, "
+        "so the process was ended.",
+        "A plugin answers each message with exactly one.",
+    ),
     "X0630": _entry(
         "ProtocolViolation",
         "a list of tools that cannot be used",
@@ -416,6 +467,19 @@ CATALOGUE: dict[str, Entry] = {
         "the extension answered with an error",
         "The call arrived and the extension said no; its code, message and data are kept.",
         "Its message and its log tell why; the arguments are the first suspect.",
+    ),
+    "X0720": _entry(
+        "CallFailed",
+        "an error among the diagnostics",
+        "The extension answered with a diagnostic of level ERROR; all of them are attached.",
+        "Follow the diagnostic's own hint.",
+    ),
+    "X0721": _entry(
+        "CallFailed",
+        "its files cannot be put together",
+        "The pieces of a file in the result do not fit: no mapping to merge, neither YAML "
+        "nor JSON, a file where a folder is needed.",
+        "Look at the pieces without --write, and tell the author.",
     ),
     "X0801": _entry(
         "CallTimeout",
@@ -478,6 +542,13 @@ CATALOGUE: dict[str, Entry] = {
         "It is not ready, and the caller did not want to wait.",
         "Call without wait=False, or wait until it is ready.",
     ),
+    "X1020": _entry(
+        "ExtensionGone",
+        "ended to keep in step",
+        "A call left the extension expecting a message that no other call begins with, such as "
+        "a Generate after a cigen plan, so its process was ended.",
+        "Nothing: the next call starts a fresh process.",
+    ),
     # -- not found --------------------------------------------------------------------------------
     "X1201": _entry(
         "NotFound",
@@ -520,6 +591,12 @@ CATALOGUE: dict[str, Entry] = {
         "no such error code",
         "This version has no error of this code.",
         "`exthost explain` without a code lists them all.",
+    ),
+    "X1220": _entry(
+        "NotFound",
+        "no such tool with that capability",
+        "Extensions have a tool of this name, but none of them has the capability asked for.",
+        "Ask for a capability that exthost inspect shows.",
     ),
     # -- usage ------------------------------------------------------------------------------------
     "X1301": _entry(
@@ -617,6 +694,44 @@ CATALOGUE: dict[str, Entry] = {
         "the command line was not understood",
         "An option, an argument or its value is not what the verb takes.",
         "`exthost VERB --help` shows what it takes.",
+    ),
+    "X1320": _entry(
+        "UsageError",
+        "the arguments are no such message",
+        "The JSON does not fit the protobuf message of the method: an unknown field, a "
+        "wrong type, an unknown enum name.",
+        "Use the field that the message names; plugin.proto lists them all.",
+    ),
+    "X1321": _entry(
+        "UsageError",
+        "the plugin does not know this method",
+        "detect, validate and preflight are sent only to plugins that announce them, "
+        "since any bytes would be taken for something else.",
+        "If it does know it, say so in its entry: options = { methods = [...] }.",
+    ),
+    "X1322": _entry(
+        "UsageError",
+        "a package is missing",
+        "What was asked for needs an optional package.",
+        "Install it as the help says.",
+    ),
+    "X1323": _entry(
+        "UsageError",
+        "the files cannot be written",
+        "The system would not let the files of a result be written.",
+        "Check the folder's rights and what is in the way.",
+    ),
+    "X1324": _entry(
+        "UsageError",
+        "the capability is missing",
+        "The extension does not have the capability asked for, or its dialect knows none.",
+        "Leave --capability out, or use another extension.",
+    ),
+    "X1325": _entry(
+        "UsageError",
+        "no files in results of this dialect",
+        "--write was given for an extension whose dialect's results hold no files.",
+        "Leave --write out.",
     ),
     "X1340": _entry(
         "UsageError",

@@ -8,7 +8,7 @@ is raised by the calls to it.
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,10 +17,10 @@ from exthost.config import Config, spec_from_mapping
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
-from exthost.errors import ExthostError, NotFound, Refused, UsageError
+from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
 from exthost.events import Bus, HostEvent
 from exthost.manifests.gate import clash
-from exthost.model import NONE, Spec
+from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
@@ -243,11 +243,13 @@ class Host:
         after = await self.hooks.run("after_tool_call", {**about, "result": result})
         return after.event["result"]
 
-    async def find_tool(self, name: str, *, ask_all: bool = False) -> RegisteredTool:
-        """The tool of this name. Starts an extension if only its handshake can tell: the one that
-        the name belongs to, or with `ask_all` each of them."""
+    async def find_tool(
+        self, name: str, *, capability: str = "", ask_all: bool = False
+    ) -> RegisteredTool:
+        """The tool of this name, of an extension with this capability. Starts an extension if
+        only its handshake can tell: the one that the name belongs to, or with `ask_all` each."""
         try:
-            return self._registry.find(name)
+            return self._registry.find(name, capability=capability)
         except NotFound:
             silent = [ext for ext in self.extensions if ext.is_silent]
             named = [ext for ext in silent if _could_be_of(name, ext.id)]
@@ -256,7 +258,7 @@ class Host:
                 raise
         outcomes = await asyncio.gather(*(ext.start() for ext in asked), return_exceptions=True)
         try:
-            return self._registry.find(name)
+            return self._registry.find(name, capability=capability)
         except NotFound:
             for outcome in outcomes:
                 if named and isinstance(outcome, ExthostError):
@@ -344,6 +346,7 @@ class Host:
             environ=self._environ,
             on_change=self._registry.changed,
             objection=lambda: self._objection(spec),
+            vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )
 
@@ -362,6 +365,22 @@ class Host:
             if extension.state != "refused":
                 before.append(extension.spec)
         return clash(spec, before)
+
+    def _own_names(self, spec: Spec) -> Callable[[Offer], None]:
+        """A check that nobody else of its dialect calls itself the same: the first one stays."""
+
+        def vet(offer: Offer) -> None:
+            for other in self.extensions:
+                same = other.spec.dialect == spec.dialect and other.offer.name == offer.name
+                if same and other.serves and other.id != spec.id:
+                    raise HandshakeFailed(
+                        "X0524",
+                        f"it calls itself {offer.name}, and so does {other.id}",
+                        extension=spec.id,
+                        help="disable one of the two: calls are routed by that name",
+                    )
+
+        return vet
 
     def _unknown(self, name: str) -> NotFound:
         near = nearest(name, self._extensions)

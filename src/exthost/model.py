@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from exthost.messages import Notice, Request
 
@@ -46,7 +46,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a handshake, or a manifest in its place, says can be asked of an extension."""
+    """What a handshake, or a manifest in its place, says can be asked of an extension.
+
+    `name` is what it calls itself; `capabilities` are words such as `provider:github` by which it
+    can be chosen, where its dialect has them.
+    """
 
     tools: tuple[Tool, ...] = ()
     version: str = ""
@@ -54,6 +58,18 @@ class Offer:
     hooks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a file that an extension wants written, and how it goes with what is there."""
+
+    path: str
+    content: str
+    strategy: Literal["replace", "merge", "append"] = "replace"
+    order: int = 0
+    format: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

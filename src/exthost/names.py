@@ -8,6 +8,7 @@ Never fails: any two strings have a registered name.
 import hashlib
 import re
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Final
 
 # What language-model APIs accept as the name of a tool, and its length there.
@@ -50,6 +51,16 @@ def _digest(extension_id: str, tool: str) -> str:
 def prefixed_description(extension_id: str, text: str) -> str:
     """The description that a registered tool shows: whose it is, then its own words."""
     return f"[ext:{extension_id}] {text}"
+
+
+def capability_fits(asked: str, offered: str) -> bool:
+    """Whether an offered capability is the one that is asked for; `*` on either side is any."""
+    return fnmatchcase(offered, _only_stars(asked)) or fnmatchcase(asked, _only_stars(offered))
+
+
+def _only_stars(pattern: str) -> str:
+    # fnmatch's other signs are letters like any other here.
+    return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

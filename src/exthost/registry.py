@@ -2,8 +2,9 @@
 
 Every tool of every dialect has one registered name (see `names`). If two extensions arrive at the
 same one, the first in the host's order keeps it and the other is told about; should the first go,
-the other takes its place. Tools also answer to `extension:tool`, and to their own name where only
-one extension has it.
+the other takes its place. Tools also answer to `extension:tool`, where the extension may also be
+called what it calls itself, and to their own name where only one extension has it, or only one
+with the capability that is asked for.
 
 The tables are rebuilt when somebody asks after something changed, and not before: a hundred
 extensions that get ready one after another cost one rebuild. Knows no process and no loop.
@@ -16,8 +17,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from exthost.errors import NotFound
-from exthost.model import Tool
-from exthost.names import nearest, prefixed_description, registered_name
+from exthost.model import Offer, Tool
+from exthost.names import capability_fits, nearest, prefixed_description, registered_name
 
 _log = logging.getLogger("exthost.registry")
 
@@ -34,14 +35,19 @@ class Server(Protocol):
     def serves(self) -> bool: ...
     @property
     def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def offer(self) -> Offer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool(Tool):
-    """A tool as the host lists it: `name` is registered, `tool` is its own, `extension` whose."""
+    """A tool as the host lists it: `name` is registered, `tool` is its own, `extension` whose.
+    `provider` is what that one calls itself, `capabilities` what it can be chosen by."""
 
     tool: str = ""
     extension: str = ""
+    provider: str = ""
+    capabilities: tuple[str, ...] = ()
 
 
 class Registry:
@@ -69,15 +75,22 @@ class Registry:
         """Registered name → tool, in the order of the extensions."""
         return MappingProxyType(self._fresh())
 
-    def find(self, name: str) -> RegisteredTool:
-        """The tool of this name in any of its spellings. Raises NotFound with the nearest."""
+    def find(self, name: str, *, capability: str = "") -> RegisteredTool:
+        """The tool of this name in any of its spellings, of an extension with this capability.
+        Raises NotFound with the nearest."""
         found = self._fresh().get(name)
-        if found is not None:
-            return found
         extension, colon, own = name.partition(":")
-        same = self._by_own_name.get(own if colon else name, [])
+        same = self._by_own_name.get(own if colon else name, []) if found is None else [found]
         if colon:
-            same = [tool for tool in same if tool.extension == extension]
+            same = [tool for tool in same if extension in (tool.extension, tool.provider)]
+        if capability and same:
+            same = [tool for tool in same if _has(tool, capability)]
+            if not same:
+                raise NotFound(
+                    "X1220",
+                    f"no extension with the capability {capability} has a tool {name!r}",
+                    help="exthost inspect shows the capabilities of an extension",
+                )
         if len(same) == 1:
             return same[0]
         raise self._not_found(name, same)
@@ -96,7 +109,7 @@ class Registry:
             if not server.serves:
                 continue
             for tool in server.tools.values():
-                registered = _registered(server.id, tool)
+                registered = _registered(server, tool)
                 first = tools.setdefault(registered.name, registered)
                 by_own_name.setdefault(tool.name, []).append(registered)
                 if first is not registered:
@@ -129,13 +142,19 @@ class Registry:
         return NotFound("X1201", f"there is no tool {name!r}", help=help)
 
 
-def _registered(extension: str, tool: Tool) -> RegisteredTool:
+def _has(tool: RegisteredTool, capability: str) -> bool:
+    return any(capability_fits(capability, one) for one in tool.capabilities)
+
+
+def _registered(server: Server, tool: Tool) -> RegisteredTool:
     return RegisteredTool(
-        name=registered_name(extension, tool.name),
-        description=prefixed_description(extension, tool.description),
+        name=registered_name(server.id, tool.name),
+        description=prefixed_description(server.id, tool.description),
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         extra=tool.extra,
         tool=tool.name,
-        extension=extension,
+        extension=server.id,
+        provider=server.offer.name,
+        capabilities=server.offer.capabilities,
     )

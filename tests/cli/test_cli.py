@@ -108,6 +108,7 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
         (["shout", "--args", '{"text": "hi"}'], {"text": "HI"}),
         (["echo", "n=1", "b=true", "s=x y", "l=[1]"], {"n": 1, "b": True, "s": "x y", "l": [1]}),
         (["echo"], {}),
+        (["echo", "--timeout", "5s", "n=1"], {"n": 1}),
         (["echo", "--method", "--args", "[1, 2]"], [1, 2]),
         (["ext_text_shout", "text=hi"], {"text": "HI"}),
     ],

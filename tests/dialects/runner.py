@@ -6,7 +6,8 @@ the text of a manifest (a vector may have its own). Then, as many as it likes of
     [[read]]        bytes → messages. `payload` (framed for you) or `bytes` (as on the pipe), or
                     either with `_hex`; `means`: a message, or a list of them (see notation.py).
                     `reader` = "host" (default) or "guest". `canonical = true`: the other role
-                    writes these very bytes. `after`: what the reader has said before. `cap`,
+                    writes these very bytes. `after`: what was said before, by the reader, or as
+                    in a script by `>` the host or `<` the child. `cap`,
                     `end` (a part of why the end is no clean end), `answers` (the call that an
                     over-long frame would have answered), `alone = true` if it cannot come twice.
     [[handshake]]   `script` → `offer`. `config`, `options`, `handlers` are JSON.
@@ -26,12 +27,22 @@ import logging
 import sys
 import tomllib
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from exthost.dialects.dialect import Codec, Dialect, Log, Row, ToolCall, Unfit
+from exthost.dialects.dialect import (
+    Codec,
+    Dialect,
+    Log,
+    Offered,
+    Positional,
+    Row,
+    Spent,
+    ToolCall,
+    Unfit,
+)
 from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
@@ -132,8 +143,26 @@ class Reading:
         self.cap: int = row.get("cap", CAP)
         means = row["means"]
         self.means = [parse(line) for line in ([means] if isinstance(means, str) else means)]
-        self.after = [parse_message(line) for line in row.get("after", ())]
+        self.after = [self._spoken(line) for line in row.get("after", ())]
         self.bytes = self._bytes(row)
+
+    def _spoken(self, line: str) -> tuple[Role, Stated]:
+        signs = {"> ": Role.HOST, "< ": Role.GUEST}
+        role = signs.get(line[:2])
+        return (self.role, parse_message(line)) if role is None else (role, parse_message(line[2:]))
+
+    def _both(self, times: int = 1) -> dict[Role, Codec]:
+        """The codecs of both ends, after what went before."""
+        codecs = {role: self.dialect.codec(role) for role in Role}
+        for _ in range(times):
+            for role, stated in self.after:
+                other = Role.GUEST if role is Role.HOST else Role.HOST
+                said = codecs[role].encode(stated.message())
+                listener = codecs[other]
+                if isinstance(listener, Positional) and stated.kind == "Request":
+                    listener.expect(stated.fields["method"])
+                listener.decode(said)
+        return codecs
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
         (key,) = (key for key in row if key.removesuffix("_hex") in ("payload", "bytes"))
@@ -146,10 +175,7 @@ class Reading:
 
     def read(self, chunks: Iterable[bytes], times: int = 1) -> tuple[list[Any], Broken | None]:
         """What the reader makes of these bytes."""
-        framing, codec = self.dialect.framing(self.cap), self.dialect.codec(self.role)
-        for _ in range(times):
-            for stated in self.after:
-                codec.encode(stated.message())
+        framing, codec = self.dialect.framing(self.cap), self._both(times)[self.role]
         heard: list[Any] = []
         for chunk in chunks:
             for item in framing.feed(chunk):
@@ -161,7 +187,7 @@ class Reading:
     def write(self) -> bytes:
         """The same messages, written by the other role."""
         other = Role.GUEST if self.role is Role.HOST else Role.HOST
-        framing, codec = self.dialect.framing(self.cap), self.dialect.codec(other)
+        framing, codec = self.dialect.framing(self.cap), self._both()[other]
         written = b""
         for stated in self.means:
             assert isinstance(stated, Stated), "only messages can be canonical"
@@ -206,17 +232,19 @@ def fit(expected: list[Stated | Garbage], heard: list[Any]) -> bool:
 # -- scripts, without a process --------------------------------------------------------------
 
 
-def drive(steps: Generator[Any, Any, Any], script: list[str]) -> Any:
+def drive(steps: Generator[Any, Any, Any], script: list[str], offer: Any = None) -> Any:
     """Let a generator of exchanges play the host's part; returns its value or raises its error.
 
     What the session serves beside it (the child's own questions and notices, and our answers to
     those) and what only a process can do is passed over.
     """
     lines = iter(_exchanges(script))
-    heard = None
+    heard: Any = None
     while True:
         try:
             said = steps.send(heard)
+            while isinstance(said, Offered | Spent):
+                said = steps.send(offer if isinstance(said, Offered) else None)
         except StopIteration as done:
             left = list(lines)
             assert not left, f"the script has more than was said: {left}"
@@ -278,7 +306,16 @@ def operation_without_process(vector: Vector) -> Any:
         operation = dialect.methods[row["method"]]
     if isinstance(operation, Row):
         return drive(_one_exchange(operation, params), row["script"])
-    return drive(operation(params), row["script"])
+    return drive(operation(params), row["script"], _offer_before(vector))
+
+
+def _offer_before(vector: Vector) -> Any:
+    """What the file's first handshake comes to, with this vector's own config and options."""
+    if vector.first_handshake is None:
+        return None
+    own = {key: vector.row[key] for key in ("config", "options") if key in vector.row}
+    first = vector.first_handshake | own
+    return handshake_without_process(replace(vector, table="handshake", row=first))
 
 
 def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:

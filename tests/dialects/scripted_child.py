@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NoReturn
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.dialect import Dialect, Positional
 from exthost.messages import Message, Noise, Reply, Request
 from exthost.model import Role, Say
 from tests.dialects.notation import Stated, in_full, parse_message
@@ -55,6 +55,8 @@ class Child:
                 write(self._framing.wrap(self._codec.encode(Reply(message.id, None))))
 
     def _expect(self, stated: Stated) -> None:
+        if isinstance(self._codec, Positional) and stated.kind == "Request":
+            self._codec.expect(stated.fields["method"])
         message = self._hear()
         if not stated.fits(message):
             complain(f"expected {stated}, heard {message}")

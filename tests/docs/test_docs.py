@@ -64,9 +64,13 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
         assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
 
 
-@pytest.mark.parametrize(
-    "page", ["docs/write-an-extension.md", "docs/dialects/nexo.md", "docs/dialects/roder.md"]
-)
+PAGES = [
+    "docs/write-an-extension.md",
+    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
     consoles = [block.text for block in blocks(page) if block.language == "console"]
     assert consoles

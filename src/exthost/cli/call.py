@@ -5,6 +5,7 @@
   exthost call NAME [k=v …] -- COMMAND …    the same, for a bare command
 
 Arguments are k=v (v is JSON if it parses, else a string), or --args JSON, or --args - for stdin.
+A result that holds files is printed like any other; --write DIR also writes them, inside DIR only.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from exthost.errors import UsageError
 from exthost.events import LogLine
 from exthost.host import Host
 from exthost.model import Spec
+from exthost.names import capability_fits
 from exthost.supervision.extension import Extension
 
 ERROR_RESULT = 1
@@ -38,6 +40,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method", action="store_true", help="NAME is a method of the dialect, sent as it is"
     )
+    parser.add_argument(
+        "--capability", metavar="NS:VALUE", help="only of an extension that has it; * is any"
+    )
+    parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
     timeout_option(parser)
     config_option(parser)
     dialect_option(parser)
@@ -82,7 +88,10 @@ def _value(text: str) -> Any:
 
 
 async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
+    if asked.capability:
+        spec = replace(spec, options={**spec.options, "capability": asked.capability})
     async with started(asked, spec) as extension:
+        _check_asked(asked, extension)
         if asked.method:
             result = await extension.call(name, arguments, timeout=asked.timeout)
         else:
@@ -102,8 +111,9 @@ async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
         for spec in found.specs:
             if spec.enabled:
                 await host.load(replace(spec, start="lazy"))
-        tool = await host.find_tool(name, ask_all=True)
+        tool = await host.find_tool(name, capability=asked.capability or "", ask_all=True)
         extension = host[tool.extension]
+        _check_asked(asked, extension)
         result = await extension.call_tool(tool.tool, arguments, timeout=asked.timeout)
         return _finish(asked, extension, result)
 
@@ -118,6 +128,31 @@ def own_name(extension: Extension, name: str) -> str:
     return name
 
 
+def _check_asked(asked: Asked, extension: Extension) -> None:
+    """Raise for an option that this extension's dialect has no meaning for, before it is called."""
+    offered = extension.offer.capabilities
+    if asked.capability and not any(capability_fits(asked.capability, one) for one in offered):
+        raise UsageError(
+            "X1324",
+            f"it does not have the capability {asked.capability}",
+            extension=extension.id,
+            help=f"it speaks {extension.dialect.name} and has: {', '.join(offered) or 'none'}",
+        )
+    if asked.write and extension.dialect.files is None:
+        raise UsageError(
+            "X1325",
+            f"results of the {extension.dialect.name} dialect hold no files to write",
+            extension=extension.id,
+            help="leave --write out, and use what is printed",
+        )
+
+
 def _finish(asked: Asked, extension: Extension, result: Any) -> int:
+    files = extension.dialect.files
+    if asked.write and files is not None:
+        from exthost.services.folder import write_files
+
+        for path in write_files(files(result), asked.write):
+            say(f"wrote {path}")
     show_json(result, pretty=not asked.json)
     return ERROR_RESULT if extension.dialect.is_error_result(result) else 0

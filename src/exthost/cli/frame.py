@@ -40,7 +40,8 @@ def run_verb(verb: str, words: list[str]) -> int:
     wants_json = "--json" in words
     try:
         mine, command = _cut(words)
-        asked = parser.parse_args(mine, namespace=Asked(command=command))
+        # Intermixed: an argument k=v may also stand after an option.
+        asked = parser.parse_intermixed_args(mine, namespace=Asked(command=command))
         return int(module.run(asked))
     except ExthostError as error:
         tell_error(error, wants_json)

@@ -50,6 +50,8 @@ def describe(extension: Extension) -> dict[str, Any]:
         "id": extension.id,
         "dialect": extension.dialect.name,
         "version": offer.version,
+        "name": offer.name,
+        "capabilities": list(offer.capabilities),
         "state": extension.state,
         "tools": [
             {
@@ -78,6 +80,9 @@ def describe(extension: Extension) -> dict[str, Any]:
 def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
     say(f"{report['id']}{version} speaks {report['dialect']}")
+    if report["name"]:
+        has = ", ".join(report["capabilities"]) or "no capabilities"
+        say(f"  it calls itself {report['name']} and has {has}")
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]
@@ -87,6 +92,8 @@ def _show(report: dict[str, Any]) -> None:
         shown = ", ".join(map(str, told)) if isinstance(told, list) else told
         say(f"  {what}: {shown}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
+    for warning in report["warnings"]:
+        say(f"  warning: {warning}")
     for what, times in report["noise"].items():
         say(f"  {times} {what}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]

@@ -83,7 +83,9 @@ def _from_disk(path: Path) -> Spec:
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
     real = path.resolve()
-    candidates = [one for one in report.candidates if path.is_dir() or Path(one.path) == real]
+    candidates = [
+        one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
+    ]
     if len(candidates) == 1:
         return candidates[0].spec
     if candidates:
@@ -120,7 +122,8 @@ def manifest_error(one: Diagnostic) -> ManifestError:
 async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
-        spec = await _found_out(asked.command)
+        found = await _found_out(asked.command)
+        spec = replace(spec, dialect=found.dialect)
     extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
     try:
         yield await extension.start()
@@ -131,8 +134,8 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
 async def _found_out(command: Sequence[str]) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
     tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
-    if len(tried) == 1:
-        return command_spec(command, tried[0])
+    named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
+    tried.sort(key=lambda dialect: dialect not in named)
     answers = []
     for name in tried:
         spec = command_spec(command, name)
@@ -153,6 +156,10 @@ async def _found_out(command: Sequence[str]) -> Spec:
         extension=command_id(command),
         help="name its dialect with --dialect; roder extensions need their manifest",
     )
+
+
+def _name(command: Sequence[str]) -> str:
+    return Path(command[0]).name
 
 
 def talking_bus() -> Bus:

@@ -1,7 +1,8 @@
 """`[discovery]`: where extensions are looked for, and which of those found are wanted.
 
 The keys and their defaults are the nexo page's. Settings only: the walk itself is another room's.
-Relative search paths count from the folder of the config file.
+Relative search paths count from the folder of the config file; `$PATH` stands for every folder on
+PATH, where only programs that are their own manifests are looked for.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any
 from exthost.config.problems import Place
 from exthost.config.readers import Reader, count, flag, table, texts
 from exthost.config.settings import within
+
+ON_PATH = "$PATH"
 
 # Editors write a file in several steps; a shorter pause would see the steps.
 MIN_DEBOUNCE_MS = 50
@@ -66,7 +69,9 @@ def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings
     """The section; what it does not say is as on the page."""
     said = _said(table(value, place, _DISCOVERY))
     roots = said.get("search_paths", DiscoverySettings().search_paths)
-    said["search_paths"] = tuple(within(folder, root) for root in roots)
+    said["search_paths"] = tuple(
+        root if root == ON_PATH else within(folder, root) for root in roots
+    )
     return DiscoverySettings(**said)
 
 

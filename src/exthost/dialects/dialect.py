@@ -14,14 +14,15 @@ A dialect supplies
 - facets: small classes over `Caller` for what this dialect alone can do.
 
 **Generators of exchanges.** An operation that needs more than one exchange is a generator. It
-yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; returns its
-value, or raises one of our errors. It does no I/O and never waits: the session does both, and
-serves everything else the child says in the meantime.
+yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; yields
+`Offered()` and is sent the Offer that its session's handshake came to; yields `Spent()` and is
+sent None; returns its value, or raises one of our errors. It does no I/O and never waits: the
+session does both, and serves everything else the child says in the meantime.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
@@ -29,6 +30,7 @@ from exthost.model import (
     NONE,
     Breaker,
     Caller,
+    Fragment,
     Introduction,
     LadderStep,
     Limits,
@@ -41,9 +43,20 @@ from exthost.model import (
 )
 from exthost.wire.framing import Framing
 
+
+class Offered(NamedTuple):
+    """Said to nobody: asks the session for the Offer of its handshake, which may have put there
+    what its operations go by (an option, a name of the child's)."""
+
+
+class Spent(NamedTuple):
+    """Said to nobody: when this operation is over, so is its process. It now expects something
+    that no other operation begins with, and the next call must find a fresh one."""
+
+
 Said: TypeAlias = Request | Notice
-Heard: TypeAlias = Reply | Failure | None
-Exchanges: TypeAlias = Generator[Said, Heard, Any]
+Heard: TypeAlias = Reply | Failure | Offer | None
+Exchanges: TypeAlias = Generator[Said | Offered | Spent, Heard, Any]
 Handshake: TypeAlias = Generator[Said, Heard, Offer]
 
 
@@ -96,6 +109,14 @@ class Codec(Protocol):
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""
+
+
+@runtime_checkable
+class Positional(Protocol):
+    """A guest's codec that cannot tell from a frame which question it is: it must be told."""
+
+    def expect(self, method: str) -> None:
+        """What comes next is a question of this method."""
 
 
 class ToolCall(NamedTuple):
@@ -189,6 +210,8 @@ class Traits:
     """The manners of a dialect. Each can be overruled in the config where DESIGN names a key.
 
     correlation  how a reply finds its call: by "id", or by "order"
+    in_turn      one call at a time, whatever limits.max_in_flight says: an operation of several
+                 exchanges must not be interrupted by another
     abandon      a call given up: "drop" its late reply, or "end" the session, since by order a
                  late reply would answer the next question
     noise        a frame that is no message: "skip" it, or "fatal"
@@ -200,6 +223,10 @@ class Traits:
     tells        variables that tell a child about itself: name → "extension" (its id),
                  "host_version", or "state_folder" (a folder of its own, made before it starts)
     limits       seconds and sizes; `method_limits` where a method has its own
+    time_limit   the limit on calls holds for the whole "call", or for each "exchange" of it. A
+                 timeout that a caller gives always holds for the whole
+    own_name     what an extension calls itself in its handshake is "free", or must be "unique"
+                 among the extensions of this dialect in one host
     ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
     private      what passes may be somebody's words: what a child wrote is shown neither in our
                  errors nor in the log above DEBUG
@@ -208,6 +235,7 @@ class Traits:
     limits: Limits
     ladder: tuple[LadderStep, ...]
     correlation: Literal["id", "order"] = "id"
+    in_turn: bool = False
     abandon: Literal["drop", "end"] = "drop"
     noise: Literal["skip", "fatal"] = "skip"
     first_id: int = 0
@@ -219,6 +247,8 @@ class Traits:
     variables: tuple[str, ...] = ()
     tells: Mapping[str, str] = field(default_factory=nothing)
     method_limits: Mapping[str, float] = field(default_factory=nothing)
+    time_limit: Literal["call", "exchange"] = "call"
+    own_name: Literal["free", "unique"] = "free"
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
     private: bool = False
@@ -243,7 +273,8 @@ class Dialect:
     mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
     than those in `methods`. `is_error_result` knows a result that calls itself an error, and
     `error_result` words a failure as one, for `ext.tools.call`. `sink` tells which of the host's
-    events an extension wants, if it wants any.
+    events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
+    whoever wants them written.
     """
 
     name: str
@@ -264,6 +295,7 @@ class Dialect:
     is_error_result: Callable[[Any], bool] = no_error_result
     error_result: Callable[[ExthostError], Any] | None = None
     sink: Callable[[Spec], EventSink | None] | None = None
+    files: Callable[[Any], Sequence[Fragment]] | None = None
 
 
 def expect(heard: Heard, method: str) -> Any:

@@ -15,7 +15,7 @@ from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.manifests import nexo, roder
+from exthost.manifests import cigen, nexo, roder
 from exthost.manifests.format import Format, Found, Rejected
 from exthost.model import Spec
 from exthost.process.environment import looks_secret
@@ -25,7 +25,7 @@ DEFAULT_CONFIG = "exthost.toml"
 _YAML = (".yaml", ".yml")
 
 # The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT)
+FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT, cigen.FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from exthost.config.discovery import ON_PATH
 from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import settle
 from exthost.discovery.report import Candidate, Diagnostic, Report
@@ -48,7 +49,8 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     """Everything these formats find in the search paths.
 
     Relative search paths count from `base`, the folder of the config file; `~` is a home folder.
-    Where several formats claim one file, the first that does not pass it over decides.
+    Where several formats claim one file, the first that does not pass it over decides. The search
+    path `$PATH` is each folder of PATH: only files right in it that are programs themselves.
     """
     if not settings.enabled:
         return Report()
@@ -56,27 +58,28 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     diagnostics: list[Diagnostic] = []
     scanned = invalid = 0
     for index, search_path in enumerate(settings.search_paths):
-        root = canonical(search_path, base)
-        if isinstance(root, Diagnostic):
-            diagnostics.append(root)
-            continue
-        walked = walk(
-            root,
-            formats,
-            max_depth=settings.max_depth,
-            ignore_dirs=settings.ignore_dirs,
-            follow_links=settings.follow_links,
-        )
-        diagnostics += walked.diagnostics
-        for hit in walked.hits:
-            scanned += 1
-            judged = _judge(hit, index, root, settings.follow_links)
-            if isinstance(judged, Candidate):
-                candidates.append(judged)
-                diagnostics += [_remark(judged, text) for text in judged.warnings]
-            elif judged is not None:
-                invalid += 1
-                diagnostics.append(judged)
+        on_path = search_path == ON_PATH
+        for root in _program_folders() if on_path else [canonical(search_path, base)]:
+            if isinstance(root, Diagnostic):
+                diagnostics.append(root)
+                continue
+            walked = walk(
+                root,
+                [one for one in formats if one.executable or not on_path],
+                max_depth=1 if on_path else settings.max_depth,
+                ignore_dirs=settings.ignore_dirs,
+                follow_links=settings.follow_links and not on_path,
+            )
+            diagnostics += walked.diagnostics
+            for hit in walked.hits:
+                scanned += 1
+                judged = _judge(hit, index, root, settings.follow_links)
+                if isinstance(judged, Candidate):
+                    candidates.append(judged)
+                    diagnostics += [_remark(judged, text) for text in judged.warnings]
+                elif judged is not None:
+                    invalid += 1
+                    diagnostics.append(judged)
     settled = settle(candidates, disabled=settings.disabled, allowlist=settings.allowlist)
     return Report(
         candidates=settled.candidates,
@@ -85,6 +88,13 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
         disabled=settled.disabled,
         invalid=invalid,
     )
+
+
+def _program_folders() -> list[str | Diagnostic]:
+    """The folders of PATH that are there, each once: PATHs name many that are not."""
+    named = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]  # noqa: PTH117
+    real = [os.path.realpath(folder) for folder in named]
+    return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
 
 
 def canonical(search_path: str, base: str) -> str | Diagnostic:

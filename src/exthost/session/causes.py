@@ -54,6 +54,16 @@ def given_up(witness: Witness, dialect: str, call: str, why: str) -> Cause:
     return worded
 
 
+def spent(witness: Witness, dialect: str, call: str) -> Cause:
+    """An operation left it expecting what no other operation begins with."""
+
+    def worded(method: str) -> ExthostError:
+        message = f"it was ended after {call}, which leaves a {dialect} extension out of step"
+        return _gone(witness, "X1020", message, "the next call gets a fresh process")
+
+    return worded
+
+
 def stalled(witness: Witness, seconds: float) -> Cause:
     """It does not read what we write."""
 

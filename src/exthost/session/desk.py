@@ -45,6 +45,7 @@ class Desk:
         "bus",
         "closed",
         "extension",
+        "in_turn",
         "listeners",
         "live",
         "loop",
@@ -69,6 +70,7 @@ class Desk:
         retry_once: bool = False,
         shared: bool = False,
         special: bool = False,
+        in_turn: bool = False,
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -76,6 +78,7 @@ class Desk:
         self.max_in_flight = max_in_flight
         self.retry_once = retry_once
         self.special = special  # some methods are more than one request and its reply
+        self.in_turn = in_turn  # one call at a time, all of its exchanges
         self.shared = shared  # other threads call, too: the blocking face
         self.bus = bus
         self.listeners = bus.kinds  # empty most of the time: the cheapest question there is
@@ -114,7 +117,14 @@ class Desk:
     def submit(self, call: Call) -> None:
         """The same from any thread, whose caller sees to the deadline itself."""
         session = self.session
-        if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
+        # Between two exchanges of a call nothing is pending. Only the loop's thread cannot look
+        # in that very moment, so where calls go in turn it is the one to send them.
+        if (
+            session is None
+            or self.in_turn
+            or self.waiting
+            or len(session.pending) >= self.max_in_flight
+        ):
             self._let_wait(call)
         else:
             session.launch(call)

@@ -19,10 +19,21 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Emitted, Log, OfferStale, Unfit, refusal
+from exthost.dialects.dialect import (
+    Dialect,
+    Emitted,
+    Heard,
+    Log,
+    Offered,
+    OfferStale,
+    Spent,
+    Unfit,
+    refusal,
+)
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
@@ -77,6 +88,7 @@ class Session:
         "lock",
         "offer",
         "pending",
+        "retired",
         "state",
         "witness",
     )
@@ -105,6 +117,7 @@ class Session:
         self.pending = self.state.pending
         self.lock = threading.Lock()
         self.cause: Cause | None = None
+        self.retired = False  # ended by ourselves, for no fault of its own
         self.ended: asyncio.Future[None] = loop.create_future()
         private = dialect.traits.private
         self.witness = Witness(desk.extension, child, desk.bus, loop, private=private)
@@ -230,7 +243,7 @@ class Session:
         """Wait until the child has taken in everything that was said so far, or is gone."""
         await self._inlet.drained()
 
-    def _advance(self, call: Call, heard: Reply | Failure | None) -> None:
+    def _advance(self, call: Call, heard: Heard) -> None:
         """Let an operation of several exchanges take its next step."""
         steps = call.steps
         assert steps is not None
@@ -242,15 +255,30 @@ class Session:
                         call.deadline = self.desk.now() + call.timeout
                     self.ask(call, said.method, said.params, said.id)
                     return
-                self.tell(said)
+                if isinstance(said, Offered):
+                    heard = self.offer
+                    continue
+                if isinstance(said, Spent):
+                    call.spent = True
+                else:
+                    self.tell(said)
                 heard = None
         except StopIteration as done:
+            self._retire(call)
             self.desk.settle(call, done.value)
         except ExthostError as error:
+            self._retire(call)
             self.desk.fail(call, error)
         except Exception as error:  # the dialect tripped over what the child said
             _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
             self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+
+    def _retire(self, call: Call) -> None:
+        """End a session that its last operation left where no other can begin; before that one is
+        seen out, since its place is the next one's then."""
+        if call.spent:
+            self.retired = True
+            self._conclude(causes.spent(self.witness, self.dialect.name, call.method))
 
     def say_aside(self, said: Request | Notice) -> asyncio.Future[Any] | None:
         """Say something whose answer, if there is one, interests nobody."""
@@ -358,6 +386,10 @@ class Session:
                 elif type(item) is Broken:
                     self._on_framing_broken(item)
         except ProtocolViolation as violation:
+            if not violation.evidence.argv:  # a codec's: it sees bytes and nothing else
+                self.witness.drain()
+                shown = violation.evidence.bytes
+                violation.evidence = replace(self.witness.evidence(), bytes=shown)
             self._conclude(causes.violated(violation))
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)

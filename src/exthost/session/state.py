@@ -76,6 +76,7 @@ class Call:
     stream: "StreamQueue | None" = None
     map_result: Callable[[Any], Any] | None = None
     each = False  # the timeout is for each exchange, not for all of them
+    spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
 

@@ -54,14 +54,17 @@ class Extension(Facets):
         environ: Mapping[str, str] | None = None,
         on_change: Any = None,
         objection: Callable[[], Refused | None] | None = None,
+        vet: Callable[[Offer], None] | None = None,
         shared: bool = False,
     ) -> None:
-        """`objection` tells why a host must not admit it, asked each time it comes to the gate."""
+        """`objection` tells why a host must not admit it, asked each time it comes to the gate;
+        `vet` raises if what its handshake came to cannot be had beside the others."""
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
         self.spec = spec
         self.dialect = dialect
         self._call_limit = limits.call
+        self._each = dialect.traits.time_limit == "exchange"
         self._method_limits = dialect.traits.method_limits
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
@@ -71,6 +74,7 @@ class Extension(Facets):
             retry_once=(spec.retry or dialect.traits.retry) == "once",
             shared=shared,
             special=bool(dialect.methods) or dialect.closed,
+            in_turn=dialect.traits.in_turn,
             bus=bus or Bus(),
             loop=self._loop,
         )
@@ -84,6 +88,7 @@ class Extension(Facets):
             environ=environ,
             on_change=on_change,
             objection=objection,
+            vet=vet,
         )
         self.add_facets(dialect)
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
@@ -206,6 +211,7 @@ class Extension(Facets):
         desk = self.desk
         if not wait:
             self._be_ready(method)
+        by_default = timeout is None
         if timeout is None:
             timeout = self._limit(method)
         future: Future[Any] = Future(loop=desk.loop)
@@ -218,6 +224,7 @@ class Extension(Facets):
             or len(session.pending) >= desk.max_in_flight
         ):
             call = self._new_call(method, params, timeout, future)
+            call.each = by_default and self._each
             desk.take(call)
         else:  # the same, straight on, for the plainest and commonest of calls
             call = Call()
@@ -402,6 +409,7 @@ class Extension(Facets):
         """Send a call whose caller sees to its own deadline."""
         limit = self._limit(method) if timeout is None else timeout
         call = self._new_call(method, params, limit, sink)
+        call.each = timeout is None and self._each
         self.desk.submit(call)
         return call
 
@@ -420,6 +428,7 @@ class Extension(Facets):
         limit = self._call_limit if timeout is None else timeout
         asked = ToolCall(name, arguments, context, tool, self.spec)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
+        call.each = timeout is None and self._each
         call.context = context
         self.desk.submit(call)
         return call
@@ -475,6 +484,7 @@ class Extension(Facets):
         limit = self._call_limit if timeout is None else timeout
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         call = self._of_operation(self._operation(name), params, shown, limit, future)
+        call.each = timeout is None and self._each
         call.context = context
         self.desk.take(call)
         try:

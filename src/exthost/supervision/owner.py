@@ -52,6 +52,7 @@ class Owner:
         "_settled",
         "_stops",
         "_task",
+        "_vet",
         "_wake",
         "_wants_restart",
         "_wants_start",
@@ -82,6 +83,7 @@ class Owner:
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
         objection: Callable[[], Refused | None] | None = None,
+        vet: Callable[[Offer], None] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -102,6 +104,7 @@ class Owner:
         self._environ = environ
         self._on_change = on_change
         self._objection = objection
+        self._vet = vet
         self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
@@ -243,7 +246,8 @@ class Owner:
         self._last_id = session.state.next_id
         if self._answered() > answered:
             self.history = self.history.served()
-        self.history = self.history.ended(self._restart, self._loop.time(), by_us=interrupted)
+        by_us = interrupted or session.retired
+        self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
         if interrupted:
             return None
         await session.close()
@@ -292,6 +296,8 @@ class Owner:
         began = self._loop.time()
         try:
             offer = await shake_hands(session, launch.introduction)
+            if self._vet is not None:
+                self._vet(offer)
         except BaseException:
             await session.perish()
             self.session = None

@@ -1,0 +1,406 @@
+"""cigen: length-prefixed protobuf without ids, methods or type tags; position is everything.
+
+    Hello → PluginInfo, then any number of (PlanRequest → PlanResult, GenerateRequest →
+    GenerateResult); DetectRequest, ValidateRequest and PreflightRequest where a plugin says so
+
+Since a message of the wrong type usually decodes without an error, the order is kept by
+construction: one call at a time with all of its exchanges, a codec that remembers what it asked,
+and a process that is ended as soon as an answer was given up, or a plan was not followed by its
+Generate.
+
+Messages are JSON on the neutral side (protobuf's own mapping: the .proto's names, enum names,
+base64, defaults included), so that methods are called as in any other dialect; `ext.typed` takes
+and gives the generated messages themselves. The one surprise: `generate` is two exchanges,
+because plugins answer an empty result to a Generate that no Plan went before.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message as Proto
+
+from exthost.dialects.cigen_proto import plugin_pb2 as messages
+from exthost.dialects.cigen_proto.mapping import decoded, fields, to_message, unfit
+from exthost.dialects.dialect import (
+    Dialect,
+    Exchanges,
+    Handshake,
+    Heard,
+    Offered,
+    Spent,
+    ToolCall,
+    Traits,
+    expect,
+)
+from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.messages import Id, Incoming, Message, Reply, Request
+from exthost.model import (
+    Caller,
+    CloseStdin,
+    Fragment,
+    Introduction,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Tool,
+)
+from exthost.names import capability_fits
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.prefixed import Prefixed
+
+__all__ = ["DIALECT", "Typed", "messages"]
+
+PROTOCOL = 1
+
+_CAPABILITY = re.compile(r"[^\s:]+:\S+")
+
+
+class _Exchange(NamedTuple):
+    """What is asked and what answers it; the method's name is ours, the wire has none."""
+
+    request: type[Proto]
+    result: type[Proto]
+    about: str = ""
+
+
+_EXCHANGES: Mapping[str, _Exchange] = MappingProxyType(
+    {
+        "hello": _Exchange(messages.Hello, messages.PluginInfo),
+        "plan": _Exchange(
+            messages.PlanRequest, messages.PlanResult, "The resources it would generate"
+        ),
+        "generate": _Exchange(
+            messages.GenerateRequest, messages.GenerateResult, "Plan, then the files as fragments"
+        ),
+        "detect": _Exchange(
+            messages.DetectRequest, messages.DetectResult, "What it recognises in a repository"
+        ),
+        "validate": _Exchange(
+            messages.ValidateRequest, messages.ValidateResult, "What is wrong with fragments"
+        ),
+        "preflight": _Exchange(
+            messages.PreflightRequest, messages.PreflightResult, "Whether a job need run"
+        ),
+    }
+)
+
+
+# -- the codec -------------------------------------------------------------------------------
+
+
+class HostCodec:
+    """Remembers what it asked: only that tells what an answer is."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        self._asked: deque[str] = deque()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        message = to_message(_EXCHANGES[method].request, params)
+        payload = message.SerializeToString(deterministic=True)
+        self._asked.append(method)
+        return payload
+
+    def unsaid(self) -> None:
+        self._asked.pop()
+
+    def encode(self, message: Message) -> bytes:
+        if isinstance(message, Request) and message.method in _EXCHANGES:
+            return self.request(message.method, message.params, 0)
+        raise UsageError(
+            "X1304",
+            "a cigen host says nothing but its six requests",
+            help=f"call one of {', '.join(_METHODS)}",
+        )
+
+    def decode(self, frame: Bytes) -> Incoming:
+        if not self._asked:
+            raise ProtocolViolation(
+                "X0621",
+                "it answered, and nobody had asked",
+                help="a plugin answers each message with exactly one",
+                evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
+            )
+        return Reply(None, decoded(_EXCHANGES[self._asked.popleft()].result, frame))
+
+    def answers(self, head: bytes) -> Id | None:
+        return None
+
+
+class GuestCodec:
+    """The same from the plugin's end. After Hello it expects Plan and Generate in turn, as the
+    plugins in the wild do; `expect` tells it otherwise."""
+
+    __slots__ = ("_heard", "_next")
+
+    def __init__(self) -> None:
+        self._next = self._heard = "hello"
+
+    def expect(self, method: str) -> None:
+        self._next = method
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
+
+    def unsaid(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        if isinstance(message, Reply):
+            answer = to_message(_EXCHANGES[self._heard].result, message.result)
+            return answer.SerializeToString(deterministic=True)
+        return self.request("", None, 0)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        self._heard = self._next
+        self._next = "generate" if self._heard == "plan" else "plan"
+        return Request(self._heard, decoded(_EXCHANGES[self._heard].request, frame))
+
+    def answers(self, head: bytes) -> Id | None:
+        return None
+
+
+def _codec(role: Role) -> HostCodec | GuestCodec:
+    return HostCodec() if role is Role.HOST else GuestCodec()
+
+
+# -- the handshake ---------------------------------------------------------------------------
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    options = introduction.options
+    heard = yield Request(
+        "hello",
+        {
+            "core_protocol": PROTOCOL,
+            "core_version": introduction.host_version,
+            "env": {k: v for k, v in introduction.env.items() if _is_text(k) and _is_text(v)},
+        },
+    )
+    info = expect(heard, "hello")
+    if info["protocol"] != PROTOCOL:
+        raise HandshakeFailed(
+            "X0520",
+            f"it speaks protocol {info['protocol']}, and this host speaks {PROTOCOL}",
+            help="use a version of the plugin for protocol 1; 0 means that it did not say",
+        )
+    if not info["name"].strip():
+        raise HandshakeFailed(
+            "X0521", "it did not tell its name", help="a plugin must fill in PluginInfo.name"
+        )
+    capabilities = tuple(info["capabilities"])
+    _check_capabilities(capabilities, options.get("capability"))
+    warnings = [f"it says that it conflicts with {one}" for one in info["conflicts_with"]]
+    asked = options.get("methods", ())
+    planning = options.get("plan") is not False
+    known = {"plan", "generate"} if planning else {"generate"}
+    methods = [
+        name
+        for name in _METHODS
+        if name in known or name in asked or _announced(name, capabilities)
+    ]
+    return Offer(
+        tools=tuple(Tool(name, _EXCHANGES[name].about) for name in methods),
+        version=info["version"],
+        name=info["name"],
+        warnings=tuple(warnings),
+        capabilities=capabilities,
+        extra=MappingProxyType(
+            {
+                "plan": planning,
+                "requires": info["requires"],
+                "conflicts_with": info["conflicts_with"],
+                "metadata": info["metadata"],
+            }
+        ),
+    )
+
+
+def _is_text(value: str) -> bool:
+    """The environment may hold any bytes; protobuf's strings are UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
+    for one in offered:
+        if _CAPABILITY.fullmatch(one) is None:
+            raise HandshakeFailed(
+                "X0522",
+                f"its capability {one!r} is not of the form namespace:value",
+                help="such as provider:github; mend PluginInfo.capabilities",
+            )
+    if wanted and not any(capability_fits(str(wanted), one) for one in offered):
+        raise HandshakeFailed(
+            "X0523",
+            f"it does not have the capability {wanted}",
+            help=f"it has: {', '.join(offered) or 'none'}",
+        )
+
+
+def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
+    """`detect:node` and `hook:detect` both say that it can detect."""
+    return any(method in one.split(":") for one in capabilities)
+
+
+# -- the methods -----------------------------------------------------------------------------
+
+
+def _ask(method: str) -> Callable[[Any], Exchanges]:
+    """An operation of one exchange."""
+
+    def steps(params: Any) -> Exchanges:
+        offer = yield Offered()
+        assert isinstance(offer, Offer)
+        if all(tool.name != method for tool in offer.tools):
+            raise UsageError(
+                "X1321",
+                f"{offer.name} does not say that it can {method}, and might answer anything",
+                help=f'if it can: options = {{ methods = ["{method}"] }} in its entry',
+            )
+        heard = yield Request(method, params)
+        if method == "plan" and offer.extra["plan"]:
+            yield Spent()  # it now expects a Generate, and would take the next Plan for one
+        return _checked(method, heard)
+
+    return steps
+
+
+def _generate(params: Any) -> Exchanges:
+    """Plan, then generate what was planned. The member `plan`, which is ours, holds what the
+    PlanRequest alone is to have: capabilities, flags, repo."""
+    offer = yield Offered()
+    assert isinstance(offer, Offer)
+    asked = fields(messages.GenerateRequest, params)
+    for_plan = fields(messages.PlanRequest, asked.pop("plan", None))
+    said: list[Any] = []
+    if offer.extra["plan"]:
+        shared = {name: asked[name] for name in ("facts", "schema") if name in asked}
+        # Now, and not after the plan was asked for: of a call that cannot be made nothing is sent.
+        # What the plan has as well is checked when that is written; it is nearly all there is.
+        checked = {name: asked[name] for name in asked if for_plan or name not in shared}
+        to_message(messages.GenerateRequest, checked)
+        heard = yield Request("plan", shared | for_plan)
+        try:
+            plan = _checked("plan", heard)
+        except CallFailed:
+            yield Spent()
+            raise
+        said = plan["diagnostics"]
+        asked.setdefault("graph", plan["resources"])
+    asked.setdefault("target", offer.name.rpartition("/")[2])
+    heard = yield Request("generate", asked)
+    return _checked("generate", heard, said)
+
+
+def _checked(method: str, heard: Heard, said: Sequence[Any] = ()) -> Any:
+    """The answer, if it holds no error. Diagnostics that were `said` before in the same call go
+    before its own."""
+    result = expect(heard, method)
+    if "diagnostics" in result:
+        result["diagnostics"] = [*said, *result["diagnostics"]]
+        errors = [one for one in result["diagnostics"] if one["level"] == "LEVEL_ERROR"]
+        if errors:
+            raise _failed(method, errors, result["diagnostics"])
+    return result
+
+
+def _failed(method: str, errors: list[dict[str, Any]], diagnostics: list[Any]) -> CallFailed:
+    first = errors[0]
+    text = ": ".join(part for part in (first["title"], first["message"]) if part)
+    loc = first.get("loc") or {}
+    place = f" ({loc['file']}:{loc['line']})" if loc.get("file") else ""
+    code = f" [{first['code']}]" if first["code"] else ""
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return CallFailed(
+        "X0720",
+        f"{method} failed: {text or 'an error without words'}{code}{place}{more}",
+        error_code=first["code"] or None,
+        error_message=text,
+        data={"diagnostics": diagnostics},
+        help=first["fix_hint"] or "the extension's own diagnostics tell why",
+    )
+
+
+_METHODS: Mapping[str, Callable[[Any], Exchanges]] = MappingProxyType(
+    {
+        "plan": _ask("plan"),
+        "generate": _generate,
+        "detect": _ask("detect"),
+        "validate": _ask("validate"),
+        "preflight": _ask("preflight"),
+    }
+)
+
+
+def _call_tool(call: ToolCall) -> Exchanges:
+    """Its methods are its tools."""
+    return (yield from _METHODS[call.name](call.arguments))
+
+
+_STRATEGIES = {"MERGE_STRATEGY_MERGE": "merge", "MERGE_STRATEGY_APPEND": "append"}
+
+
+def _files(result: Any) -> tuple[Fragment, ...]:
+    found = result.get("fragments", ()) if isinstance(result, Mapping) else ()
+    return tuple(
+        Fragment(
+            path=one["path"],
+            content=one["content"],
+            # One that a later schema knows is not for us to guess at: as if it were not said.
+            strategy=_STRATEGIES.get(one["strategy"], "replace"),  # type: ignore[arg-type]
+            order=one["order"],
+            format=one["format"],
+        )
+        for one in found
+    )
+
+
+class Typed:
+    """The same methods with the generated messages: `await ext.typed.ask(PlanRequest(…))`."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def ask(self, request: Proto, *, timeout: float | None = None) -> Any:
+        """Call the method that takes this message; returns the message that answers it."""
+        for method in _METHODS:
+            if isinstance(request, _EXCHANGES[method].request):
+                result = await self._caller.call(method, request, timeout=timeout)
+                return to_message(_EXCHANGES[method].result, result)
+        raise unfit("request", f"no method takes a {type(request).__name__}")
+
+
+DIALECT = Dialect(
+    name="cigen",
+    versions=(str(PROTOCOL),),
+    framing=Prefixed,
+    codec=_codec,
+    handshake=_handshake,
+    operations=MappingProxyType({"call_tool": _call_tool}),
+    methods=_METHODS,
+    closed=True,
+    files=_files,
+    facets=MappingProxyType({"typed": Typed}),
+    traits=Traits(
+        # The seed's figures: 30 s a receive, and 10 MB read as MiB.
+        limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),
+        time_limit="exchange",
+        correlation="order",
+        in_turn=True,
+        abandon="end",
+        noise="fatal",
+        own_name="unique",
+        restart=Restart(strategy="on-demand"),
+        # Close stdin, 5 s, kill: a plugin is never sent a signal that it could catch.
+        ladder=(CloseStdin(wait=5),),
+    ),
+)

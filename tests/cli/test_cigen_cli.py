@@ -1,0 +1,205 @@
+"""cigen from the command line: the lines that people will type, and what they exit with."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_cli import run, told
+from tests.dialects.requirements import shows
+
+ROOT = Path(__file__).parents[2]
+CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
+DEMO = ROOT / "examples" / "cigen" / "cigen-provider-demo"
+SCHEMA = '{"schema": {"version": "1", "jobs": [{"id": "build"}]}}'
+
+
+def asking(verb: str, **variables: str) -> str:
+    return json.dumps({"schema": {"variables": {"do": verb, **variables}}})
+
+
+def call(*words: str, flags: tuple[str, ...] = (), code: int = 0) -> Any:
+    return told("call", *words, "--dialect", "cigen", "--", *CHILD, *flags, code=code)
+
+
+def test_generate_finds_out_the_dialect_and_sends_the_plan_first() -> None:
+    result = told("call", "generate", "--args", SCHEMA, "--", *CHILD)
+    heard = json.loads(result["fragments"][0]["content"])["heard"]
+    assert [kind for kind, _ in heard] == ["Hello", "PlanRequest", "GenerateRequest"]
+    assert heard[2][1]["graph"] == [{"id": "build", "type": "RESOURCE_TYPE_JOB"}]
+
+
+def test_a_program_named_as_a_plugin_is_tried_as_one_first(tmp_path: Path) -> None:
+    program = script(tmp_path / "cigen-lang-x")
+    done = run("inspect", "--json", "--", str(program))
+    assert json.loads(done.stdout)["dialect"] == "cigen"
+    assert done.stderr.count("dialect: cigen") == 1
+
+
+def script(path: Path, *flags: str) -> Path:
+    words = " ".join(f"'{word}'" for word in (*CHILD, *flags))
+    path.write_text(f"#!/bin/sh\nexec {words}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@shows("cigen-stop-02")
+def test_a_plugin_that_is_killed_in_the_middle_exits_with_7_and_its_stderr() -> None:
+    error = call("generate", "--args", asking("die"), code=7)["error"]
+    assert error["evidence"]["exit"] == "exited with 3"
+    assert error["evidence"]["stderr"] == ["the plugin broke"]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "exit_code", "error_code"),
+    [
+        (["generate"], ("protocol=0",), 5, "X0520"),
+        (["generate"], ("protocol=2",), 5, "X0520"),
+        (["generate"], ("name=",), 5, "X0521"),
+        (["generate"], ("capabilities=github",), 5, "X0522"),
+        (["generate", "--capability", "provider:x"], ("capabilities=provider:y",), 5, "X0523"),
+        (["generate", "--args", asking("garble")], (), 7, "X0620"),
+        (["generate", "--args", asking("die-inside")], (), 7, "X1001"),
+        (["generate", "--args", asking("plan:fail")], (), 1, "X0720"),
+        (["generate", "--args", asking("hang"), "--timeout", "200ms"], (), 6, "X0801"),
+        (["generate", "nosuchfield=1"], (), 2, "X1320"),
+        (["detect", "--method"], (), 2, "X1321"),
+        (["detect"], (), 2, "X1202"),
+    ],
+)
+def test_each_failure_has_its_code_and_its_exit(
+    words: list[str], flags: tuple[str, ...], exit_code: int, error_code: str
+) -> None:
+    assert call(*words, flags=flags, code=exit_code)["error"]["code"] == error_code
+
+
+def test_all_diagnostics_are_in_the_evidence_of_a_failed_call() -> None:
+    error = call("generate", "--args", asking("plan:fail"), code=1)["error"]
+    titles = [one["title"] for one in error["evidence"]["answer"]["data"]["diagnostics"]]
+    assert titles == ["bad plan", "and a warning"]
+
+
+@shows("cigen-files-05")
+def test_files_are_written_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    pieces = [
+        {"path": ".ci/a.yml", "content": "a: 1\n", "strategy": "MERGE_STRATEGY_MERGE"},
+        {"path": ".ci/a.yml", "content": "b: 2\n", "strategy": "MERGE_STRATEGY_MERGE"},
+        {"path": "log", "content": "2", "strategy": "MERGE_STRATEGY_APPEND", "order": 2},
+        {"path": "log", "content": "1", "strategy": "MERGE_STRATEGY_APPEND", "order": -1},
+    ]
+    args = asking("fragments", fragments=json.dumps(pieces))
+    printed = call("generate", "--args", args)
+    assert [one["path"] for one in printed["fragments"]] == [".ci/a.yml"] * 2 + ["log"] * 2
+    assert not out.exists()
+    assert call("generate", "--args", args, "--write", str(out)) == printed
+    assert (out / ".ci" / "a.yml").read_text() == "a: 1\nb: 2\n"
+    assert (out / "log").read_text() == "12"
+
+
+@shows("cigen-files-04")
+@pytest.mark.parametrize("path", ["/tmp/escaped", "../escaped", "link/escaped"])
+def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
+    path: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "link").symlink_to(tmp_path)
+    pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
+    args = asking("fragments", fragments=json.dumps(pieces))
+    error = call("generate", "--args", args, "--write", str(out), code=4)["error"]
+    assert error["code"] == "X0320" and path in error["message"]
+    assert [one.name for one in tmp_path.rglob("*")] == ["out", "link"]
+
+
+@pytest.mark.parametrize(("option", "code"), [("--write", "X1325"), ("--capability", "X1324")])
+def test_options_that_mean_nothing_to_a_dialect_are_refused(option: str, code: str) -> None:
+    text = str(ROOT / "examples" / "morphir" / "text.py")
+    words = ["call", "echo", option, "a:b", "--dialect", "morphir"]
+    assert told(*words, "--", sys.executable, text, code=2)["error"]["code"] == code
+
+
+@shows("cigen-load-10")
+def test_plugins_are_found_in_a_folder_by_their_names(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    script(plugins / "cigen-provider-a", "name=provider/a", "capabilities=provider:a")
+    script(plugins / "cigen-lang-b", "name=lang/b", "capabilities=lang:b")
+    script(plugins / "cigen-other")
+    (plugins / "cigen-provider-text").write_text("not executable")
+    (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["plugins"]\n')
+    listed = told("list", cwd=tmp_path)
+    assert [(one["id"], one["dialect"], one["state"]) for one in listed["extensions"]] == [
+        ("cigen-lang-b", "cigen", "admitted"),
+        ("cigen-provider-a", "cigen", "admitted"),
+    ]
+    assert listed["diagnostics"] == []
+    words = ["call", "plan", "--args", SCHEMA]
+    for chosen in (["--capability", "lang:*"], ["--capability", "provider:a"]):
+        assert told(*words, *chosen, cwd=tmp_path)["resources"][0]["id"] == "build"
+    assert told(*words, code=2, cwd=tmp_path)["error"]["code"] == "X1204"
+    named = ["call", "provider/a:plan", "--args", SCHEMA]
+    assert told(*named, cwd=tmp_path)["resources"][0]["id"] == "build"
+    assert told("inspect", "plugins/cigen-lang-b", cwd=tmp_path)["name"] == "lang/b"
+
+
+@shows("cigen-load-10")
+def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    (programs / "deeper").mkdir(parents=True)
+    script(programs / "cigen-provider-a", "name=provider/a")
+    script(programs / "deeper" / "cigen-provider-b", "name=provider/b")
+    (tmp_path / "exthost.toml").write_text(
+        '[discovery]\nsearch_paths = ["$PATH"]\n\n'
+        '[[extensions]]\nname = "bare"\ndialect = "cigen"\n'
+        'source = { type = "process", command = "cigen-provider-a" }\n'
+    )
+    env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    listed = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
+    assert [one["id"] for one in listed["extensions"]] == ["bare", "cigen-provider-a"]
+    done = run("inspect", "bare", "--json", cwd=tmp_path, env=env)
+    assert json.loads(done.stdout)["name"] == "provider/a"
+
+
+def test_inspect_shows_name_capabilities_and_conflicts() -> None:
+    report = told("inspect", "--dialect", "cigen", "--", sys.executable, str(DEMO))
+    assert (report["name"], report["version"]) == ("provider/demo", "0.1.0")
+    assert report["capabilities"] == ["provider:demo"]
+    assert report["warnings"] == ["it says that it conflicts with provider:*"]
+    assert [tool["tool"] for tool in report["tools"]] == ["plan", "generate"]
+
+
+@pytest.fixture(scope="session")
+def rust_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if shutil.which("cargo") is None:
+        pytest.skip("no Rust toolchain here: the Rust example is not tried")
+    target = tmp_path_factory.mktemp("rust")
+    built = subprocess.run(
+        ["cargo", "build", "--release", "--offline", "--target-dir", str(target)],
+        cwd=ROOT / "examples" / "cigen" / "rust",
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    if built.returncode != 0:
+        pytest.skip("the Rust example's crates are not here: cargo fetch in its folder brings them")
+    return str(target / "release" / "cigen-provider-rust")
+
+
+@pytest.mark.parametrize("language", ["python", "rust"])
+def test_the_example_plugins_plan_and_generate(
+    language: str, request: pytest.FixtureRequest
+) -> None:
+    if language == "python":
+        command = [sys.executable, str(DEMO)]
+    else:
+        command = [request.getfixturevalue("rust_plugin")]
+    result = told("call", "generate", "--args", SCHEMA, "--", *command)
+    assert result["fragments"][0]["content"] == "jobs:\n  build: {}\n"

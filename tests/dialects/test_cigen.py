@@ -1,0 +1,465 @@
+"""cigen with real processes: order, ends, what is told, what is refused."""
+
+import asyncio
+import base64
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.config import spec_from_mapping
+from exthost.dialects.cigen import DIALECT, messages
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    HandshakeFailed,
+    NotFound,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.events import Bus, Exited
+from exthost.model import CloseStdin
+from exthost.supervision.extension import Extension
+from tests.dialects.requirements import shows
+from tests.extensions.driving import accounted, closing, failing, until
+
+ROOT = Path(__file__).parents[2]
+CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
+
+
+def entry(*flags: str, name: str = "plugin", **settings: Any) -> dict[str, Any]:
+    source = {"type": "process", "command": CHILD[0], "args": [*CHILD[1:], *flags]}
+    return {"name": name, "dialect": "cigen", "source": source, **settings}
+
+
+def plugin(*flags: str, bus: Bus | None = None, **settings: Any) -> Extension:
+    return Extension(spec_from_mapping(entry(*flags, **settings)), DIALECT, bus=bus)
+
+
+def asking(verb: str = "", **variables: str) -> dict[str, Any]:
+    return {"schema": {"version": "1", "variables": {"do": verb, **variables}}}
+
+
+async def heard(ext: Extension, params: Any = None, **more: Any) -> Any:
+    """What the plugin heard until it was asked to generate, that request included."""
+    result = await ext.call("generate", params, **more)
+    (fragment,) = result["fragments"]
+    return json.loads(fragment["content"])
+
+
+# -- what is said ----------------------------------------------------------------------------
+
+
+@shows("cigen-call-01", "cigen-load-01")
+async def test_generate_sends_a_plan_first_and_what_was_planned_after_it() -> None:
+    async with closing(plugin()) as ext:
+        schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
+        told = (await heard(ext, {"schema": schema, "facts": {"os": "linux"}}))["heard"]
+        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
+        assert told[0][1]["core_protocol"] == 1
+        assert told[0][1]["core_version"] == exthost.__version__
+        assert told[1][1] == {"schema": schema, "facts": {"os": "linux"}}
+        assert told[2][1] == {
+            "target": "test",
+            "graph": [
+                {"id": "build", "type": "RESOURCE_TYPE_JOB"},
+                {"id": "test", "type": "RESOURCE_TYPE_JOB"},
+            ],
+            "schema": schema,
+            "facts": {"os": "linux"},
+        }
+
+
+async def test_what_a_caller_says_goes_before_what_the_host_would_say() -> None:
+    async with closing(plugin()) as ext:
+        asked = {
+            "target": "gitlab",
+            "graph": [{"id": "mine"}],
+            "plan": {"flags": {"fast": "1"}, "capabilities": ["provider:a"]},
+        }
+        told = (await heard(ext, asked))["heard"]
+        assert told[1][1] == {"flags": {"fast": "1"}, "capabilities": ["provider:a"]}
+        assert told[2][1] == {"target": "gitlab", "graph": [{"id": "mine"}]}
+
+
+@shows("cigen-call-02")
+async def test_a_plugin_without_a_plan_step_gets_its_generate_alone() -> None:
+    async with closing(plugin("alone", options={"plan": False})) as ext:
+        told = (await heard(ext, asking()))["heard"]
+        assert [kind for kind, _ in told] == ["Hello", "GenerateRequest"]
+
+
+@shows("cigen-load-09")
+async def test_no_secret_is_told_in_hello_nor_given_to_the_process() -> None:
+    secret = {"MY_API_KEY": "hunter2"}
+    spec = spec_from_mapping(entry(env={"EXTRA": "1"}))
+    environ = {**os.environ, **secret, "ODD": "\udcff"}
+    async with closing(Extension(spec, DIALECT, environ=environ)) as ext:
+        answer = await heard(ext)
+        env = answer["heard"][0][1]["env"]
+        assert env["EXTRA"] == "1" and env["PATH"] == os.environ["PATH"]
+        assert "MY_API_KEY" not in env and "MY_API_KEY" not in answer["env"]
+        assert "hunter2" not in json.dumps(answer)
+        assert "ODD" not in env and "ODD" in answer["env"]  # no text, so it cannot be told
+
+
+@shows("cigen-json-01", "cigen-json-03")
+async def test_both_spellings_of_a_field_and_base64_are_understood() -> None:
+    async with closing(plugin()) as ext:
+        signature = base64.b64encode(b"\x01\x02").decode()
+        for name in ("work_signatures", "workSignatures"):
+            told = (await heard(ext, {name: {"job": signature}}))["heard"]
+            assert told[-1][1]["work_signatures"] == {"job": signature}
+
+
+@shows("cigen-json-05")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"shcema": {}},
+        {"graph": [{"type": "NO_SUCH_TYPE"}]},
+        [],
+        "text",
+        {"graph": 7},
+        {"target": 1},
+    ],
+)
+async def test_what_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
+    async with closing(plugin()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("generate", params))
+        assert isinstance(error, UsageError) and error.code == "X1320"
+        assert [kind for kind, _ in (await heard(ext))["heard"]][1:] == [
+            "PlanRequest",
+            "GenerateRequest",
+        ]
+        assert ext.stats["pid"] == pid
+
+
+@shows("cigen-json-06")
+async def test_the_messages_themselves_can_be_sent_and_had() -> None:
+    async with closing(plugin()) as ext:
+        schema = messages.CigenSchema(version="1", jobs=[messages.JobDefinition(id="build")])
+        plan = await ext.typed.ask(messages.PlanRequest(schema=schema))
+        assert isinstance(plan, messages.PlanResult)
+        assert [(one.id, one.type) for one in plan.resources] == [("build", 1)]
+        error = await failing(ext.typed.ask(messages.Hello()))
+        assert isinstance(error, UsageError) and "Hello" in error.message
+
+
+@shows("cigen-call-05")
+async def test_a_method_that_the_plugin_does_not_announce_is_not_sent() -> None:
+    async with closing(plugin()) as ext:
+        for method in ("detect", "validate", "preflight"):
+            error = await failing(ext.call(method, {}))
+            assert isinstance(error, UsageError) and error.code == "X1321"
+        assert len((await heard(ext))["heard"]) == 3
+
+
+async def test_other_methods_do_not_exist() -> None:
+    async with closing(plugin()) as ext:
+        error = await failing(ext.call("hello", {}))
+        assert isinstance(error, NotFound) and "generate" in error.help
+
+
+# -- what is answered ------------------------------------------------------------------------
+
+
+@shows("cigen-call-03", "cigen-call-04")
+async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> None:
+    async with closing(plugin()) as ext:
+        error = await failing(ext.call("generate", asking("plan:fail")))
+        assert isinstance(error, CallFailed) and error.code == "X0720"
+        titles = [one["title"] for one in error.data["diagnostics"]]
+        assert titles == ["bad plan", "and a warning"]
+        told = (await heard(ext))["heard"]
+        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
+        accounted(ext, 2, result=1, error=1)
+
+
+@shows("cigen-call-10")
+@pytest.mark.both_loops
+async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> None:
+    """The plugin would take the next plan for a generate, and all that follows for another."""
+    async with closing(plugin()) as ext:
+        await ext.start()
+        mixed = [ext.call("plan", asking()) if n % 2 else heard(ext, asking()) for n in range(8)]
+        mixed.append(failing(ext.call("generate", asking("plan:fail"))))
+        mixed.append(heard(ext, asking()))
+        for answer in await asyncio.gather(*mixed):
+            if isinstance(answer, dict) and "heard" in answer:
+                kinds = [kind for kind, _ in answer["heard"]]
+                assert kinds == ["Hello", *["PlanRequest", "GenerateRequest"] * (len(kinds) // 2)]
+        accounted(ext, 10, result=9, error=1)
+        assert ext.stats["crashes"] == 0 and ext.health == "running"
+
+
+async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
+    async with closing(plugin("alone", options={"plan": False})) as ext:
+        error = await failing(ext.call("plan", {}))
+        assert isinstance(error, UsageError) and error.code == "X1321"
+        assert list(ext.tools) == ["generate"]
+
+
+@shows("cigen-wire-02")
+@pytest.mark.parametrize("verb", ["plan:empty", "empty"])
+async def test_an_empty_frame_is_an_answer(verb: str) -> None:
+    async with closing(plugin()) as ext:
+        result = await ext.call("generate", asking(verb))
+        assert result["diagnostics"] == []
+        assert (result["fragments"] == []) is (verb == "empty")
+
+
+@shows("cigen-wire-03")
+async def test_an_answer_of_exactly_ten_mebibytes_is_taken_and_one_byte_more_is_not() -> None:
+    async with closing(plugin()) as ext:
+        result = await ext.call("generate", asking("full"))
+        (fragment,) = result["fragments"]
+        message = messages.GenerateResult(
+            fragments=[messages.Fragment(path="full", content=fragment["content"])]
+        )
+        assert message.ByteSize() == 10 * 2**20
+        error = await failing(ext.call("generate", asking("overrun")))
+        assert isinstance(error, ProtocolViolation) and "10,485,761" in error.message
+
+
+@shows("cigen-wire-08")
+async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_written() -> None:
+    async with closing(plugin()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
+        assert isinstance(error, UsageError) and error.code == "X1303"
+        assert len((await heard(ext))["heard"]) == 3
+        assert ext.stats["pid"] == pid
+
+
+# -- order -----------------------------------------------------------------------------------
+
+
+@shows("cigen-call-06")
+@pytest.mark.both_loops
+async def test_calls_at_the_same_time_are_served_in_turn_whatever_the_config_says() -> None:
+    async with closing(plugin(limits={"max_in_flight": 8})) as ext:
+        answers = await asyncio.gather(*(heard(ext, asking(n=str(n))) for n in range(20)))
+        for n, answer in enumerate(answers):
+            (plan, planned), (generate, generated) = answer["heard"][-2:]
+            assert (plan, generate) == ("PlanRequest", "GenerateRequest")
+            assert planned["schema"]["variables"]["n"] == str(n)
+            assert generated["schema"]["variables"]["n"] == str(n)
+        accounted(ext, 20, result=20)
+
+
+@shows("cigen-call-06")
+def test_calls_from_many_threads_are_served_in_turn() -> None:
+    answers: dict[int, Any] = {}
+
+    def work(host: exthost.SyncHost, n: int) -> None:
+        for turn in range(5):
+            answers[10 * n + turn] = host["plugin"].call("generate", asking(n=str(10 * n + turn)))
+
+    with exthost.SyncHost.from_config({"extensions": [entry()]}) as host:
+        threads = [threading.Thread(target=work, args=(host, n)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert len(answers) == 30
+    for n, answer in answers.items():
+        told = json.loads(answer["fragments"][0]["content"])["heard"][-2:]
+        assert [one[1]["schema"]["variables"]["n"] for one in told] == [str(n)] * 2
+
+
+@shows("cigen-call-07")
+@pytest.mark.both_loops
+@pytest.mark.parametrize("verb", ["plan:hang", "hang"])
+async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(verb: str) -> None:
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    async with closing(plugin(bus=bus)) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("generate", asking(verb), timeout=0.3))
+        assert isinstance(error, CallTimeout)
+        assert (await heard(ext))["pid"] != pid
+        assert [(one.pid, one.status) for one in exits] == [(pid, "killed by SIGKILL")]
+
+
+@shows("cigen-call-07")
+async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_one() -> None:
+    async with closing(plugin()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        lost = asyncio.ensure_future(ext.call("generate", asking("hang")))
+        await until(lambda: ext.stats["in_flight"] == 1)
+        lost.cancel()
+        assert (await heard(ext))["pid"] != pid
+        assert lost.cancelled()
+
+
+@shows("cigen-call-08")
+async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one() -> None:
+    """Two exchanges, each within a limit that both together pass."""
+    assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
+    async with closing(plugin(limits={"call": "2s"})) as ext:
+        await ext.start()
+        session = ext.desk.session
+        assert session is not None
+        deadlines = []
+        asked = session.ask
+
+        def watched(call: Any, *words: Any) -> None:
+            deadlines.append(call.deadline - ext.desk.now())
+            call.deadline -= 1.5  # as if the answer had taken that long
+            asked(call, *words)
+
+        session.ask = watched  # type: ignore[assignment]
+        await ext.call("generate", asking())
+        assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
+        deadlines.clear()
+        await ext.call("generate", asking(), timeout=20)
+        assert 19 < deadlines[0] <= 20 and 17 < deadlines[1] < 18.6
+
+
+# -- ends ------------------------------------------------------------------------------------
+
+
+@shows("cigen-stop-02", "cigen-wire-04")
+@pytest.mark.parametrize(
+    ("verb", "exit", "says"),
+    [
+        ("plan:die", "exited with 3", "while generate was under way"),
+        ("die", "exited with 3", "while generate was under way"),
+        ("die-inside", "exited with 4", "18 of 100 bytes"),
+    ],
+)
+async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
+    verb: str, exit: str, says: str
+) -> None:
+    async with closing(plugin()) as ext:
+        error = await failing(ext.call("generate", asking(verb)))
+        assert isinstance(error, ExtensionGone)
+        assert error.evidence.exit == exit and says in error.message
+        if exit.endswith("3"):
+            assert error.evidence.stderr == ("the plugin broke",)
+        assert (await heard(ext))["pid"]
+
+
+@shows("cigen-wire-05", "cigen-wire-07")
+@pytest.mark.parametrize(
+    ("verb", "code", "says"),
+    [
+        ("plan:garble", "X0620", "no PlanResult"),
+        ("garble", "X0620", "no GenerateResult"),
+        ("plan:overrun", "X0601", "10,485,761"),
+    ],
+)
+async def test_what_cannot_be_read_ends_the_process(verb: str, code: str, says: str) -> None:
+    async with closing(plugin()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        error = await failing(ext.call("generate", asking(verb)))
+        assert isinstance(error, ProtocolViolation)
+        assert error.code == code and says in error.message
+        assert error.extension == "plugin" and error.evidence.argv
+        assert (await heard(ext))["pid"] != pid
+
+
+@shows("cigen-wire-05")
+async def test_a_second_answer_ends_the_process_before_it_can_answer_another_question() -> None:
+    async with closing(plugin()) as ext:
+        await ext.start()
+        pid = ext.stats["pid"]
+        await ext.call("generate", asking("twice"))
+        await until(lambda: ext.stats["pid"] != pid)
+        assert isinstance(ext.cause, ProtocolViolation) and ext.cause.code == "X0621"
+        assert (await heard(ext))["pid"] != pid
+
+
+@shows("cigen-load-02")
+@pytest.mark.parametrize("protocol", ["0", "2"])
+async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol: str) -> None:
+    async with closing(plugin(f"protocol={protocol}")) as ext:
+        error = await failing(ext.call("plan", {}))
+        assert isinstance(error, HandshakeFailed) and error.code == "X0520"
+        assert f"protocol {protocol}" in error.message and ext.stats["pid"] is None
+
+
+@shows("cigen-stop-01")
+async def test_it_is_stopped_by_the_end_of_its_stdin_and_given_five_seconds() -> None:
+    assert DIALECT.traits.ladder == (CloseStdin(wait=5),)
+    assert isinstance(DIALECT.traits.ladder[0], CloseStdin)
+    bus = Bus()
+    exits: list[Exited] = []
+    bus.subscribe(Exited, exits.append)
+    async with closing(plugin(bus=bus)) as ext:
+        await ext.start()
+    assert [one.status for one in exits] == ["exited with 0"]
+
+
+# -- in a host -------------------------------------------------------------------------------
+
+
+def host_of(*entries: Mapping[str, Any]) -> exthost.Host:
+    return exthost.Host.from_config({"extensions": list(entries)})
+
+
+@shows("cigen-load-08")
+async def test_of_two_plugins_with_one_name_only_one_gets_ready() -> None:
+    async with host_of(entry(name="one"), entry(name="two")) as host:
+        states = sorted(ext.state for ext in host.extensions)
+        (failed,) = [ext for ext in host.extensions if ext.state != "ready"]
+        assert states.count("ready") == 1
+        assert isinstance(failed.cause, HandshakeFailed) and failed.cause.code == "X0524"
+        assert "provider/test" in failed.cause.message
+
+
+@shows("cigen-load-08")
+async def test_a_plugin_may_be_restarted_and_loaded_again_under_its_own_name() -> None:
+    async with host_of(entry(name="one")) as host:
+        await host["one"].restart()
+        await host.unload("one")
+        assert (await host.load(entry(name="two"))).state == "ready"
+
+
+@shows("cigen-call-09", "cigen-load-06", "cigen-load-07")
+async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
+    first = entry("name=provider/a", "capabilities=provider:a", name="one")
+    second = entry("name=provider/b", "capabilities=provider:b,lang:c", name="two")
+    async with host_of(first, second) as host:
+        assert list(host.tools) == [
+            "ext_one_plan",
+            "ext_one_generate",
+            "ext_two_plan",
+            "ext_two_generate",
+        ]
+        assert (await host.find_tool("provider/b:generate")).extension == "two"
+        assert (await host.find_tool("generate", capability="provider:a")).extension == "one"
+        assert (await host.find_tool("generate", capability="lang:*")).extension == "two"
+        for error in (
+            await failing(host.find_tool("generate")),
+            await failing(host.find_tool("generate", capability="provider:*")),
+        ):
+            assert isinstance(error, NotFound) and error.code == "X1204"
+        error = await failing(host.find_tool("generate", capability="provider:z"))
+        assert isinstance(error, NotFound) and error.code == "X1220"
+        result = await host.call_tool("provider/a:plan", {"schema": {"jobs": [{"id": "x"}]}})
+        assert result["resources"][0]["id"] == "x"
+
+
+async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:
+    seen = "import sys, exthost.host, exthost.cli.call; print('google.protobuf' in sys.modules)"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", seen, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 20)
+    assert out == b"False\n"
