@@ -85,7 +85,7 @@ async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> Non
 async def test_a_write_does_not_overtake_what_was_gathered_before_it() -> None:
     pipe = Pipe()
     pipe.inlet.gather(b"first ")
-    pipe.inlet.write(b"second ", b"of ", b"parts")
+    pipe.inlet.write_parts(b"second ", b"of ", b"parts")
     await asyncio.sleep(0)
     assert pipe.read() == b"first second of parts"
     assert pipe.end() is True
@@ -104,7 +104,7 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
         if chance.random() < 0.5:
             pipe.inlet.gather(data)
         else:
-            pipe.inlet.write(data[:3], data[3:])
+            pipe.inlet.write_parts(data[:3], data[3:])
         if chance.random() < 0.1:
             await asyncio.sleep(0)
     assert await pipe.read_exactly(filled) == b"." * filled

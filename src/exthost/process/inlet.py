@@ -19,6 +19,10 @@ from exthost.process.outlet import widen
 # A message that fills the default pipe would go over in many small steps; once widened, few.
 WIDEN_FROM_BYTES = 64 * 1024
 
+# So many messages go out in one write. More would be fewer writes, but the child would start on
+# the first only when the last of a long tick is written, and we would wait for it in turn.
+BATCH = 32
+
 # Linux allows 1024 buffers in one writev; messages are mostly far fewer per tick.
 _MOST_BUFFERS = 512
 
@@ -73,28 +77,43 @@ class Inlet:
         self._watching = False
         self._wide = False
 
-    def write(self, *buffers: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Write now what the pipe takes; the rest follows by itself."""
+        if self._backlog or self.gathered or self._fd is None or len(data) > WIDEN_FROM_BYTES:
+            self.write_parts(data)
+            return
+        try:
+            done = os.write(self._fd, data)
+        except BlockingIOError:
+            done = 0
+        except OSError:
+            self._break()
+            return
+        if done != len(data):
+            self._keep((data,), done)
+
+    def write_parts(self, *parts: bytes) -> None:
+        """The same for a message too large to be joined with its frame, and in every case."""
         if self._fd is None:
             return
         if self.gathered:  # those came first
             self._flush_now()
         if self._backlog:
-            self._keep(buffers)
+            self._keep(parts)
             return
-        size = sum(map(len, buffers))
+        size = sum(map(len, parts))
         if size > WIDEN_FROM_BYTES and not self._wide:
             self._wide = True
             widen(self._fd)
         try:
-            done = os.write(self._fd, buffers[0]) if len(buffers) == 1 else self._writev(buffers)
+            done = os.writev(self._fd, parts)
         except BlockingIOError:
             done = 0
         except OSError:
             self._break()
             return
         if done != size:
-            self._keep(buffers, done)
+            self._keep(parts, done)
 
     def write_locked(self, data: bytes) -> None:
         """Write, for a caller that does not hold the lock."""
@@ -104,10 +123,12 @@ class Inlet:
     def gather(self, payload: bytes) -> None:
         """Write at the end of this tick, together with what else comes. Loop's thread only.
 
-        Once there is one, the others of the tick may be put straight into `gathered`."""
-        if not self.gathered:
-            self._loop.call_soon(self._flush)
+        Between the first and the last of a batch, payloads may be put straight into `gathered`."""
         self.gathered.append(payload)
+        if len(self.gathered) == 1:
+            self._loop.call_soon(self._flush)
+        elif len(self.gathered) > BATCH:
+            self._flush_now()
 
     async def drained(self) -> None:
         """Wait until the pipe has taken everything, or takes nothing any more. Loop's thread."""
@@ -138,10 +159,6 @@ class Inlet:
     def _flush_now(self) -> None:
         gathered, self.gathered = self.gathered, []
         self.write(self._join(gathered))
-
-    def _writev(self, buffers: tuple[bytes, ...]) -> int:
-        assert self._fd is not None
-        return os.writev(self._fd, buffers)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
         """Remember what was not written yet, in order."""

@@ -39,7 +39,7 @@ from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
-from exthost.process.inlet import Inlet
+from exthost.process.inlet import BATCH, Inlet
 from exthost.process.outlet import read_large, widen
 from exthost.session import causes
 from exthost.session.causes import Cause
@@ -216,13 +216,13 @@ class Session:
                 raise
             call.id, call.session = id, self
             pending[id] = call
-            inlet.write(head, payload, tail)
+            inlet.write_parts(head, payload, tail)
         else:
             call.id, call.session = id, self
             pending[id] = call
             if alone or foreign:
                 inlet.write(self._framing.wrap(payload))
-            elif inlet.gathered:
+            elif 0 < len(inlet.gathered) < BATCH:
                 inlet.gathered.append(payload)
             else:
                 inlet.gather(payload)
