@@ -25,28 +25,23 @@ from typing import Any
 
 from exthost.dialects.dialect import (
     Dialect,
-    Emitted,
     Heard,
-    Log,
     Offered,
-    OfferStale,
     Spent,
-    Unfit,
     refusal,
 )
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
-from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
 from exthost.process.outlet import read_large, widen
-from exthost.session import causes
+from exthost.session import causes, notices, violations
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler, Inbound
 from exthost.session.life import KILL_SECONDS, Life
-from exthost.session.state import Call, Phase, Room, SessionState, StreamQueue
+from exthost.session.state import Call, Phase, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
 from exthost.wire.framing import READ_BYTES, Broken, Bytes, Skipped
@@ -70,14 +65,12 @@ class Session:
         "_inbound",
         "_inlet",
         "_loop",
-        "_on_stale",
         "_reading",
         "_request",
         "_small",
         "_stdout",
         "_thread",
         "_wide",
-        "_wire_id",
         "ask",
         "cause",
         "desk",
@@ -87,9 +80,11 @@ class Session:
         "limits",
         "lock",
         "offer",
+        "on_stale",
         "pending",
         "retired",
         "state",
+        "wire_id",
         "witness",
     )
 
@@ -121,12 +116,12 @@ class Session:
         self.ended: asyncio.Future[None] = loop.create_future()
         private = dialect.traits.private
         self.witness = Witness(desk.extension, child, desk.bus, loop, private=private)
-        self._wire_id = wire_id or desk.extension
+        self.wire_id = wire_id or desk.extension
         self._loop = loop
         self._thread = get_ident()
         # Taking a lock that nobody contends for still costs a twentieth of a call.
         self.ask = self._ask_locked if desk.shared else self._ask
-        self._on_stale = on_stale
+        self.on_stale = on_stale
         self._framing = dialect.framing(limits.max_message)
         self._small = min(_JOIN_BYTES, limits.max_message)
         self._codec = dialect.codec(Role.HOST)
@@ -148,7 +143,7 @@ class Session:
             desk.bus,
             loop,
             over=self._conclude,
-            on_exit=self._read_on,  # even what back-pressure held up
+            on_exit=self.read_on,  # even what back-pressure held up
         )
         self._inbound = Inbound(handlers or {}, dialect.refuse, self.tell, self.witness, loop)
         self._closing: asyncio.Task[None] | None = None
@@ -157,7 +152,7 @@ class Session:
         self._wide = False
         os.set_blocking(child.stdout, False)
         desk.live.append(self)
-        self._read_on()
+        self.read_on()
 
     def __repr__(self) -> str:
         phase = self.state.phase.value
@@ -227,7 +222,7 @@ class Session:
             else:
                 inlet.gather(payload)
         if not self._reading:  # back-pressure of a stream must not hold up this call
-            self._loop.call_soon_threadsafe(self._read_on)
+            self._loop.call_soon_threadsafe(self.read_on)
 
     def _ask_locked(self, call: Call, method: str, params: Any, id: Id | None = None) -> None:
         with self.lock:
@@ -324,16 +319,18 @@ class Session:
 
     # -- hearing -----------------------------------------------------------------------------
 
-    def _read_on(self) -> None:
+    def read_on(self) -> None:
+        """Read what the child writes, if that was left undone."""
         if not self._reading and self.state.phase is not Phase.CLOSED:
             self._reading = True
             self._loop.add_reader(self._stdout, self._on_stdout)
 
     def hurry(self) -> None:
         """A call waits for its turn: back-pressure of a stream must not hold it up."""
-        self._read_on()
+        self.read_on()
 
-    def _pause(self) -> None:
+    def pause(self) -> None:
+        """Leave the child's output where it is: the pipe fills, and the child waits."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._stdout)
@@ -384,7 +381,7 @@ class Session:
                 elif type(item) is Skipped:
                     self._on_skipped(item)
                 elif type(item) is Broken:
-                    self._on_framing_broken(item)
+                    raise violations.unreadable(self.witness, item, self.dialect.name)
         except ProtocolViolation as violation:
             if not violation.evidence.argv:  # a codec's: it sees bytes and nothing else
                 self.witness.drain()
@@ -411,7 +408,7 @@ class Session:
             else:
                 self._on_reply(call, message)
         elif type(message) is Notice:
-            self._on_notice(message, size)
+            notices.take(self, message, size)
         elif type(message) is Failure:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
@@ -438,7 +435,9 @@ class Session:
                 self.state.close_stream(stream)
                 stream.finish(result)
             elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):
-                self._fail_stream_call(call, stream, self._acknowledged_another(call.method))
+                self._fail_stream_call(
+                    call, stream, violations.acknowledged_another(self.witness, call.method)
+                )
                 return
         if call.map_result is not None:
             result = call.map_result(result)
@@ -457,88 +456,9 @@ class Session:
         self.desk.fail(call, causes.copy_of(error))
         stream.fail(error)
 
-    def _acknowledged_another(self, method: str) -> ProtocolViolation:
-        return ProtocolViolation(
-            "X0605",
-            f"it acknowledged another stream than the one that {method} opened",
-            help="the extension must answer with the id that it was given",
-            evidence=self.witness.evidence(),
-        )
-
-    # -- what the child says of its own accord -----------------------------------------------
-
-    def _on_notice(self, notice: Notice, size: int) -> None:
-        method, params = notice
-        if self.state.is_event(method):
-            streams = self.state.streams_for(method, params)
-            if not streams:
-                self.witness.drop("events of no open stream")
-            for stream in streams:
-                self._on_event(stream, method, params, size)
-        meaning = self.dialect.notices.get(method)
-        meant = meaning(params) if meaning is not None else None
-        if type(meant) is Log:
-            self.witness.log("log", meant.level, meant.text)
-        elif type(meant) is Emitted:
-            self._on_own_event(meant)
-        elif type(meant) is Unfit:
-            self._unfit(meant.why)
-        elif type(meant) is OfferStale and self._on_stale is not None:
-            self._on_stale()
-        if Noticed in self.desk.bus.kinds:
-            self.desk.bus.publish(Noticed(self.desk.extension, method, params))
-
-    def _on_own_event(self, emitted: Emitted) -> None:
-        """It goes on under the id that it has here, whatever it calls itself on the wire."""
-        if emitted.by != self._wire_id:
-            self._unfit("events in the name of another extension")
-        elif ExtensionEvent in self.desk.bus.kinds:
-            self.desk.bus.publish(ExtensionEvent(self.desk.extension, *emitted[1:]))
-
-    def _unfit(self, why: str) -> None:
-        self.witness.drop(why)
-        self.witness.log("stdout", logging.WARNING, f"dropped: {why}")
-
-    def _on_event(self, stream: StreamQueue, method: str, params: Any, size: int) -> None:
-        assert isinstance(stream, EventStream)
-        decoded = stream.kind.decode(method, params)
-        if decoded is None:
-            self.witness.drop("events that could not be read")
-            return
-        room = stream.room(size, lambda: self._others_wait(stream))
-        if room is Room.OVERRUN:
-            self.leave(stream, "its events were not read")
-            stream.fail(self._overrun())
-            return
-        stream.push(decoded.event, size)
-        if decoded.terminal:
-            self.state.close_stream(stream)
-            stream.finish(decoded.event)
-        elif room is Room.PAUSE and not self.life.exited.done():
-            stream.paused = self._read_on
-            self._pause()
-
-    def _others_wait(self, stream: StreamQueue) -> bool:
-        # A call that waits for its turn may be the consumer's own, made inside its `async for`.
-        return bool(self.desk.waiting) or self.state.others_wait(stream)
-
-    def _overrun(self) -> UsageError:
-        return UsageError(
-            "X1306",
-            "this stream was not read: its queue is full, and other calls wait behind it",
-            extension=self.desk.extension,
-            help="read the stream faster, or leave it when you have what you need",
-        )
-
     def _on_noise(self, noise: Noise) -> None:
         if self.dialect.traits.noise == "fatal":
-            raise ProtocolViolation(
-                "X0602",
-                f"it wrote something that is no message: {noise.why}",
-                extension=self.desk.extension,
-                help="an extension must write nothing but messages to stdout",
-                evidence=self.witness.evidence(noise.data),
-            )
+            raise violations.no_message(self.witness, noise)
         self.witness.stray(noise.data, noise.why)
 
     def _on_skipped(self, skipped: Skipped) -> None:
@@ -552,31 +472,17 @@ class Session:
         number = self._codec.answers(skipped.head)
         call = self.pending.pop(number, None) if number is not None else None
         if call is not None:
-            error = ProtocolViolation(
-                "X0603",
-                f"{why}, in answer to {call.method}",
-                help="raise limits.max_message for this extension, or ask for less",
-                evidence=self.witness.evidence(skipped.head),
-            )
+            error = violations.too_long(self.witness, why, call.method, skipped.head)
             if isinstance(call.stream, EventStream):
                 self.leave(call.stream, "its answer was too large")
                 self._fail_stream_call(call, call.stream, error)
             else:
                 self.desk.fail(call, error)
 
-    def _on_framing_broken(self, broken: Broken) -> None:
-        raise ProtocolViolation(
-            "X0601",
-            f"its output cannot be read any further: {broken.why}",
-            extension=self.desk.extension,
-            help=f"does it speak {self.dialect.name}, and nothing else, on its stdout?",
-            evidence=self.witness.evidence(broken.head),
-        )
-
     # -- the end -----------------------------------------------------------------------------
 
     def _on_stdout_end(self) -> None:
-        self._pause()
+        self.pause()
         broken = self._framing.end()
         if self.life.child.see_exit() is not None:
             self._conclude(causes.died(self.witness, broken))
@@ -594,7 +500,7 @@ class Session:
         if self.state.phase is Phase.CLOSED:
             return
         self.witness.drain()
-        self._pause()
+        self.pause()
         if self._closing is not None:  # it did what it was told, whichever sign of it came first
             cause = causes.closed_by_us(self.witness)
         with self.lock:

@@ -36,6 +36,7 @@ from exthost.supervision.facets import Facets
 from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
+from exthost.supervision.streaming import make_stream
 from exthost.supervision.toolbox import Toolbox
 
 _log = logging.getLogger("exthost.supervision")
@@ -312,60 +313,8 @@ class Extension(Facets):
 
         `timeout` is for the whole of it, to its last event.
         """
-        kind = self.dialect.streams.get(method)
-        if kind is None:
-            known = ", ".join(self.dialect.streams) or "none"
-            raise UsageError(
-                "X1307",
-                f"{method} is no stream in the {self.dialect.name} dialect",
-                extension=self.id,
-                help=f"its streams are: {known}; use call() for a single answer",
-            )
-        key = params.get(kind.key) if kind.key is not None and isinstance(params, dict) else None
-        opened: list[Call] = []
-        alarms: list[asyncio.TimerHandle] = []
-        whole = kind.limit(params) if timeout is None and kind.limit is not None else timeout
-
-        async def open(stream: EventStream) -> None:
-            future: asyncio.Future[Any] = self._loop.create_future()
-            limit = self._limit(method) if timeout is None else timeout
-            if kind.ends == "terminal" and whole is not None:
-                limit = min(self._limit(method), whole)  # for the acknowledgement
-            began = self.desk.now()
-            call = Call.of(method, params, future, limit, began).into(stream)
-            opened.append(call)
-            self.desk.take(call)
-            if kind.ends == "terminal":
-                try:
-                    await future
-                except asyncio.CancelledError:
-                    self.desk.cancel(call)
-                    raise
-                if whole is not None:
-                    left = max(0.0, began + whole - self.desk.now())
-                    alarms.append(self._loop.call_later(left, expire, stream, whole))
-            else:  # its outcome is the stream's
-                future.add_done_callback(_heed(stream))
-
-        def expire(stream: EventStream, seconds: float) -> None:
-            if stream.ended:
-                return
-            session = opened[0].session
-            if session is not None:
-                session.leave(stream, f"timed out after {seconds:g} s")
-            stream.fail(self._overdue(method, seconds))
-
-        def close(stream: EventStream) -> None:
-            for alarm in alarms:
-                alarm.cancel()
-            call = opened[0]
-            session = call.session
-            if session is None or not kind.nameless:  # else only its reply tells where it ends
-                self.desk.cancel(call, "the consumer left")
-            if session is not None:
-                session.leave(stream, "the consumer left")
-
-        return EventStream(kind, key, open=open, close=close)
+        limit = self._limit(method)
+        return make_stream(self.desk, self.dialect, method, params, limit, timeout)
 
     # -- living ------------------------------------------------------------------------------
 
@@ -547,25 +496,8 @@ class Extension(Facets):
             help="wait for it, or start it with restart()",
         )
 
-    def _overdue(self, method: str, seconds: float) -> CallTimeout:
-        return CallTimeout(
-            "X0840",
-            f"{method} took longer than {seconds:g} s, and its last event has not come",
-            extension=self.id,
-            help="give the stream a longer timeout, or look at what the extension is doing",
-        )
-
 
 LOSSES = ("error", "timeout", "cancelled", "gone")
 
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
-
-
-def _heed(stream: EventStream) -> Any:
-    def done(future: asyncio.Future[Any]) -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
-            assert isinstance(error, ExthostError)
-            stream.fail(copy_of(error))
-
-    return done
