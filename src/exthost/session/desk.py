@@ -5,7 +5,7 @@ goes straight to the session if that is open and has room; otherwise it waits he
 timeout, for room or for a session to come. Waiting costs no task and no hop: the caller awaits
 the same future either way.
 
-It also owns the one timer. There is no queue of deadlines: the tables of open calls are looked
+It also owns the one alarm. There is no queue of deadlines: the tables of open calls are looked
 through when the earliest deadline comes, which is once per time limit and not once per call. A
 call costs one comparison, and extending its deadline one store.
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
+from exthost.session.alarm import Alarm, alarm
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Desk:
     """The calls of one extension."""
 
     __slots__ = (
+        "_alarm",
         "_pumping",
-        "_timer",
         "alarm_at",
         "bus",
         "closed",
@@ -96,7 +97,7 @@ class Desk:
         self.on_need: Callable[[], None] | None = None
         self.live: list[Session] = []  # every session that may have calls, shaking hands or open
         self._pumping = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: Alarm | None = None
         self.alarm_at = math.inf  # when the timer fires; never, if there is none
 
     # -- taking in ---------------------------------------------------------------------------
@@ -274,13 +275,12 @@ class Desk:
     # -- time --------------------------------------------------------------------------------
 
     def _arm(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._alarm is None:
+            self._alarm = alarm(self.loop, self._tick)
         self.alarm_at = when
-        self._timer = self.loop.call_at(when, self._tick)
+        self._alarm.set(when)
 
     def _tick(self) -> None:
-        self._timer = None
         self.alarm_at = math.inf
         now = self.now()
         under_way = [call for session in self.live for call in list(session.state.pending.values())]
@@ -319,10 +319,10 @@ class Desk:
 
     def stop_clock(self) -> None:
         """Let go of the timer; for the end of an extension's life."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self.alarm_at = math.inf
+        if self._alarm is not None:
+            self._alarm.clear()
+            self._alarm = None
+        self.alarm_at = math.inf
 
 
 _OUTCOMES = {"CallTimeout": "timeout", "Cancelled": "cancelled", "ExtensionGone": "gone"}

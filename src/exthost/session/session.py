@@ -20,6 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import read
 from threading import get_ident
 from typing import Any
 
@@ -62,6 +63,7 @@ class Session:
         "_closing",
         "_codec",
         "_framing",
+        "_heard",
         "_inbound",
         "_inlet",
         "_loop",
@@ -71,6 +73,7 @@ class Session:
         "_stdout",
         "_thread",
         "_wide",
+        "_wrap",
         "ask",
         "cause",
         "desk",
@@ -124,6 +127,7 @@ class Session:
         self.on_stale = on_stale
         self._framing = dialect.framing(limits.max_message)
         self._small = min(_JOIN_BYTES, limits.max_message)
+        self._wrap = self._framing.wrap
         self._codec = dialect.codec(Role.HOST)
         self._request = self._codec.request
         self._inlet = Inlet(
@@ -149,6 +153,7 @@ class Session:
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
         self._reading = False
+        self._heard = False
         self._wide = False
         os.set_blocking(child.stdout, False)
         desk.live.append(self)
@@ -216,7 +221,7 @@ class Session:
             call.id, call.session = id, self
             pending[id] = call
             if alone or foreign:
-                inlet.write(self._framing.wrap(payload))
+                inlet.write(self._wrap(payload))
             elif 0 < len(inlet.gathered) < BATCH:
                 inlet.gathered.append(payload)
             else:
@@ -341,7 +346,7 @@ class Session:
             if framing.wants > READ_BYTES:
                 data = read_large(self._stdout)
             else:
-                data = os.read(self._stdout, READ_BYTES)
+                data = read(self._stdout, READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -349,7 +354,8 @@ class Session:
         if not data:
             self._on_stdout_end()
             return
-        if not self.witness.first_output:
+        if not self._heard:
+            self._heard = True
             self.witness.first_output = bytes(data[:256])
         # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
         decode: Callable[[Bytes], Any] = self._codec.decode

@@ -212,9 +212,7 @@ class Extension(Facets):
         desk = self.desk
         if not wait:
             self._be_ready(method)
-        by_default = timeout is None
-        if timeout is None:
-            timeout = self._limit(method)
+        limit = self._limit(method) if timeout is None else timeout
         future: Future[Any] = Future(loop=desk.loop)
         session = desk.session
         if (
@@ -224,16 +222,16 @@ class Extension(Facets):
             or desk.listeners
             or len(session.pending) >= desk.max_in_flight
         ):
-            call = self._new_call(method, params, timeout, future)
-            call.each = by_default and self._each
+            call = self._new_call(method, params, limit, future)
+            call.each = timeout is None and self._each
             desk.take(call)
         else:  # the same, straight on, for the plainest and commonest of calls
             call = Call()
             call.method = method
             call.params = params
             call.sink = future
-            call.timeout = timeout
-            call.deadline = deadline = desk.now() + timeout
+            call.timeout = limit
+            call.deadline = deadline = desk.now() + limit
             call.ended = False
             call.plain = True
             session.ask(call, method, params)

@@ -16,6 +16,7 @@ from exthost.wire.framing import (
     Skipped,
 )
 
+_BLANK = ord(" ")  # the largest byte that is white space
 BOM = b"\xef\xbb\xbf"
 
 
@@ -36,10 +37,14 @@ class Lines:
     def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
+        midway = self._open is not None or self._letting_go or self._fresh
+        last = len(data) - 1
+        if not midway and 0 < last <= self._cap and data.find(b"\n") == last and data[0] > _BLANK:
+            return [data[:last]]  # one whole line: the way of a lone answer
         parts = data.split(b"\n")
         rest = parts.pop()
         items: list[Item] = []
-        if parts and (self._open is not None or self._letting_go or self._fresh):
+        if midway and parts:
             self._take(parts.pop(0), items)
             self._close(items)
         if len(data) <= self._cap:  # the way of nearly every read: no room for an over-long line

@@ -1,0 +1,80 @@
+"""Alarms: they ring when they are due, once, and leave nothing behind; with and without a kernel
+timer."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from exthost.session import alarm as module
+from exthost.session.alarm import Alarm, alarm
+
+
+@pytest.fixture(params=["kernel", "loop"])
+def make(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], None]], Alarm]:
+    if request.param == "loop":
+        monkeypatch.setattr(module, "_found", [None])
+    return lambda ring: alarm(asyncio.get_running_loop(), ring)
+
+
+Make = Callable[[Callable[[], None]], Alarm]
+
+
+async def test_alarms_ring_in_their_order_and_not_before_their_time(make: Make) -> None:
+    loop, rung, done = asyncio.get_running_loop(), [], asyncio.Event()
+    began = loop.time()
+
+    def ring(number: int) -> Callable[[], None]:
+        def ringing() -> None:
+            rung.append((number, loop.time() - began))
+            if len(rung) == 3:
+                done.set()
+
+        return ringing
+
+    for number in (3, 1, 2):
+        make(ring(number)).set(began + number * 0.02)
+    await done.wait()
+    assert [number for number, _ in rung] == [1, 2, 3]
+    assert all(at >= number * 0.02 - 0.001 for number, at in rung)
+
+
+async def test_an_alarm_that_is_set_anew_rings_once_and_one_that_is_cleared_never(
+    make: Make,
+) -> None:
+    loop, rung, done = asyncio.get_running_loop(), [], asyncio.Event()
+    moved, cleared = make(lambda: rung.append("moved")), make(lambda: rung.append("cleared"))
+    last = make(done.set)
+    moved.set(loop.time() + 60)
+    moved.set(loop.time() + 0.01)
+    cleared.set(loop.time() + 0.01)
+    cleared.clear()
+    cleared.clear()
+    last.set(loop.time() + 0.05)
+    await done.wait()
+    assert rung == ["moved"]
+
+
+async def test_an_alarm_may_be_set_again_while_it_rings(make: Make) -> None:
+    loop, done, times = asyncio.get_running_loop(), asyncio.Event(), []
+
+    def ring() -> None:
+        times.append(loop.time())
+        if len(times) == 5:
+            done.set()
+        else:
+            again.set(loop.time() + 0.002)
+
+    again = make(ring)
+    again.set(loop.time())
+    await done.wait()
+    assert len(times) == 5
+
+
+def test_a_loop_that_is_dropped_with_alarms_set_leaves_no_descriptor() -> None:
+    async def leave() -> None:
+        alarm(asyncio.get_running_loop(), lambda: None).set(asyncio.get_running_loop().time() + 60)
+
+    asyncio.run(leave())
