@@ -28,7 +28,6 @@ from exthost.messages import (
     Id,
     Incoming,
     Message,
-    Noise,
     Notice,
     Reply,
     Request,
@@ -44,8 +43,9 @@ from exthost.model import (
     Tool,
 )
 from exthost.wire import jsontext
-from exthost.wire.framing import EVIDENCE_BYTES, Bytes
-from exthost.wire.jsontext import decode_fast, encode_fast
+from exthost.wire.framing import Bytes
+from exthost.wire.jsoncodec import decoder, noise
+from exthost.wire.jsontext import encode_fast
 from exthost.wire.lines import Lines
 
 _LEVELS = {
@@ -64,6 +64,8 @@ class HostCodec:
     """What the host says and hears."""
 
     __slots__ = ()
+
+    decode = decoder(members=2)
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         asked = {"id": id, "method": method, "params": params}
@@ -84,29 +86,11 @@ class HostCodec:
             help="use call() with a method that the extension offers",
         )
 
-    def decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = decode_fast(frame)
-            if len(said) == 2:  # the way of nearly every reply: an id, a result, and no more
-                result = said["result"]
-                number = said["id"]
-                if type(number) is int and number >= 0:
-                    return number, result
-        except Exception:
-            pass  # not JSON, not an object, not so plain: below
-        return self._decode(frame)
-
-    def _decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = jsontext.decode(frame)
-        except jsontext.NotJson as reason:
-            return _noise(frame, str(reason))
-        if type(said) is not dict:
-            return _noise(frame, "not a JSON object")
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
         if "method" not in said:
             number = said.get("id")
             if type(number) is not int or number < 0:
-                return _noise(frame, "neither a method nor the id of a request")
+                return noise(frame, "neither a method nor the id of a request")
             error = said.get("error")
             if error is None:
                 return Reply(number, said.get("result"))
@@ -114,7 +98,7 @@ class HostCodec:
         method = said["method"]
         if type(method) is str and said.get("id") is None:
             return Notice(method, said.get("params"))
-        return _noise(frame, "a request: morphir extensions cannot ask the host")
+        return noise(frame, "a request: morphir extensions cannot ask the host")
 
     def answers(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
@@ -145,20 +129,16 @@ class GuestCodec:
         try:
             said = jsontext.decode(frame)
         except jsontext.NotJson as reason:
-            return _noise(frame, str(reason))
+            return noise(frame, str(reason))
         if type(said) is not dict:
-            return _noise(frame, "not a JSON object")
+            return noise(frame, "not a JSON object")
         method, number = said.get("method"), said.get("id")
         if type(method) is not str or type(number) is not int:
-            return _noise(frame, "not a request: it has no method or no id")
+            return noise(frame, "not a request: it has no method or no id")
         return Request(method, said.get("params"), number)
 
     def answers(self, head: bytes) -> Id | None:
         return None
-
-
-def _noise(frame: Bytes, why: str) -> Noise:
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
 
 
 def _text(value: Any) -> str:

@@ -26,7 +26,7 @@ from exthost.dialects.dialect import (
     expect,
 )
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import Failure, Id, Incoming, Notice, Reply, Request
 from exthost.model import (
     Breaker,
     CloseStdin,
@@ -39,8 +39,8 @@ from exthost.model import (
     Write,
 )
 from exthost.wire import jsontext
-from exthost.wire.framing import EVIDENCE_BYTES, Bytes
-from exthost.wire.jsontext import decode_fast, encode_fast
+from exthost.wire.framing import Bytes
+from exthost.wire.jsoncodec import JsonRpc, failure_of, noise, written
 from exthost.wire.lines import Lines
 
 HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
@@ -48,90 +48,34 @@ HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call
 _METHOD_NOT_FOUND = -32601
 
 
-class Codec:
-    """JSON-RPC 2.0; the same at both ends."""
+class Codec(JsonRpc):
+    """JSON-RPC 2.0 with the id last; the same at both ends."""
 
     __slots__ = ()
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        asked = {"jsonrpc": "2.0", "method": method, "params": params, "id": id}
-        try:
-            return encode_fast(asked)
-        except Exception:  # it knows another way, or how to say what is wrong
-            return jsontext.encode(asked)
+        return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
 
-    def unsaid(self) -> None:
-        pass
+    def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", **answer, "id": id}
 
-    def encode(self, message: Message) -> bytes:
-        said: dict[str, Any] = {"jsonrpc": "2.0"}
-        match message:
-            case Request(method, params, number):
-                said |= {"method": method, "params": params, "id": number}
-            case Notice(method, params):
-                said |= {"method": method, "params": params}
-            case Reply(number, result):
-                said |= {"result": result, "id": number}
-            case Failure(number, text, code, data):
-                error = {"code": -32000 if code is None else code, "message": text}
-                said |= {"error": error if data is None else error | {"data": data}, "id": number}
-        return jsontext.encode(said)
-
-    def decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = decode_fast(frame)
-            if len(said) == 3 and "jsonrpc" in said:  # the way of nearly every reply
-                result, number = said["result"], said["id"]
-                if type(number) is int:
-                    return number, result
-        except Exception:
-            pass  # not JSON, not an object, not so plain: below
-        return self._decode(frame)
-
-    def _decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = jsontext.decode(frame)
-        except jsontext.NotJson as reason:
-            return _noise(frame, str(reason))
-        if type(said) is not dict:
-            return _noise(frame, "not a JSON object")
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
         number = said.get("id")
         if "method" in said:
             method, params = said["method"], said.get("params")
             if type(method) is not str:
-                return _noise(frame, "its method is not text")
+                return noise(frame, "its method is not text")
             return Notice(method, params) if number is None else Request(method, params, number)
-        # Python would take true for 1 and 2.0 for 2: those could answer a call they do not mean.
         if type(number) is not int and type(number) is not str:
-            return _noise(frame, "neither a method nor the id of a request")
+            return noise(frame, "neither a method nor the id of a request")
         result, error = said.get("result"), said.get("error")
         if result is not None or error is None:
             return Reply(number, result)
-        return _failure(number, error)
-
-    def answers(self, head: bytes) -> Id | None:
-        return jsontext.leading_id(head)
+        return failure_of(number, error, _text(error))
 
 
 def _codec(role: Role) -> Codec:
     return Codec()
-
-
-def _noise(frame: Bytes, why: str) -> Noise:
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
-
-
-def _failure(number: Id, error: Any) -> Failure:
-    """An error as it should be, or as much of it as can be made out."""
-    if type(error) is not dict:
-        return Failure(number, error if type(error) is str else _text(error))
-    code, message = error.get("code"), error.get("message")
-    return Failure(
-        number,
-        message if type(message) is str else _text(error),
-        code if type(code) in (int, str) else None,
-        error.get("data"),
-    )
 
 
 def _text(value: Any) -> str:

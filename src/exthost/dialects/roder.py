@@ -39,7 +39,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.manifests.roder import API_VERSION, Manifest
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import Incoming, Notice, Reply, Request
 from exthost.model import (
     CloseStdin,
     Introduction,
@@ -51,8 +51,8 @@ from exthost.model import (
     Spec,
 )
 from exthost.wire import jsontext
-from exthost.wire.framing import EVIDENCE_BYTES, Bytes
-from exthost.wire.jsontext import decode_fast, encode_fast
+from exthost.wire.framing import Bytes
+from exthost.wire.jsoncodec import JsonRpc, failure_of, noise
 from exthost.wire.lines import Lines
 
 PROTOCOL_VERSION = "0.2.0"
@@ -65,82 +65,25 @@ EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
 
-class Codec:
+class Codec(JsonRpc):
     """JSON-RPC 2.0; both ends say the same things."""
 
     __slots__ = ()
 
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-        try:
-            return encode_fast(asked)
-        except Exception:  # it knows another way, or how to say what is wrong
-            return jsontext.encode(asked)
-
-    def unsaid(self) -> None:
-        pass
-
-    def encode(self, message: Message) -> bytes:
-        said: dict[str, Any] = {"jsonrpc": "2.0"}
-        match message:
-            case Request(method=method, params=params, id=id):
-                said |= {"id": id, "method": method, "params": params}
-            case Notice(method=method, params=params):
-                said |= {"method": method, "params": params}
-            case Reply(id=id, result=result):
-                said |= {"id": id, "result": result}
-            case Failure(id=id, message=text, code=code, data=data):
-                error = {"code": -32000 if code is None else code, "message": text}
-                said |= {"id": id, "error": error if data is None else error | {"data": data}}
-        return jsontext.encode(said)
-
-    def decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = decode_fast(frame)
-            if len(said) == 3:  # the way of nearly every reply: jsonrpc, an id, a result
-                result = said["result"]
-                number = said["id"]
-                if type(number) is int and "jsonrpc" in said:
-                    return number, result
-        except Exception:
-            pass  # not JSON, not an object, not so plain: below
-        return self._decode(frame)
-
-    def _decode(self, frame: Bytes) -> Incoming:
-        try:
-            said = jsontext.decode(frame)
-        except jsontext.NotJson as reason:
-            return _noise(frame, str(reason))
-        if type(said) is not dict:
-            return _noise(frame, "not a JSON object")
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
         id = said.get("id")
         if "method" in said:
             method = said["method"]
             if type(method) is not str or not (id is None or type(id) in (int, str)):
-                return _noise(frame, "a method or an id of the wrong type")
+                return noise(frame, "a method or an id of the wrong type")
             params = said.get("params")
             return Notice(method, params) if id is None else Request(method, params, id)
         if type(id) is not int:
-            return _noise(frame, "neither a method nor the id of a request")
+            return noise(frame, "neither a method nor the id of a request")
         error = said.get("error")
         if error is None:
             return Reply(id, said.get("result"))
-        if type(error) is not dict:
-            return Failure(id, error if type(error) is str else "(an error without a message)")
-        text, code = error.get("message"), error.get("code")
-        return Failure(
-            id,
-            text if type(text) is str else "(an error without a message)",
-            code if type(code) in (int, str) else None,
-            error.get("data"),
-        )
-
-    def answers(self, head: bytes) -> Id | None:
-        return jsontext.leading_id(head)
-
-
-def _noise(frame: Bytes, why: str) -> Noise:
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+        return failure_of(id, error, "(an error without a message)")
 
 
 def _codec(role: Role) -> Codec:
