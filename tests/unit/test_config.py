@@ -336,3 +336,9 @@ def test_what_the_caller_does_later_changes_nothing() -> None:
     assert spec.env == {"A": "1"}
     assert isinstance(spec.env, MappingProxyType)
     assert isinstance(spec.options, MappingProxyType)
+
+
+def test_a_search_path_in_the_home_folder_is_left_for_discovery_to_expand() -> None:
+    config = config_from_toml('[discovery]\nsearch_paths = ["~/x", "y", "$PATH"]', "f", "/folder")
+    assert config.discovery is not None
+    assert config.discovery.search_paths[:2] == ("~/x", "/folder/y")
