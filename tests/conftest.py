@@ -18,6 +18,7 @@ import os
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -48,6 +49,7 @@ uvloop.new_event_loop().close()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "both_loops: run on asyncio's loop and on uvloop's")
+    config.addinivalue_line("markers", "trial: a trial of SECURITY.md, counted in the summary")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -132,3 +134,25 @@ def nothing_left() -> Iterator[None]:
         if time.monotonic() > deadline:
             pytest.fail("this test left behind: " + "; ".join(left))
         time.sleep(0.01)
+
+
+# -- trials are counted ----------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One line that tells how many trials were run by whom: a number that must not shrink."""
+    counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
+    for outcome in ("passed", "failed", "skipped"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            name = str(getattr(report, "nodeid", ""))
+            for person in counts:
+                if f"test_trials.py::test_trial[{person}-" in name:
+                    counts[person][outcome] += 1
+    if any(map(Counter.total, counts.values())):
+        told = [
+            f"{person} {found['passed']} passed"
+            + (f", {found['failed']} FAILED" if found["failed"] else "")
+            for person, found in counts.items()
+        ]
+        skipped = sum(found["skipped"] for found in counts.values())
+        terminalreporter.write_line(f"sandbox trials: {', '.join(told)}, {skipped} skipped")

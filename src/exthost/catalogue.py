@@ -206,8 +206,10 @@ CATALOGUE: dict[str, Entry] = {
     "X0302": _entry(
         "Refused",
         "permissions that cannot be enforced",
-        "A `permissions` table restricts the extension, and nothing here can hold it to that.",
-        'Set sandbox = "best-effort" to run it all the same, or take the table out.',
+        "A `permissions` table restricts the extension, and nothing here can hold it to that: "
+        "bubblewrap is missing, user namespaces are forbidden, or the processor is not known.",
+        'Do what the help says (exthost doctor tells more); sandbox = "best-effort" runs it all '
+        "the same, with what can be had.",
     ),
     "X0320": _entry(
         "Refused",
@@ -239,6 +241,42 @@ CATALOGUE: dict[str, Entry] = {
         "another extension has it already",
         "An extension id, a service, a tool name or a capability may be there once in a host.",
         "Disable one of the two extensions named.",
+    ),
+    "X0380": _entry(
+        "Refused",
+        "its processes cannot be held together",
+        'It was configured with lifetime = "tree": none of its processes may outlive it or the '
+        "host. That needs a PID namespace, and a probe showed that none can be had here.",
+        'Do what the help says, or set lifetime = "plain": then a process that leaves its group '
+        "can survive.",
+    ),
+    "X0381": _entry(
+        "Refused",
+        "a path that is never granted",
+        "permissions.filesystem names / or something in /proc, /sys or /dev: the machine itself, "
+        "not files. A link that leads there counts the same.",
+        "Name the folder that the extension really needs.",
+    ),
+    "X0382": _entry(
+        "Refused",
+        "a granted path that is not there",
+        "permissions.filesystem names a path at which there is nothing. Whoever creates it later "
+        "would decide what the extension sees.",
+        "Create it, or take the entry out.",
+    ),
+    "X0383": _entry(
+        "Refused",
+        "a granted path that is a link",
+        "permissions.filesystem names a path on the way of which there is a symbolic link. "
+        "Whoever can change the link would decide what the extension sees.",
+        "Write the real path, which the message names, if it is what you mean.",
+    ),
+    "X0384": _entry(
+        "Refused",
+        "a path that leads elsewhere now",
+        "A file or folder of the extension led somewhere else when it was admitted than now, "
+        "before its start.",
+        "If the change was yours, load the extension anew; else find out whose it was.",
     ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(

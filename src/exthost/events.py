@@ -8,7 +8,8 @@ thread. One that raises is logged and kept: an onlooker cannot harm what it look
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 # A library never writes to stderr by itself: whoever wants to read its log attaches a handler.
@@ -52,11 +53,12 @@ class OfferChanged(NamedTuple):
 
 
 class Spawned(NamedTuple):
-    """A process was started for an extension."""
+    """A process was started for an extension; `held` says what holds it, as `enforced` does."""
 
     extension: str
     pid: int
     argv: tuple[str, ...]
+    held: Mapping[str, str] = MappingProxyType({})
 
 
 class Exited(NamedTuple):

@@ -170,7 +170,8 @@ class Spec:
 
     `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
     dialect's own reading of a manifest, opaque to everyone else; `manifest_path` names one that
-    is still to be read (`discovery.configfile.completed`). `tools` is what the manifest declares,
+    is still to be read (`discovery.configfile.completed`). `own_cwd` tells that somebody set the
+    cwd for it. `tools` is what the manifest declares,
     for listings that must not start anything. `wire_id` is how the extension calls itself, where
     that is not its id here. `claims` are checked against those of the extensions before it.
     `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
@@ -183,6 +184,7 @@ class Spec:
     enabled: bool = True
     origin: str = ""
     cwd: str | None = None
+    own_cwd: bool = False
     env: Mapping[str, str] = field(default_factory=nothing, repr=False)
     env_policy: str | None = None
     requires: Requires = Requires()
@@ -208,13 +210,36 @@ class Spec:
     claims: tuple[Claim, ...] = ()
 
 
+class ResourceLimit(NamedTuple):
+    """A limit of the kernel's on each process: `resource` by its number, the same on every Linux
+    that we know."""
+
+    resource: int
+    soft: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """What is executed around a program to hold it: `options` are a program and its words, which
+    start `init`, the code of the first process inside; that one applies `limits` and starts the
+    program. `filter` is what the kernel is to check its system calls by, if any."""
+
+    options: tuple[str, ...]
+    init: bytes = field(repr=False)
+    limits: tuple[ResourceLimit, ...] = ()
+    filter: bytes = field(default=b"", repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """Exactly what will be executed: an absolute program, its words, its folder, its variables."""
+    """Exactly what will be executed: an absolute program, its words, its folder, its variables,
+    and what is wrapped around it."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=nothing)
+    wrapper: Wrapper | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

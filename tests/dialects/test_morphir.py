@@ -346,7 +346,7 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
         bus = Bus()
         exits: list[Exited] = []
         bus.subscribe(Exited, exits.append)
-        ext = unstarted(flag, dialect=impatient, bus=bus)
+        ext = unstarted(flag, dialect=impatient, bus=bus, lifetime="plain")
         async with closing(ext):
             await ext.start()
             grandchild = await ext.call("grandchild")

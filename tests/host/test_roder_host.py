@@ -211,7 +211,8 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
 
 @shows("roder-life-06", "roder-events-03")
 async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(tmp_path: Path) -> None:
-    async with host_of(sink(tmp_path, "turn.")) as host:
+    plain = {"lifetime": "plain"}  # the process that is stopped is the extension itself
+    async with host_of(sink(tmp_path, "turn."), defaults=plain) as host:
         failures: list[SinkFailed] = []
         host.events.subscribe(SinkFailed, failures.append)
         await host["toy"].start()

@@ -151,13 +151,13 @@ async def test_without_pidfds_a_whole_session_lives_and_dies_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    async with hostile() as ext:
+    async with hostile(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(failing(ext.call("keep")))
         error = await failing(ext.call("leave", {"code": 5}))
         assert error.evidence.exit == (await waiting).evidence.exit == "exited with 5"
         await until(lambda: not runs(grandchild))
         accounted(ext, 3, result=1, gone=2)
-    async with hostile() as polite:
+    async with hostile(lifetime="plain") as polite:
         pid = await polite.call("pid")
     assert gone(pid)

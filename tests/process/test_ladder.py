@@ -6,7 +6,7 @@ import pytest
 
 from exthost.messages import Notice, Request
 from exthost.model import CloseStdin, LadderStep, Say, Terminate, Write
-from exthost.process.ending import KILL_SECONDS, climb
+from exthost.process.ending import CLEAN_KILL_SECONDS, KILL_SECONDS, climb
 
 
 class Scripted:
@@ -46,7 +46,18 @@ LADDER: tuple[LadderStep, ...] = (
     CloseStdin(wait=3),
     Terminate(wait=1),
 )
-STEPS = ["say shutdown 2", 0.0, "write b'bye'", 0.0, "eof", 3, "term", 1, "kill", KILL_SECONDS]
+STEPS = [
+    "say shutdown 2",
+    0.0,
+    "write b'bye'",
+    0.0,
+    "eof",
+    3,
+    "term",
+    1,
+    "kill",
+    CLEAN_KILL_SECONDS,
+]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +72,10 @@ def test_the_climb_ends_at_the_step_that_is_answered_by_an_exit(ends_at: str, cl
 def test_what_survives_even_sigkill_is_told() -> None:
     mortal = Scripted()
     assert asyncio.run(climb(LADDER, mortal)) is False
-    assert mortal.asked == STEPS
+    assert mortal.asked == [*STEPS, "kill", KILL_SECONDS]
 
 
 def test_without_a_ladder_there_is_only_the_end() -> None:
     mortal = Scripted("kill")
     assert asyncio.run(climb((), mortal)) is True
-    assert mortal.asked == ["kill", KILL_SECONDS]
+    assert mortal.asked == ["kill", CLEAN_KILL_SECONDS]

@@ -132,7 +132,7 @@ async def test_a_slow_reader_is_no_stalled_one() -> None:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("way", ["leave", "killed"])
 async def test_exit_is_seen_even_when_a_grandchild_holds_the_pipe(way: str) -> None:
-    async with hostile() as ext:
+    async with hostile(lifetime="plain") as ext:  # whose pids are those that we see
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(failing(ext.call("keep")))
         error = await failing(ext.call(way, {"code": 5, "signal": signal.SIGABRT}))
@@ -144,7 +144,7 @@ async def test_exit_is_seen_even_when_a_grandchild_holds_the_pipe(way: str) -> N
 
 
 async def test_closing_takes_the_grandchildren_of_the_group_along() -> None:
-    async with hostile() as ext:
+    async with hostile(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
         assert runs(grandchild)
     await until(lambda: not runs(grandchild))

@@ -35,7 +35,7 @@ def spawns(bus: Bus) -> list[Spawned]:
 async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
     ledger = Ledger()
     spawned = spawns(ledger.bus)
-    async with closing(unstarted(bus=ledger.bus)) as ext:
+    async with closing(unstarted(bus=ledger.bus, lifetime="plain")) as ext:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
         assert spawned[0].pid == pids[0] == ext.stats["pid"]
@@ -180,7 +180,7 @@ async def test_calling_a_tool_of_one_that_hangs_ends_within_the_calls_own_limit(
 
 @shows("morphir-manager-03")
 async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_process() -> None:
-    async with hostile() as ext:
+    async with hostile(lifetime="plain") as ext:
         await ext.call("twice")
         await ext.call("echo")
         stats = ext.stats

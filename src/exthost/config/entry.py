@@ -59,7 +59,9 @@ class Entry:
         Without a word about it, a child runs in the config's folder.
         """
         spec = self.own.over(outer).onto(self.bare)
-        return spec if spec.cwd is not None else replace(spec, cwd=folder)
+        if spec.cwd is not None:
+            return replace(spec, own_cwd=True)
+        return replace(spec, cwd=folder)
 
 
 @dataclass(frozen=True, slots=True)

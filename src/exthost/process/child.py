@@ -4,6 +4,9 @@ Spawning is plain `Popen` on purpose. It uses vfork, so it stays cheap under a h
 uvloop's spawn and `Popen(user=)` do not. Each child leads a session and a process group of its
 own, which is how the whole of it can be signalled. Nothing here knows a protocol.
 
+A plan may have a wrapper, which holds the program in a namespace of its own. Then the process
+that we started is the wrapper, and a leash leads to the first process inside.
+
 A `Child` that is dropped without having been ended kills its process: nothing is left behind.
 """
 
@@ -13,11 +16,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model import LaunchPlan
 from exthost.process.exits import ExitStatus, ExitWatch
+from exthost.process.leash import Leash, check_program, kill_children
 
 # What stands in place of a descriptor that was closed.
 CLOSED = -1
@@ -27,6 +32,7 @@ class Child:
     """A process and what we hold of it. The three pipe ends are plain descriptors."""
 
     __slots__ = (
+        "_leash",
         "_watch",
         "argv",
         "cwd",
@@ -41,6 +47,7 @@ class Child:
     def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
         """Start it. Raises SpawnFailed with the reason a person can act on."""
         self._watch: ExitWatch | None = None
+        self._leash: Leash | None = None
         self.argv = plan.argv  # and not the plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
@@ -52,15 +59,7 @@ class Child:
                 read_end, write_end = os.pipe()
                 child_ends.append(read_end if reads else write_end)
                 our_ends.append(write_end if reads else read_end)
-            process = subprocess.Popen(
-                plan.argv,
-                stdin=child_ends[0],
-                stdout=child_ends[1],
-                stderr=child_ends[2],
-                cwd=plan.cwd,
-                env=dict(plan.env),
-                start_new_session=True,
-            )
+            process, leash = _spawn(plan, child_ends)
         except (OSError, ValueError) as error:
             for fd in our_ends:
                 os.close(fd)
@@ -70,9 +69,12 @@ class Child:
                 os.close(fd)
         self.stdin, self.stdout, self.stderr = our_ends
         self.pid = process.pid
+        self._leash = leash
         try:
             self._watch = ExitWatch(process.pid)
         except (OSError, RuntimeError) as error:  # no descriptor, or no thread, left for it
+            if leash is not None:
+                leash.close()
             process.kill()
             process.wait()
             for fd in our_ends:
@@ -91,7 +93,10 @@ class Child:
     def see_exit(self) -> ExitStatus | None:
         """How it ended, if it has. Its pid and group stay ours until `reap`."""
         if self.status is None and self._watch is not None:
-            self.status = self._watch.peek()
+            seen = self._watch.peek()
+            if seen is not None and self._leash is not None:
+                seen = self._leash.read(seen)
+            self.status = seen
         return self.status
 
     def close_stdin(self) -> None:
@@ -109,11 +114,20 @@ class Child:
 
     def terminate(self) -> None:
         """Ask the group to end."""
-        if self._watch is not None:
+        if self._leash is not None:
+            self._leash.send(signal.SIGTERM)
+        elif self._watch is not None:
             self._watch.signal_group(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process, and what is left of its group."""
+        """End the process, and what is left of its group; asked again, by all means.
+
+        A leash that is cut ends the whole namespace, and its wrapper after it, in that order: the
+        other way round nobody would be left to take the status of the first process inside."""
+        if self._leash is not None:
+            if self._leash.cut():
+                return
+            kill_children(self.pid)
         if self._watch is not None:
             self._watch.signal_group(signal.SIGKILL)
             self._watch.signal(signal.SIGKILL)
@@ -127,6 +141,8 @@ class Child:
         self._watch.reap()
         self._watch.close()
         self._watch = None
+        if self._leash is not None:
+            self._leash.close()
 
     def __del__(self) -> None:
         watch = getattr(self, "_watch", None)
@@ -139,6 +155,41 @@ class Child:
         self.reap()
         self.close_stdin()
         self.close_outputs()
+
+
+def _spawn(plan: LaunchPlan, ends: Sequence[int]) -> tuple["subprocess.Popen[bytes]", Leash | None]:
+    """Execute the plan; `ends` are the child's of stdin, stdout and stderr."""
+    if plan.wrapper is None:
+        return _popen(plan, plan.argv, ends), None
+    check_program(plan)
+    # The wrapper would hold its own stdin and stdout for as long as it lives, and hide that the
+    # program closed one; so it gets them under other numbers, which it does not keep.
+    leash = Leash(plan.wrapper, ends[0], ends[1], keeps_pwd="PWD" in plan.env)
+    null = subprocess.DEVNULL
+    try:
+        argv = (*leash.words, *plan.argv)
+        process = _popen(plan, argv, (null, null, ends[2]), (*leash.inherited, *ends[:2]))
+    except BaseException:
+        leash.close()
+        raise
+    finally:
+        leash.spawned()
+    return process, leash
+
+
+def _popen(
+    plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], passed: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        argv,
+        stdin=ends[0],
+        stdout=ends[1],
+        stderr=ends[2],
+        cwd=plan.cwd,
+        env=dict(plan.env),
+        start_new_session=True,
+        pass_fds=passed,
+    )
 
 
 def find_program(command: str, cwd: str | None, path: str | None) -> str:

@@ -13,6 +13,10 @@ from exthost.model import CloseStdin, LadderStep, Say, Terminate, Write
 # After SIGKILL only the kernel stands between a process and its end.
 KILL_SECONDS = 5.0
 
+# The first kill of a namespace is the one that leaves nothing to clear up; a wrapper that hangs
+# before there is a namespace needs the second.
+CLEAN_KILL_SECONDS = 1.0
+
 
 class Mortal(Protocol):
     """What is to be ended, as far as the ladder needs to know it."""
@@ -40,5 +44,8 @@ async def climb(ladder: Sequence[LadderStep], mortal: Mortal) -> bool:
                 mortal.terminate()
         if await mortal.exits_within(wait):
             return True
+    mortal.kill()
+    if await mortal.exits_within(CLEAN_KILL_SECONDS):
+        return True
     mortal.kill()
     return await mortal.exits_within(KILL_SECONDS)

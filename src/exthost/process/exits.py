@@ -14,12 +14,16 @@ from typing import NamedTuple
 
 
 class ExitStatus(NamedTuple):
-    """`code` of a normal exit, or the `signal` that ended it; both None if nobody knows."""
+    """`code` of a normal exit, or the `signal` that ended it; both None if nobody knows. `never`
+    says why the program did not even begin, where something around it ended instead."""
 
     code: int | None
     signal: int | None
+    never: str = ""
 
     def __str__(self) -> str:
+        if self.never:
+            return f"never ran: {self.never}"
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
         if self.code is None:

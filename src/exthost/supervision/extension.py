@@ -151,7 +151,7 @@ class Extension(Facets):
     @property
     def enforced(self) -> Mapping[str, str]:
         """What holds its process in, as data."""
-        return {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
+        return self._owner.prepared().enforced
 
     def registered_name(self, tool: str) -> str:
         """The name under which a host lists this tool of its."""

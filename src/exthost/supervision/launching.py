@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,20 @@ from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
 from exthost.manifests.gate import gate
-from exthost.model import UNLIMITED, Introduction, LaunchPlan, Limits, Restart, Spec
+from exthost.model import (
+    NONE,
+    UNLIMITED,
+    Introduction,
+    LaunchPlan,
+    Limits,
+    Restart,
+    Spec,
+    nothing,
+)
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
+from exthost.supervision.holding import Landmarks, check, hold
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -39,6 +49,7 @@ class Launch:
     environment: Environment
     introduction: Introduction
     housing: str = ""  # the variable that names the child's own folder, if it has one
+    enforced: Mapping[str, str] = field(default_factory=nothing)  # what holds it, as data
 
 
 def limits_of(spec: Spec, dialect: Dialect) -> Limits:
@@ -63,8 +74,8 @@ def restart_of(spec: Spec, dialect: Dialect) -> Restart:
     return policy
 
 
-def admit(spec: Spec, environ: Mapping[str, str]) -> None:
-    """Raise Refused unless everything the extension requires is there."""
+def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:
+    """Raise Refused unless everything the extension requires is there, and it can be held."""
     path = environ.get("PATH")
     missing = gate(spec.requires, lambda name: shutil.which(name, path=path), environ)
     if missing:
@@ -84,13 +95,7 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> None:
             extension=spec.id,
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
-    if spec.permissions is not None and spec.sandbox not in ("best-effort", "off"):
-        raise Refused(
-            "X0302",
-            "its permissions cannot be enforced: this version has no sandbox yet",
-            extension=spec.id,
-            help='sandbox = "best-effort" runs it without, "off" too; then nothing holds it',
-        )
+    return check(spec)
 
 
 def host_version(spec: Spec) -> str:
@@ -99,7 +104,11 @@ def host_version(spec: Spec) -> str:
 
 
 def prepare(
-    spec: Spec, dialect: Dialect, environ: Mapping[str, str], handles: frozenset[str] = frozenset()
+    spec: Spec,
+    dialect: Dialect,
+    environ: Mapping[str, str],
+    handles: frozenset[str] = frozenset(),
+    landmarks: Landmarks = NONE,
 ) -> Launch:
     """What will be executed, with which variables, and how we introduce ourselves."""
     traits = dialect.traits
@@ -125,13 +134,24 @@ def prepare(
         configured={**told, **spec.env},
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
-    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
     houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
+    wrapper, enforced = hold(
+        spec,
+        program=program,
+        env=environment.variables,
+        limits=limits_of(spec, dialect),
+        state=introduction.state_folder if houses and houses[0] not in spec.env else "",
+        landmarks=landmarks,
+    )
+    plan = LaunchPlan(
+        argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables, wrapper=wrapper
+    )
     return Launch(
         plan=plan,
         environment=environment,
         introduction=replace(introduction, env=environment.variables),
         housing=houses[0] if houses and houses[0] not in spec.env else "",
+        enforced=enforced,
     )
 
 

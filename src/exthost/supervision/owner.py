@@ -16,7 +16,7 @@ from typing import Any
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Bus, OfferChanged, Spawned, StateChanged
-from exthost.model import Limits, Offer, Spec
+from exthost.model import NONE, Limits, Offer, Spec
 from exthost.process.child import Child
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
@@ -43,6 +43,7 @@ class Owner:
         "_desk",
         "_environ",
         "_handlers",
+        "_landmarks",
         "_last_id",
         "_limits",
         "_loop",
@@ -116,6 +117,7 @@ class Owner:
         self._settled: list[asyncio.Future[None]] = []
         self._stops: list[asyncio.Future[None]] = []
         self._last_id = dialect.traits.first_id
+        self._landmarks: Mapping[str, str] = NONE
         desk.on_need = self.need
 
     # -- wishes ------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ class Owner:
             objection = self._objection() if self._objection is not None else None
             if objection is not None:
                 raise objection
-            admit(self.spec, self._host_environment())
+            self._landmarks = admit(self.spec, self._host_environment())
         except Refused as refused:
             _log.warning("[%s] not started: %s", self.spec.id, refused.message)
             self._give_up(Event.REFUSE, refused)
@@ -282,7 +284,7 @@ class Owner:
         self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
-            self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
+            self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv, launch.enforced))
         session = Session(
             child,
             self.dialect,
@@ -420,7 +422,8 @@ class Owner:
     def prepared(self) -> Launch:
         """What the next start would execute."""
         handles = frozenset(self._handlers)
-        return prepare(self.spec, self.dialect, self._host_environment(), handles)
+        environ = self._host_environment()
+        return prepare(self.spec, self.dialect, environ, handles, self._landmarks)
 
     def _answered(self) -> int:
         """How many calls it answered, yes or no; a bad answer is none."""

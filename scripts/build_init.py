@@ -1,0 +1,60 @@
+"""Compile `sandbox/init.c` for each architecture and keep the result in `sandbox/initcode.py`.
+
+    python scripts/build_init.py
+
+For whoever changes init.c; needs gcc and aarch64-linux-gnu-gcc. The digest of the source is kept
+beside the code, so that a test notices when one was changed without the other.
+"""
+
+import base64
+import hashlib
+import subprocess
+import tempfile
+import textwrap
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / "src" / "exthost" / "sandbox"
+COMPILERS = {"x86_64": ("gcc", "-fcf-protection=none"), "aarch64": ("aarch64-linux-gnu-gcc",)}
+FLAGS = (
+    *("-Os", "-static", "-nostdlib", "-no-pie", "-fno-pic", "-ffreestanding", "-s"),
+    *("-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror"),
+    *("-Wl,--build-id=none", "-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"),
+)
+
+HEAD = '''\
+"""The first process of a namespace, compiled from `init.c` by `make init`. Generated: the source
+is what to read and to change."""
+
+import base64
+from collections.abc import Mapping
+
+__all__ = ["INIT", "SOURCE_SHA256"]
+
+SOURCE_SHA256 = "{digest}"
+
+'''
+
+
+def build(compiler: tuple[str, ...], source: Path) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "init")
+        subprocess.run([*compiler, *FLAGS, "-o", str(program), str(source)], check=True)
+        return program.read_bytes()
+
+
+def main() -> None:
+    source = FOLDER / "init.c"
+    text = HEAD.format(digest=hashlib.sha256(source.read_bytes()).hexdigest())
+    for machine, compiler in COMPILERS.items():
+        code = base64.b85encode(build(compiler, source)).decode()
+        lines = "\n".join(f'    b"{line}"' for line in textwrap.wrap(code, 90))
+        text += f"_{machine.upper()} = (\n{lines}\n)\n\n"
+    names = "".join(f'    "{one}": base64.b85decode(_{one.upper()}),\n' for one in COMPILERS)
+    text += (
+        f"# By the machine's name, as uname has it.\nINIT: Mapping[str, bytes] = {{\n{names}}}\n"
+    )
+    (FOLDER / "initcode.py").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The two pipes to the first process of a namespace, which is ours (`sandbox/init.c`).
+
+What we write are signals for the program's process group; that our end is closed, by us or by our
+own death, means the end of everything in there. What we read is how the program ended, exactly:
+the wrapper between us can only pass on a number.
+
+Knows the words that make a wrapper start our init; knows nothing of why a program is wrapped.
+"""
+
+import errno
+import os
+import signal
+import struct
+import time
+
+from exthost.model import LaunchPlan, Wrapper
+from exthost.process.exits import ExitStatus
+
+__all__ = ["Leash", "check_program", "children_of", "kill_children"]
+
+_GONE = -1
+
+# How long a cut leash may take to end what is inside: milliseconds, unless the wrapper hangs.
+CUT_SECONDS = 0.5
+
+
+class Leash:
+    """Our ends of the two pipes, and, until the spawn is over, what the child inherits."""
+
+    __slots__ = ("_control", "_cut_at", "_inherited", "_status", "_words")
+
+    def __init__(self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool) -> None:
+        self._cut_at = 0.0
+        self._inherited: list[int] = []
+        self._control = self._status = _GONE
+        try:
+            control, self._control = os.pipe()
+            self._inherited.append(control)
+            self._status, status = os.pipe()
+            os.set_blocking(self._status, False)
+            self._inherited.append(status)
+            init = _file_of("exthost-init", wrapper.init)
+            self._inherited.append(init)
+            options = wrapper.options
+            if wrapper.filter:
+                rules = _file_of("exthost-filter", wrapper.filter)
+                self._inherited.append(rules)
+                options = (*options, "--seccomp", str(rules))
+        except BaseException:
+            self.spawned()
+            self.close()
+            raise
+        numbers = (control, status, stdin, stdout, int(keeps_pwd))
+        limits = (number for limit in wrapper.limits for number in limit)
+        settings = ",".join(str(number) for number in (*numbers, *limits))
+        self._words = (*options, "--", f"/proc/self/fd/{init}", settings)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What stands before the program and its words."""
+        return self._words
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """What the wrapper must be given besides stdin, stdout and stderr."""
+        return tuple(self._inherited)
+
+    def spawned(self) -> None:
+        """What was inherited is the child's now; begun or not, it is not ours."""
+        for fd in self._inherited:
+            os.close(fd)
+        self._inherited.clear()
+
+    def send(self, number: int) -> None:
+        """A signal to the program's process group."""
+        if self._control != _GONE:
+            try:
+                os.write(self._control, bytes((number,)))
+            except OSError:
+                pass  # it has ended
+
+    def cut(self) -> bool:
+        """End everything inside. False if that was done some time ago, and so was not enough."""
+        if self._control == _GONE:
+            return time.monotonic() - self._cut_at < CUT_SECONDS
+        os.close(self._control)
+        self._control = _GONE
+        self._cut_at = time.monotonic()
+        return True
+
+    def read(self, wrapper: ExitStatus) -> ExitStatus:
+        """How the program ended, where the wrapper ended like this."""
+        try:
+            told = os.read(self._status, 64)
+        except OSError:
+            told = b""
+        words = struct.unpack(f"={len(told) // 4}i", told[: len(told) // 4 * 4])
+        if words and words[0] < 0:
+            return ExitStatus(None, None, f"{os.strerror(-words[0])} ({_name(-words[0])})")
+        if words and os.WIFSIGNALED(words[0]):
+            return ExitStatus(None, os.WTERMSIG(words[0]))
+        if words:
+            return ExitStatus(os.WEXITSTATUS(words[0]), None)
+        if self._control == _GONE or wrapper.code is None:
+            return ExitStatus(None, wrapper.signal or signal.SIGKILL)
+        if wrapper.code > 128:  # our init was killed from outside
+            return ExitStatus(None, wrapper.code - 128)
+        return ExitStatus(None, None, f"what was to hold it failed and {wrapper}")
+
+    def close(self) -> None:
+        self.cut()
+        if self._status != _GONE:
+            os.close(self._status)
+            self._status = _GONE
+
+
+def check_program(plan: LaunchPlan) -> None:
+    """Raise what executing the program would raise: it is executed where we cannot see it fail."""
+    program = plan.argv[0]
+    if "/" not in program:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    if plan.cwd is not None and not os.path.isdir(plan.cwd):  # noqa: PTH112 - on every start
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.cwd)
+    _check(program)
+    try:
+        with open(program, "rb", buffering=0) as file:  # noqa: PTH123 - on every start
+            head = file.read(256)
+    except OSError:
+        return  # executable and unreadable is not against any rule
+    if head.startswith(b"#!"):
+        interpreter = head[2:].split(b"\n", 1)[0].split()
+        if interpreter:
+            _check(os.fsdecode(interpreter[0]))
+    elif b"\0" not in head:  # no machine's code, so only a shell would make something of it
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
+
+
+def _check(program: str) -> None:
+    os.stat(program)  # noqa: PTH116 - raises for what is not there
+    if not os.path.isfile(program) or not os.access(program, os.X_OK):  # noqa: PTH113
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process, the oldest first; none where the kernel does not tell."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def kill_children(pid: int) -> None:
+    """SIGKILL to the children of a process that is ours and not reaped."""
+    for child in children_of(pid):
+        try:
+            fd = os.pidfd_open(child)
+        except OSError:
+            continue
+        try:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
+
+
+def _file_of(name: str, data: bytes) -> int:
+    """A file without a place on any disk, read from its beginning."""
+    fd = os.memfd_create(name)
+    try:
+        os.write(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _name(number: int) -> str:
+    return errno.errorcode.get(number, str(number))

@@ -1,0 +1,189 @@
+/* The first process of an extension's PID namespace. It starts the program, buries the dead,
+ * passes signals on, and ends when the program ends or when the host is gone; its own end is the
+ * end of every process in the namespace. No library, so that it starts in no time and runs behind
+ * any root. `make init` builds it for each architecture and keeps the result in initcode.py.
+ *
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
+ *
+ * CONTROL  read end: each byte is the number of a signal for the program's process group; end of
+ *          file means that nobody is left who wants the program.
+ * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
+ *          the program's wait status.
+ * STDIN and STDOUT come as other descriptors than 0 and 1, because the wrapper outside holds its
+ * own 0 and 1 open for as long as it lives, and would hide that the program closed one.
+ */
+#include <asm/unistd.h>
+#include <linux/close_range.h>
+#include <linux/fcntl.h>
+#include <linux/poll.h>
+#include <linux/prctl.h>
+#include <linux/signal.h>
+#include <linux/wait.h>
+
+typedef unsigned long word;
+
+#if defined(__x86_64__)
+static long call(long number, word a, word b, word c, word d, word e)
+{
+    long result;
+    register word r10 __asm__("r10") = d;
+    register word r8 __asm__("r8") = e;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+__asm__(".globl _start\n_start:\n\tmov %rsp,%rdi\n\tand $-16,%rsp\n\tcall run\n\thlt\n");
+#elif defined(__aarch64__)
+static long call(long number, word a, word b, word c, word d, word e)
+{
+    register long x8 __asm__("x8") = number;
+    register word x0 __asm__("x0") = a;
+    register word x1 __asm__("x1") = b;
+    register word x2 __asm__("x2") = c;
+    register word x3 __asm__("x3") = d;
+    register word x4 __asm__("x4") = e;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+                     : "memory");
+    return (long)x0;
+}
+__asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
+#else
+#error "write call() and _start for this architecture"
+#endif
+
+#define SIGNAL_SET_BYTES 8
+/* An operation for _WAITPID: any child, whoever started it. */
+#define ANY ((word)-1)
+
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, FIXED };
+
+static void end(int code)
+{
+    for (;;)
+        call(__NR_exit_group, (word)code, 0, 0, 0, 0);
+}
+
+static word number(char **text)
+{
+    word value = 0;
+    while (**text >= '0' && **text <= '9')
+        value = value * 10 + (word)(*(*text)++ - '0');
+    if (**text == ',')
+        (*text)++;
+    return value;
+}
+
+static void tell(word fd, int status)
+{
+    call(__NR_write, fd, (word)&status, sizeof status, 0, 0);
+}
+
+/* The wrapper sets PWD; a program that was not given one sees none. */
+static void drop_pwd(char **environment)
+{
+    char **to = environment;
+    for (char **from = environment; *from; from++) {
+        char *one = *from;
+        if (!(one[0] == 'P' && one[1] == 'W' && one[2] == 'D' && one[3] == '='))
+            *to++ = one;
+    }
+    *to = 0;
+}
+
+static void become(word *fixed, char *limits, char **program, char **environment, word mask)
+{
+    call(__NR_setsid, 0, 0, 0, 0, 0);
+    /* First out of the way of 0, 1 and 3, which are about to be taken. */
+    word in = (word)call(__NR_fcntl, fixed[STDIN], F_DUPFD, 64, 0, 0);
+    word out = (word)call(__NR_fcntl, fixed[STDOUT], F_DUPFD, 64, 0, 0);
+    word status = (word)call(__NR_fcntl, fixed[STATUS], F_DUPFD, 64, 0, 0);
+    call(__NR_dup3, in, 0, 0, 0, 0);
+    call(__NR_dup3, out, 1, 0, 0, 0);
+    call(__NR_dup3, status, 3, O_CLOEXEC, 0, 0);
+    if (call(__NR_close_range, 4, ~0u, 0, 0, 0) < 0)
+        for (word fd = 4; fd < 1024; fd++)
+            call(__NR_close, fd, 0, 0, 0, 0);
+    while (*limits) {
+        word resource = number(&limits);
+        word pair[2];
+        pair[0] = number(&limits);
+        pair[1] = number(&limits);
+        long refused = call(__NR_prlimit64, 0, resource, (word)pair, 0, 0);
+        if (refused < 0) {
+            tell(3, (int)refused);
+            end(126);
+        }
+    }
+    if (!fixed[KEEP_PWD])
+        drop_pwd(environment);
+    call(__NR_rt_sigprocmask, SIG_SETMASK, (word)&mask, 0, SIGNAL_SET_BYTES, 0);
+    tell(3, (int)call(__NR_execve, (word)program[0], (word)program, (word)environment, 0, 0));
+    end(127);
+}
+
+static void pass_on(word control, word program)
+{
+    unsigned char signals[64];
+    long count = call(__NR_read, control, (word)signals, sizeof signals, 0, 0);
+    if (count <= 0)
+        end(137);
+    for (long i = 0; i < count; i++)
+        if (call(__NR_kill, -program, signals[i], 0, 0, 0) < 0)
+            call(__NR_kill, program, signals[i], 0, 0, 0); /* it leads no group yet */
+}
+
+static void bury(word status_fd, word program)
+{
+    int status;
+    long pid;
+    while ((pid = call(__NR_wait4, ANY, (word)&status, WNOHANG, 0, 0)) > 0)
+        if ((word)pid == program) {
+            tell(status_fd, status);
+            end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+        }
+}
+
+__attribute__((used)) void run(word *stack)
+{
+    word count = stack[0];
+    char **words = (char **)(stack + 1);
+    char **environment = words + count + 1;
+    if (count < 3)
+        end(125);
+    char *settings = words[1];
+    word fixed[FIXED];
+    for (int i = 0; i < FIXED; i++)
+        fixed[i] = number(&settings);
+
+    /* What runs beside us has our uid, and must not be able to take us over. The program is
+     * free of this from its exec on. */
+    call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    word children = 1ul << (SIGCHLD - 1), before = 0;
+    call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
+    long deaths = call(__NR_signalfd4, ANY, (word)&children, SIGNAL_SET_BYTES,
+                       O_CLOEXEC | O_NONBLOCK, 0);
+    long program = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    if (deaths < 0 || program < 0) {
+        tell(fixed[STATUS], (int)(deaths < 0 ? deaths : program));
+        end(125);
+    }
+    if (program == 0)
+        become(fixed, settings, words + 2, environment, before);
+    call(__NR_close, fixed[STDIN], 0, 0, 0, 0);
+    call(__NR_close, fixed[STDOUT], 0, 0, 0, 0);
+    for (;;) {
+        struct pollfd seen[2] = {{(int)fixed[CONTROL], POLLIN, 0}, {(int)deaths, POLLIN, 0}};
+        call(__NR_ppoll, (word)seen, 2, 0, 0, SIGNAL_SET_BYTES);
+        if (seen[1].revents) {
+            char information[128];
+            call(__NR_read, (word)deaths, (word)information, sizeof information, 0, 0);
+            bury(fixed[STATUS], (word)program);
+        }
+        if (seen[0].revents)
+            pass_on(fixed[CONTROL], (word)program);
+    }
+}

@@ -1,0 +1,164 @@
+"""The filter of system calls for the strict tier: a small assembler and what we deny. Pure.
+
+The kernel runs the program below on each system call, before anything else: it sees the number,
+the architecture and the arguments as words, and answers "allow" or an errno. It is a second wall
+behind the namespaces, and the only one for two things: sockets that a network namespace does not
+cut (AF_VSOCK before Linux 7.0), and doors into the kernel that no extension needs (io_uring, bpf).
+
+It lists what is denied, not what is allowed: extensions are programs of any language, and a list
+of all that runtimes use would be wrong on the day it is written. A call of a foreign architecture
+(32-bit calls on a 64-bit kernel) could mean anything, and ends the process.
+
+Without network no socket can be made, connected or bound. `socketpair` stays, since event loops
+need it: such a pair leads nowhere else, except as datagram sockets, which could be pointed at a
+path; those are denied.
+"""
+
+import struct
+from collections.abc import Mapping
+
+__all__ = ["ARCHITECTURES", "program"]
+
+# Offsets in struct seccomp_data. Of each 64-bit argument we need the lower word, which comes
+# first on the machines below.
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_EQUAL, _JUMP_AT_LEAST = 0x15, 0x35
+
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_ERRNO = 0x00050000
+_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NETLINK_ROUTE = 0
+_SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 0xF
+
+# Numbers from here on are those of x32, a second set of calls on x86-64.
+_X32 = 0x40000000
+
+# The machine's name by uname → its AUDIT_ARCH.
+ARCHITECTURES: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# Call → its number on x86_64 and on aarch64; None where there is none.
+_NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    "mount_setattr": (442, 442),
+    "setns": (308, 268),
+    "unshare": (272, 97),
+    "chroot": (161, 51),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "open_by_handle_at": (304, 265),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "fanotify_init": (300, 262),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+}
+
+# As if the kernel had none of it: programs that can use it look for this answer and do without.
+_ABSENT = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf"})
+_SOCKET_CALLS = frozenset({"connect", "bind", "listen", "accept", "accept4"})
+_WITH_ARGUMENTS = frozenset({"socket", "socketpair"})
+
+
+def program(machine: str, *, network: bool) -> bytes:
+    """The filter for this machine, as the kernel takes it. KeyError for one we do not know."""
+    column = list(ARCHITECTURES).index(machine) if machine in ARCHITECTURES else None
+    if column is None:
+        raise KeyError(machine)
+    code = [
+        _step(_LOAD, _ARCHITECTURE),
+        *_unless(ARCHITECTURES[machine], _KILL),
+        _step(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        code += [_step(_JUMP_AT_LEAST, _X32, 0, 1), _step(_RETURN, _ERRNO | _ENOSYS)]
+    for name, numbers in _NUMBERS.items():
+        number = numbers[column]
+        if number is None or name in _WITH_ARGUMENTS or (network and name in _SOCKET_CALLS):
+            continue
+        answer = _ENOSYS if name in _ABSENT else _EPERM
+        code += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | answer)]
+    for name, check in (("socket", _socket(network)), ("socketpair", _socketpair(network))):
+        number = _NUMBERS[name][column]
+        assert number is not None
+        code += [_step(_JUMP_EQUAL, number, 0, len(check)), *check]
+    return b"".join([*code, _step(_RETURN, _ALLOW)])
+
+
+def _socket(network: bool) -> list[bytes]:
+    """What becomes of a call of `socket`; ends with an answer in every case."""
+    if not network:
+        return [_step(_RETURN, _ERRNO | _EPERM)]
+    allow = [_step(_RETURN, _ALLOW)]
+    return [
+        _step(_LOAD, _ARGUMENTS),
+        *_if(_AF_UNIX, allow),
+        *_if(_AF_INET, allow),
+        *_if(_AF_INET6, allow),
+        *_if(_AF_NETLINK, [_step(_LOAD, _ARGUMENTS + 16), *_if(_NETLINK_ROUTE, allow)]),
+        _step(_RETURN, _ERRNO | _EAFNOSUPPORT),
+    ]
+
+
+def _socketpair(network: bool) -> list[bytes]:
+    deny = [_step(_RETURN, _ERRNO | _EPERM)]
+    check = [_step(_LOAD, _ARGUMENTS), *_unless(_AF_UNIX, _ERRNO | _EAFNOSUPPORT)]
+    if not network:
+        masked = [_step(_LOAD, _ARGUMENTS + 8), _step(_AND, _SOCK_TYPE_MASK)]
+        check += [*masked, *_if(_SOCK_DGRAM, deny)]
+    return [*check, _step(_RETURN, _ALLOW)]
+
+
+def _if(value: int, then: list[bytes]) -> list[bytes]:
+    return [_step(_JUMP_EQUAL, value, 0, len(then)), *then]
+
+
+def _unless(value: int, answer: int) -> list[bytes]:
+    return [_step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, answer)]
+
+
+def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    """One instruction: struct sock_filter."""
+    return struct.pack("=HBBI", code, when_true, when_false, value)

@@ -1,0 +1,215 @@
+"""Lifetime trials: however the host or an extension ends, nothing of a hostile family is left."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+import uuid
+from typing import Any
+
+import exthost
+from exthost.errors import ExtensionGone
+from tests.extensions.driving import until
+from tests.extensions.looking import all_pids, environment_of, see
+from tests.sandbox import trial_host
+from tests.sandbox.trial_host import FAMILY, impatient
+from tests.sandbox.trials import trial
+
+# It forks three times twice.
+FAMILY_COUNT = 7
+
+# What SECURITY.md promises.
+GONE_SECONDS = 1.0
+
+# Tries in a test run; the soak sets more.
+TRIES = int(os.environ.get("EXTHOST_TEST_TRIES", "20"))
+
+
+def marked(mark: str) -> list[int]:
+    """Who carries this mark among its variables: everyone an extension started, wherever it is."""
+    wanted = f"EXTHOST_TRIAL={mark}".encode()
+    return [pid for pid in all_pids() if wanted in environment_of(pid)]
+
+
+async def all_gone(mark: str, since: float) -> None:
+    """Nobody with this mark is there any more, in time."""
+    while left := marked(mark):
+        if time.monotonic() - since > GONE_SECONDS:
+            raise AssertionError(f"left after {GONE_SECONDS} s: {[see(pid) for pid in left]}")
+        await asyncio.sleep(0.005)
+
+
+class TrialHost:
+    """A host in a process of its own. Forked, not started anew: the interpreter's own start would
+    take ten times as long as all else."""
+
+    def __init__(self, end: str, mark: str) -> None:
+        told, tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.environ["EXTHOST_TRIAL"] = mark
+            trial_host.become(end, tell)
+        os.close(tell)
+        self._told = told
+        self._exit = os.pidfd_open(self.pid)
+
+    async def ready(self) -> None:
+        await _readable(self._told)
+        assert os.read(self._told, 16) == b"ready"
+
+    def send(self, number: int) -> None:
+        os.kill(self.pid, number)  # not reaped, so it is still its own
+
+    async def gone(self) -> None:
+        await _readable(self._exit)
+
+    def reap(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._told)
+        os.close(self._exit)
+
+
+async def _readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    happened = asyncio.Event()
+    loop.add_reader(fd, happened.set)
+    try:
+        await happened.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+async def ends_with_nobody_left(end: str, number: int | None = None) -> None:
+    mark = uuid.uuid4().hex
+    host = TrialHost(end, mark)
+    try:
+        await host.ready()
+        if number is not None:
+            await until(lambda: len(marked(mark)) >= FAMILY_COUNT)
+            host.send(number)
+        await host.gone()
+        await all_gone(mark, time.monotonic())
+    finally:
+        host.reap()
+
+
+@trial
+async def a_host_that_gets_sigkill_leaves_no_process() -> None:
+    for _ in range(TRIES):
+        await ends_with_nobody_left("wait", signal.SIGKILL)
+
+
+@trial
+async def a_host_that_is_killed_during_a_spawn_leaves_no_process() -> None:
+    for _ in range(TRIES):
+        mark = uuid.uuid4().hex
+        host = TrialHost("during spawn", mark)
+        try:
+            await host.ready()
+            await asyncio.sleep(random.uniform(0.0, 0.04))
+            host.send(signal.SIGKILL)
+            await host.gone()
+            await asyncio.sleep(0.02)  # one that was only being made shows by then
+            await all_gone(mark, time.monotonic())
+        finally:
+            host.reap()
+
+
+@trial
+async def a_host_that_segfaults_leaves_no_process() -> None:
+    await ends_with_nobody_left("segv")
+
+
+@trial
+async def a_host_that_aborts_leaves_no_process() -> None:
+    await ends_with_nobody_left("abort")
+
+
+@trial
+async def a_host_that_exits_without_a_word_leaves_no_process() -> None:
+    await ends_with_nobody_left("_exit")
+
+
+@trial
+async def a_host_that_raises_leaves_no_process() -> None:
+    await ends_with_nobody_left("exception")
+
+
+@trial
+async def a_host_that_is_interrupted_leaves_no_process() -> None:
+    await ends_with_nobody_left("wait", signal.SIGINT)
+
+
+@trial
+async def a_host_that_is_terminated_leaves_no_process() -> None:
+    await ends_with_nobody_left("wait", signal.SIGTERM)
+
+
+@trial
+async def a_family_does_not_outlive_its_extension() -> None:
+    mark = uuid.uuid4().hex
+    env = {"EXTHOST_TRIAL": mark}
+    async with impatient(FAMILY, env=env, restart={"strategy": "never"}) as family:
+        await until(lambda: len(marked(mark)) >= FAMILY_COUNT)
+        try:
+            await family.call("leave")
+        except ExtensionGone as gone:
+            assert "exited with 3" in gone.message, gone.message
+        await all_gone(mark, time.monotonic())
+
+
+@trial
+async def a_family_that_ignores_everything_is_gone_when_its_extension_is_closed() -> None:
+    mark = uuid.uuid4().hex
+    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}) as family:
+        assert await family.call("echo", 1) == 1
+    await all_gone(mark, time.monotonic())
+
+
+@trial
+async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
+    mark = uuid.uuid4().hex
+    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
+        for pid in marked(mark):
+            if (seen := see(pid)) is not None and "tree_child" in seen.command:
+                os.kill(pid, signal.SIGSTOP)
+    await all_gone(mark, time.monotonic())
+
+
+@trial
+async def a_dropped_handle_leaves_no_process() -> None:
+    mark = uuid.uuid4().hex
+    with contextlib.suppress(RuntimeError):
+        async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
+            raise RuntimeError("the block is left by an exception")
+    await all_gone(mark, time.monotonic())
+
+
+ENDS = {
+    "import os; os._exit(0)": "exited with 0",
+    "import os; os._exit(3)": "exited with 3",
+    "import os; os._exit(139)": "exited with 139",
+    "import os; os.abort()": "killed by SIGABRT",
+    "import os; os.kill(os.getpid(), 11)": "killed by SIGSEGV",
+    "import os; os.kill(os.getpid(), 9)": "killed by SIGKILL",
+    "import os; os.kill(os.getpid(), 15)": "killed by SIGTERM",
+}
+
+
+@trial
+async def an_exit_is_told_the_same_in_every_tier() -> None:
+    for code, told in ENDS.items():
+        for settings in TIERS:
+            words = [sys.executable, "-S", "-E", "-c", code]
+            try:
+                async with exthost.connect(words, restart={"strategy": "never"}, **settings):
+                    raise AssertionError("it cannot have shaken hands")
+            except exthost.errors.ExthostError as error:
+                assert error.evidence.exit.startswith(told), (code, settings, error.evidence)
+
+
+TIERS: tuple[dict[str, Any], ...] = ({"lifetime": "plain"}, {"lifetime": "tree"})

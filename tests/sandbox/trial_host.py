@@ -1,0 +1,60 @@
+"""A host that comes to a bad end: starts the hostile family, says so, and ends as it was told."""
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from exthost.config import spec_from_mapping
+from exthost.supervision.extension import Extension
+from tests.extensions.driving import IMPATIENT
+
+FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
+
+
+@asynccontextmanager
+async def impatient(words: list[str], **settings: Any) -> AsyncIterator[Extension]:
+    """`exthost.connect`, but what is deaf is not asked for seconds."""
+    source = {"type": "process", "command": words[0], "args": words[1:]}
+    spec = spec_from_mapping({"name": "family", "source": source, **settings})
+    extension = Extension(spec, IMPATIENT)
+    try:
+        yield await extension.start()
+    finally:
+        await extension.close()
+
+
+def become(end: str, tell: int) -> NoReturn:
+    """Be such a host until its end; in a process that was forked for it."""
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        asyncio.run(_host(end, tell))
+    finally:
+        os._exit(1)
+
+
+async def _host(end: str, tell: int) -> None:
+    if end == "during spawn":
+        os.write(tell, b"ready")
+    async with impatient(FAMILY):
+        if end != "during spawn":
+            os.write(tell, b"ready")
+        match end:
+            case "segv":
+                ctypes.string_at(0)
+            case "abort":
+                os.abort()
+            case "_exit":
+                os._exit(9)
+            case "exception":
+                raise RuntimeError("as asked")
+        await asyncio.Event().wait()

@@ -1,0 +1,62 @@
+"""Runs every trial as whoever runs this, and tells the outcome of each as a line of JSON.
+
+    python -m tests.sandbox.trials [NAME …]
+
+A trial is an `async def` in one of the modules below that raises if the promise does not hold.
+It is registered by `@trial` under its sentence, takes no arguments, and is bounded. They share one
+process, so that dozens of them cost no more than they must.
+"""
+
+import asyncio
+import importlib
+import json
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+
+TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
+MODULES = ("lifetime",)
+
+# Each is a matter of milliseconds on an idle machine.
+TRIAL_SECONDS = 60
+
+
+def trial(work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Register a trial under its name as a sentence."""
+    TRIALS[work.__name__] = work
+    return work
+
+
+def all_trials() -> dict[str, Callable[[], Awaitable[None]]]:
+    for name in MODULES:
+        importlib.import_module(f"tests.sandbox.{name}")
+    return TRIALS
+
+
+async def run(work: Callable[[], Awaitable[None]]) -> str:
+    """What went wrong; "" if nothing did."""
+    try:
+        async with asyncio.timeout(TRIAL_SECONDS):
+            await work()
+    except BaseException:
+        return traceback.format_exc()
+    return ""
+
+
+def main(names: list[str]) -> None:
+    from tests.sandbox import trials  # this file under its own name, where the others register
+
+    for name, work in trials.all_trials().items():
+        if names and name not in names:
+            continue
+        began = time.monotonic()
+        wrong = asyncio.run(run(work))
+        print(
+            json.dumps({"trial": name, "wrong": wrong, "seconds": time.monotonic() - began}),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
