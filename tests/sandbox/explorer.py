@@ -1,0 +1,39 @@
+"""A morphir extension that runs any Python it is asked to, and answers with what came of it. The
+trials are written in it: what a hostile extension could try, tried. Standard library only."""
+
+import json
+import os
+import sys
+import traceback
+
+WORLD: dict[str, object] = {}
+
+
+def explore(code: str, facts: object) -> object:
+    """The value of `result` after the code, or what it raised as {"raised", "errno", "text"}."""
+    WORLD.update(facts=facts, result=None)
+    try:
+        exec(code, WORLD)  # noqa: S102
+    except BaseException as error:
+        return {
+            "raised": type(error).__name__,
+            "errno": getattr(error, "errno", None),
+            "text": traceback.format_exc(),
+        }
+    return WORLD["result"]
+
+
+def main() -> None:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["method"] == "explore":
+            result = explore(asked["params"]["code"], asked["params"].get("facts"))
+        elif asked["method"] == "capabilities":
+            result = []
+        else:
+            result = asked.get("params")
+        answer = json.dumps({"id": asked["id"], "result": result}) + "\n"
+        os.write(1, answer.encode())
+
+
+main()
