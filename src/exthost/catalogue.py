@@ -271,6 +271,13 @@ CATALOGUE: dict[str, Entry] = {
         "Whoever can change the link would decide what the extension sees.",
         "Write the real path, which the message names, if it is what you mean.",
     ),
+    "X0385": _entry(
+        "Refused",
+        "limits that cannot be set",
+        "Limits on processor time, open files, file sizes or processes were configured for an "
+        "extension that nothing is wrapped around, and the program that sets them is missing.",
+        'Install util-linux (prlimit), let it run with lifetime = "tree", or take the limits out.',
+    ),
     "X0384": _entry(
         "Refused",
         "a path that leads elsewhere now",

@@ -219,6 +219,14 @@ class ResourceLimit(NamedTuple):
     hard: int
 
 
+class Ceiling(NamedTuple):
+    """What all processes of an extension may have together: bytes of memory, and how many they
+    may be; None is no limit. No limit of the kernel's on one process can say either."""
+
+    memory: int | None = None
+    processes: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
     """What is executed around a program to hold it: `options` are a program and its words, which
@@ -234,12 +242,14 @@ class Wrapper:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
     """Exactly what will be executed: an absolute program, its words, its folder, its variables,
-    and what is wrapped around it."""
+    and what is wrapped around it, or words that go `before` it; then `ceiling` is watched."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=nothing)
     wrapper: Wrapper | None = None
+    before: tuple[str, ...] = ()
+    ceiling: Ceiling = Ceiling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

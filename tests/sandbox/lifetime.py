@@ -13,7 +13,7 @@ from typing import Any
 import exthost
 from exthost.errors import ExtensionGone
 from tests.extensions.driving import until
-from tests.extensions.looking import all_pids, environment_of, see
+from tests.extensions.looking import all_pids, environment_of, our_descriptors, our_threads, see
 from tests.sandbox import trial_host
 from tests.sandbox.trial_host import FAMILY, impatient
 from tests.sandbox.trials import trial
@@ -186,6 +186,32 @@ async def a_dropped_handle_leaves_no_process() -> None:
     with contextlib.suppress(RuntimeError):
         async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
             raise RuntimeError("the block is left by an exception")
+    await all_gone(mark, time.monotonic())
+
+
+@trial
+async def thirty_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
+    mark = uuid.uuid4().hex
+    restart = {"strategy": "immediate", "max_retries": "unlimited"}
+    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
+
+        def held() -> tuple[int, int, int]:
+            ours = sum((see(pid) or (0,))[0] == os.getpid() for pid in all_pids())
+            return len(our_descriptors()), len(our_threads()), ours
+
+        counts = set()
+        for n in range(30):
+            while True:
+                try:
+                    assert await family.call("echo", n) == n
+                    break
+                except ExtensionGone:
+                    continue
+            if n > 1:
+                counts.add(held())
+            with contextlib.suppress(ExtensionGone):
+                await family.call("leave")
+        assert len(counts) == 1, counts
     await all_gone(mark, time.monotonic())
 
 

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
-MODULES = ("lifetime", "confinement")
+MODULES = ("lifetime", "network", "files", "rights", "refusals", "resources")
 
 # Each is a matter of milliseconds on an idle machine.
 TRIAL_SECONDS = 60

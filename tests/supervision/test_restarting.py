@@ -380,7 +380,7 @@ async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path
 async def test_an_answer_that_says_no_is_serving_too() -> None:
     policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
     polite = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
-    async with closing(unstarted(dialect=polite)) as ext:
+    async with closing(unstarted(dialect=polite, lifetime="plain")) as ext:
         for _ in range(4):  # each of these would be one too many, had the last not been served
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
             pid = crash(ext)
@@ -391,7 +391,7 @@ async def test_an_answer_that_says_no_is_serving_too() -> None:
 
 async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
-    async with hostile(restart=restart) as ext:
+    async with hostile(restart=restart, lifetime="plain") as ext:
 
         def held() -> tuple[int, int, int]:
             return len(our_descriptors()), len(our_threads()), len(our_processes())

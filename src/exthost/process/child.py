@@ -16,13 +16,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
-from exthost.model import LaunchPlan
+from exthost.model import Ceiling, LaunchPlan
 from exthost.process.exits import ExitStatus, ExitWatch
 from exthost.process.leash import Leash, check_program, kill_children
+from exthost.process.watchdog import watch
 
 # What stands in place of a descriptor that was closed.
 CLOSED = -1
@@ -32,8 +33,11 @@ class Child:
     """A process and what we hold of it. The three pipe ends are plain descriptors."""
 
     __slots__ = (
+        "_ceiling",
         "_leash",
+        "_leave",
         "_watch",
+        "_why",
         "argv",
         "cwd",
         "pid",
@@ -48,6 +52,9 @@ class Child:
         """Start it. Raises SpawnFailed with the reason a person can act on."""
         self._watch: ExitWatch | None = None
         self._leash: Leash | None = None
+        self._leave: Callable[[], None] | None = None
+        self._ceiling = plan.ceiling
+        self._why = ""
         self.argv = plan.argv  # and not the plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
@@ -90,12 +97,27 @@ class Child:
         assert self._watch is not None
         return self._watch.fd
 
+    def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
+        """Have its ceiling watched, if it has one; `tell` calls a function in our own thread."""
+        if self._ceiling != Ceiling():
+            wrapped = self._leash is not None
+            self._leave = watch(
+                self.pid, wrapped, self._ceiling, lambda why: tell(self._exceed, why)
+            )
+
+    def _exceed(self, why: str) -> None:
+        if self.see_exit() is None:
+            self._why = why
+            self.kill()
+
     def see_exit(self) -> ExitStatus | None:
         """How it ended, if it has. Its pid and group stay ours until `reap`."""
         if self.status is None and self._watch is not None:
             seen = self._watch.peek()
             if seen is not None and self._leash is not None:
                 seen = self._leash.read(seen)
+            if seen is not None and self._why:
+                seen = seen._replace(why=self._why)
             self.status = seen
         return self.status
 
@@ -137,6 +159,8 @@ class Child:
         if self._watch is None:
             return
         self.see_exit()
+        if self._leave is not None:
+            self._leave()
         self._watch.signal_group(signal.SIGKILL)
         self._watch.reap()
         self._watch.close()
@@ -159,9 +183,10 @@ class Child:
 
 def _spawn(plan: LaunchPlan, ends: Sequence[int]) -> tuple["subprocess.Popen[bytes]", Leash | None]:
     """Execute the plan; `ends` are the child's of stdin, stdout and stderr."""
+    if plan.wrapper is not None or plan.before:
+        check_program(plan)
     if plan.wrapper is None:
-        return _popen(plan, plan.argv, ends), None
-    check_program(plan)
+        return _popen(plan, (*plan.before, *plan.argv), ends), None
     # The wrapper would hold its own stdin and stdout for as long as it lives, and hide that the
     # program closed one; so it gets them under other numbers, which it does not keep.
     leash = Leash(plan.wrapper, ends[0], ends[1], keeps_pwd="PWD" in plan.env)

@@ -15,15 +15,20 @@ from typing import NamedTuple
 
 class ExitStatus(NamedTuple):
     """`code` of a normal exit, or the `signal` that ended it; both None if nobody knows. `never`
-    says why the program did not even begin, where something around it ended instead."""
+    says why the program did not even begin, where something around it ended instead; `why` says
+    what it was ended for, where that was a limit."""
 
     code: int | None
     signal: int | None
     never: str = ""
+    why: str = ""
 
     def __str__(self) -> str:
         if self.never:
             return f"never ran: {self.never}"
+        return f"{self._how()}: {self.why}" if self.why else self._how()
+
+    def _how(self) -> str:
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
         if self.code is None:

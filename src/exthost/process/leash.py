@@ -12,9 +12,11 @@ import os
 import signal
 import struct
 import time
+from collections.abc import Sequence
 
-from exthost.model import LaunchPlan, Wrapper
+from exthost.model import LaunchPlan, ResourceLimit, Wrapper
 from exthost.process.exits import ExitStatus
+from exthost.sandbox.limits import CPU, FILE_SIZE
 
 __all__ = ["Leash", "check_program", "children_of", "kill_children"]
 
@@ -27,10 +29,11 @@ CUT_SECONDS = 0.5
 class Leash:
     """Our ends of the two pipes, and, until the spawn is over, what the child inherits."""
 
-    __slots__ = ("_control", "_cut_at", "_inherited", "_status", "_words")
+    __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words")
 
     def __init__(self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool) -> None:
         self._cut_at = 0.0
+        self._limits = wrapper.limits
         self._inherited: list[int] = []
         self._control = self._status = _GONE
         try:
@@ -98,7 +101,9 @@ class Leash:
         if words and words[0] < 0:
             return ExitStatus(None, None, f"{os.strerror(-words[0])} ({_name(-words[0])})")
         if words and os.WIFSIGNALED(words[0]):
-            return ExitStatus(None, os.WTERMSIG(words[0]))
+            used = words[1] / 1000 if len(words) > 1 else 0.0
+            number = os.WTERMSIG(words[0])
+            return ExitStatus(None, number, why=_exceeded(number, used, self._limits))
         if words:
             return ExitStatus(os.WEXITSTATUS(words[0]), None)
         if self._control == _GONE or wrapper.code is None:
@@ -112,6 +117,18 @@ class Leash:
         if self._status != _GONE:
             os.close(self._status)
             self._status = _GONE
+
+
+def _exceeded(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
+    """Which limit a signal is the kernel's answer to; "" if to none."""
+    for limit in limits:
+        if limit.resource == CPU and (
+            number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_seconds >= limit.soft)
+        ):
+            return f"it used up its processor time (limits.cpu is {limit.soft} s)"
+        if limit.resource == FILE_SIZE and number == signal.SIGXFSZ:
+            return f"it wrote a file of more than {limit.soft} bytes (limits.fsize)"
+    return ""
 
 
 def check_program(plan: LaunchPlan) -> None:
@@ -142,12 +159,15 @@ def _check(program: str) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of a process, the oldest first; none where the kernel does not tell."""
+    """The children of a process, whichever of its threads started them."""
+    found: list[int] = []
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                found += map(int, file.read().split())
+    except OSError:  # it is gone, or the kernel does not tell
+        pass
+    return found
 
 
 def kill_children(pid: int) -> None:

@@ -8,7 +8,7 @@
  * CONTROL  read end: each byte is the number of a signal for the program's process group; end of
  *          file means that nobody is left who wants the program.
  * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
- *          the program's wait status.
+ *          the program's wait status, and its processor time in milliseconds.
  * STDIN and STDOUT come as other descriptors than 0 and 1, because the wrapper outside holds its
  * own 0 and 1 open for as long as it lives, and would hide that the program closed one.
  */
@@ -17,6 +17,8 @@
 #include <linux/fcntl.h>
 #include <linux/poll.h>
 #include <linux/prctl.h>
+#include <linux/time.h>
+#include <linux/resource.h>
 #include <linux/signal.h>
 #include <linux/wait.h>
 
@@ -140,9 +142,13 @@ static void bury(word status_fd, word program)
 {
     int status;
     long pid;
-    while ((pid = call(__NR_wait4, ANY, (word)&status, WNOHANG, 0, 0)) > 0)
+    struct rusage used;
+    while ((pid = call(__NR_wait4, ANY, (word)&status, WNOHANG, (word)&used, 0)) > 0)
         if ((word)pid == program) {
+            long seconds = used.ru_utime.tv_sec + used.ru_stime.tv_sec;
+            long micros = used.ru_utime.tv_usec + used.ru_stime.tv_usec;
             tell(status_fd, status);
+            tell(status_fd, (int)(seconds * 1000 + micros / 1000));
             end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
         }
 }

@@ -8,24 +8,20 @@ less, which is told wherever extensions are listed, and "off" runs it as if ther
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Limits, Permissions, ResourceLimit, Spec, Wrapper
+from exthost.model import Ceiling, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
 from exthost.process import probe
 from exthost.process.grounds import Wish, survey
 from exthost.sandbox import strict, tree
+from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
-__all__ = ["Landmarks", "check", "enforceable", "hold", "resource_limits"]
+__all__ = ["Landmarks", "check", "enforceable", "hold", "policy_of"]
 
 # Of an extension that nobody restricted.
 OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
-
-# Numbers of the kernel's, the same wherever our init runs.
-_CPU, _FSIZE, _DATA, _NPROC, _NOFILE = 0, 1, 2, 6, 7
-
-# Between the signal that a program may handle and the one that it may not.
-_CPU_GRACE_SECONDS = 1
 
 Landmarks = Mapping[str, str]
 """Paths of an extension → where they really led when it was admitted."""
@@ -71,33 +67,41 @@ def enforceable(spec: Spec) -> bool:
 def hold(
     spec: Spec,
     *,
-    program: str,
-    env: Mapping[str, str],
+    plan: LaunchPlan,
     limits: Limits,
     state: str,
     landmarks: Landmarks,
-) -> tuple[Wrapper | None, Mapping[str, str]]:
-    """What is wrapped around it, and what holds it then, as data."""
+) -> tuple[LaunchPlan, Mapping[str, str]]:
+    """The plan with all that holds the program, and what that is, as data. `state` is a folder
+    that the program is given to write in, "" for none."""
     policy = policy_of(spec)
     bounds = resource_limits(limits, policy)
+    most = ceiling(limits, policy)
+    plan = replace(plan, ceiling=most)
     if policy is None or not enforceable(spec):
-        wrapper, held = _tier_p(spec, bounds)
+        plan, held = _tier_p(spec, plan, bounds)
         if spec.permissions is not None:
             held = {**held, "asked_for": _asked(spec.permissions), "sandbox": str(spec.sandbox)}
-        return wrapper, held
-    _unmoved(spec, landmarks)
+    else:
+        _unmoved(spec, landmarks)
+        plan, held = _strict(spec, policy, plan, bounds, state)
+    return plan, {**held, **_watched(limits, most)}
+
+
+def _strict(
+    spec: Spec, policy: Permissions, plan: LaunchPlan, bounds: tuple[ResourceLimit, ...], state: str
+) -> tuple[LaunchPlan, Mapping[str, str]]:
     tools = probe.tools()
-    cwd = spec.cwd or str(Path.cwd())
     ground = survey(
         Wish(
             extension=spec.id,
-            argv=(program, *spec.argv[1:]),
-            cwd=cwd,
+            argv=plan.argv,
+            cwd=spec.cwd or str(Path.cwd()),
             folders=_folders(spec),
             granted=policy.filesystem,
             network=policy.network,
             state=state,
-            env=env,
+            env=plan.env,
         )
     )
     if not ground.open and not (verdict := probe.strict_verdict(tools, open=False)).works:
@@ -108,43 +112,44 @@ def hold(
             help=f"{verdict.fix}; or let every user reach what it runs",
         )
     wrapper = strict.wrapped(tools, ground, network=policy.network, limits=bounds)
-    return wrapper, strict.held(tools, ground, network=policy.network)
+    held = strict.held(tools, ground, network=policy.network)
+    return replace(plan, wrapper=wrapper), held
 
 
 def _tier_p(
-    spec: Spec, bounds: tuple[ResourceLimit, ...]
-) -> tuple[Wrapper | None, Mapping[str, str]]:
-    if spec.lifetime == "plain":
-        return None, OPEN
+    spec: Spec, plan: LaunchPlan, bounds: tuple[ResourceLimit, ...]
+) -> tuple[LaunchPlan, Mapping[str, str]]:
     tools = probe.tools()
-    verdict = probe.tree_verdict(tools)
-    if verdict.works:
-        return tree.wrapped(tools, bounds), {**OPEN, "pids": tree.HELD}
-    if spec.lifetime == "tree":
+    if spec.lifetime != "plain":
+        verdict = probe.tree_verdict(tools)
+        if verdict.works:
+            return replace(plan, wrapper=tree.wrapped(tools, bounds)), {**OPEN, "pids": tree.HELD}
+        if spec.lifetime == "tree":
+            raise Refused(
+                "X0380",
+                f"its processes cannot be held together: {verdict.why}",
+                extension=spec.id,
+                help=f'{verdict.fix}; lifetime = "plain" does without',
+            )
+    if bounds and not tools.prlimit:
         raise Refused(
-            "X0380",
-            f"its processes cannot be held together: {verdict.why}",
+            "X0385",
+            "its limits on processor time, files or processes cannot be set: there is no prlimit",
             extension=spec.id,
-            help=f'{verdict.fix}; lifetime = "plain" does without',
+            help="install util-linux, or take cpu, nofile, fsize and nproc out of its limits",
         )
-    return None, OPEN
+    return replace(plan, before=prlimit_words(tools.prlimit, bounds)), OPEN
 
 
-def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
-    """What the kernel is told to hold each process to."""
-    found = []
-    if limits.cpu is not None:
-        seconds = max(1, round(limits.cpu))
-        found.append(ResourceLimit(_CPU, seconds, seconds + _CPU_GRACE_SECONDS))
-    for resource, most in (
-        (_FSIZE, limits.fsize),
-        (_DATA, policy.max_memory if policy is not None else None),
-        (_NPROC, limits.nproc),
-        (_NOFILE, limits.nofile),
-    ):
-        if most is not None:
-            found.append(ResourceLimit(resource, most, most))
-    return tuple(found)
+def _watched(limits: Limits, most: Ceiling) -> Mapping[str, str]:
+    """What is limited, as data; a limit that nobody set is not told."""
+    told = {"memory": "watchdog" if most.memory is not None else "open"}
+    if most.processes is not None:
+        told["processes"] = "watchdog+rlimit"
+    for name in ("cpu", "nofile", "fsize"):
+        if getattr(limits, name) is not None:
+            told[name] = "rlimit"
+    return told
 
 
 def _asked(policy: Permissions) -> str:

@@ -135,16 +135,13 @@ def prepare(
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
     houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
-    wrapper, enforced = hold(
+    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    plan, enforced = hold(
         spec,
-        program=program,
-        env=environment.variables,
+        plan=plan,
         limits=limits_of(spec, dialect),
         state=introduction.state_folder if houses and houses[0] not in spec.env else "",
         landmarks=landmarks,
-    )
-    plan = LaunchPlan(
-        argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables, wrapper=wrapper
     )
     return Launch(
         plan=plan,

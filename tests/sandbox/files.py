@@ -1,0 +1,154 @@
+"""Sandbox trials: what an extension can read and write."""
+
+import hashlib
+import os
+import uuid
+from pathlib import Path
+
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.trials import trial
+
+
+@trial
+async def a_canary_outside_the_list_cannot_be_read_in_any_way() -> None:
+    with folder() as place, folder() as granted:
+        canary = place / "canary"
+        canary.write_text("secret-" + "canary")
+        (granted / "link").symlink_to(canary)
+        (granted / "file").write_text("granted")
+        async with exploring(permissions={"filesystem": [f"{granted}:rw"]}) as ext:
+            ways = await explore(
+                ext,
+                """
+                import glob, os
+                canary, granted = facts["canary"], facts["granted"]
+                ways = [canary, f"{granted}/link", f"{granted}/../{canary.split('/', 2)[2]}",
+                        f"/proc/self/root{canary}", f"/proc/1/root{canary}",
+                        f"/proc/1/cwd/{canary}", f"/proc/{facts['host']}/root{canary}",
+                        f"/proc/self/cwd/../../../..{canary}"]
+                ways += [f"{one}{canary}" for one in glob.glob("/proc/*/root")]
+                result = {}
+                for way in ways:
+                    try:
+                        result[way] = open(way).read()
+                    except OSError as error:
+                        result[way] = type(error).__name__
+                for make in (os.link, os.symlink):
+                    try:
+                        make(canary, f"{granted}/{make.__name__}")
+                        result[make.__name__] = open(f"{granted}/{make.__name__}").read()
+                    except OSError as error:
+                        result[make.__name__] = type(error).__name__
+                result["itself"] = open(f"{granted}/file").read()
+                result["stat"] = os.path.exists(canary)
+                """,
+                canary=str(canary),
+                granted=str(granted),
+                host=os.getpid(),
+            )
+            assert ways.pop("itself") == "granted" and ways.pop("stat") is False
+            assert len(ways) >= 10 and not any("secret" in told for told in ways.values()), ways
+        assert canary.read_text() == "secret-canary"
+
+
+def digest(place: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(place.rglob("*")):
+        seen = path.lstat()
+        found.update(f"{path} {seen.st_mode} {seen.st_mtime_ns} {seen.st_size}".encode())
+        found.update(path.read_bytes() if path.is_file() else b"")
+    return found.hexdigest()
+
+
+@trial
+async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None:
+    with folder() as place:
+        (place / "below").mkdir()
+        for name in ("a", "below/b"):
+            (place / name).write_text(name)
+        before = digest(place)
+        async with exploring(permissions={"filesystem": [str(place)]}) as ext:
+            tried = await explore(
+                ext,
+                """
+                import os
+                a, b = facts["place"] + "/a", facts["place"] + "/below/b"
+                attempts = {
+                    "write": lambda: open(a, "w"), "append": lambda: open(a, "a"),
+                    "truncate": lambda: os.truncate(a, 0), "chmod": lambda: os.chmod(a, 0o777),
+                    "utime": lambda: os.utime(a, (1, 1)), "rename": lambda: os.rename(a, b),
+                    "unlink": lambda: os.unlink(b),
+                    "rmdir": lambda: os.rmdir(facts["place"] + "/below"),
+                    "mkdir": lambda: os.mkdir(facts["place"] + "/new"),
+                    "symlink": lambda: os.symlink("x", facts["place"] + "/new"),
+                    "link": lambda: os.link(a, facts["place"] + "/new"),
+                    "chown": lambda: os.chown(a, os.getuid(), os.getgid()),
+                    "xattr": lambda: os.setxattr(a, "user.x", b"1"),
+                    "mknod": lambda: os.mkfifo(facts["place"] + "/new"),
+                }
+                result = {}
+                for name, attempt in attempts.items():
+                    try:
+                        attempt()
+                        result[name] = "done"
+                    except OSError as error:
+                        result[name] = type(error).__name__
+                result["read"] = open(a).read()
+                """,
+                place=str(place),
+            )
+            assert tried.pop("read") == "a"
+            assert "done" not in tried.values() and len(tried) == 14, tried
+        assert digest(place) == before
+
+
+@trial
+async def what_is_granted_for_writing_can_be_written_and_its_sibling_cannot() -> None:
+    with folder() as place:
+        (place / "mine").mkdir()
+        (place / "sibling").mkdir()
+        (place / "sibling" / "x").write_text("theirs")
+        async with exploring(permissions={"filesystem": [f"{place}/mine:rw"]}) as ext:
+            code = """
+                import os
+                open(facts["place"] + "/mine/new", "w").write("written")
+                result = []
+                for name in ("/sibling/x", "/sibling/new", "/new"):
+                    try:
+                        open(facts["place"] + name, "w").write("harm")
+                        result.append(name)
+                    except OSError:
+                        pass
+            """
+            assert await explore(ext, code, place=str(place)) == []
+        assert (place / "mine" / "new").read_text() == "written"
+        assert (place / "sibling" / "x").read_text() == "theirs"
+        assert not (place / "new").exists() and not (place / "sibling" / "new").exists()
+
+
+@trial
+async def its_tmp_is_its_own_and_the_rest_of_the_root_is_sealed() -> None:
+    name = f"/tmp/{uuid.uuid4().hex}"
+    async with exploring() as ext:
+        code = """
+            import os
+            open(facts["name"], "w").write("private")
+            result = {"tmp": os.listdir("/tmp")}
+            for place in ("/", "/usr", "/etc", "/var", os.path.dirname(facts["program"])):
+                try:
+                    open(place + "/harm", "w")
+                    result[place] = "written"
+                except OSError as error:
+                    result[place] = type(error).__name__
+        """
+        told = await explore(ext, code, name=name, program=EXPLORER[-1])
+        assert Path(name).name in told.pop("tmp")
+        assert "written" not in told.values(), told
+    assert not Path(name).exists()
+
+
+@trial
+async def its_own_folder_is_there_to_read() -> None:
+    async with exploring() as ext:
+        code = "result = open(facts['file']).readline()"
+        assert "morphir" in await explore(ext, code, file=EXPLORER[-1])

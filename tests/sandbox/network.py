@@ -1,0 +1,152 @@
+"""Sandbox trials: whom an extension can reach."""
+
+import contextlib
+import socket
+import uuid
+from typing import Any
+
+from tests.sandbox.confined import explore, exploring, folder
+from tests.sandbox.trials import trial
+
+SOCKETS = """
+    import errno, socket
+    result = {}
+    kinds = {
+        "tcp": (socket.AF_INET, socket.SOCK_STREAM), "udp": (socket.AF_INET, socket.SOCK_DGRAM),
+        "tcp6": (socket.AF_INET6, socket.SOCK_STREAM), "unix": (socket.AF_UNIX, socket.SOCK_STREAM),
+        "unix dgram": (socket.AF_UNIX, socket.SOCK_DGRAM), "vsock": (40, socket.SOCK_STREAM),
+        "netlink route": (16, socket.SOCK_RAW, 0), "netlink uevent": (16, socket.SOCK_RAW, 15),
+        "raw": (socket.AF_INET, socket.SOCK_RAW, 1), "packet": (17, socket.SOCK_RAW, 0x300),
+        "bluetooth": (31, socket.SOCK_RAW), "alg": (38, socket.SOCK_SEQPACKET), "xdp": (44, 3),
+    }
+    for name, kind in kinds.items():
+        try:
+            socket.socket(*kind).close()
+            result[name] = "made"
+        except OSError as error:
+            result[name] = errno.errorcode[error.errno]
+"""
+
+
+@trial
+async def without_network_no_socket_of_any_family_can_be_made() -> None:
+    async with exploring() as ext:
+        made = await explore(ext, SOCKETS)
+        assert len(made) == 13 and set(made.values()) == {"EPERM"}, made
+
+
+@trial
+async def without_network_no_listener_of_the_host_hears_anything() -> None:
+    with folder() as place, contextlib.ExitStack() as open_sockets:
+        place.chmod(0o755)
+
+        def listening(family: int, kind: int, address: Any) -> socket.socket:
+            made = open_sockets.enter_context(socket.socket(family, kind))
+            made.bind(address)
+            if kind == socket.SOCK_STREAM:
+                made.listen()
+            made.setblocking(False)
+            return made
+
+        abstract = f"\0{uuid.uuid4().hex}"
+        tcp = listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+        udp = listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
+        path = listening(socket.AF_UNIX, socket.SOCK_STREAM, str(place / "stream"))
+        datagram = listening(socket.AF_UNIX, socket.SOCK_DGRAM, str(place / "datagram"))
+        hidden = listening(socket.AF_UNIX, socket.SOCK_STREAM, abstract)
+        async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
+            tried = await explore(
+                ext,
+                """
+                import ctypes, errno, socket, struct
+                libc = ctypes.CDLL(None, use_errno=True)
+                def outcome(work):
+                    try:
+                        return repr(work())
+                    except OSError as error:
+                        return errno.errorcode[error.errno]
+                def raw_socket(family, kind):
+                    fd = libc.socket(family, kind, 0)
+                    if fd < 0:
+                        raise OSError(ctypes.get_errno(), "socket")
+                    return fd
+                pair = socket.socketpair()
+                result = {
+                    "tcp": outcome(lambda: socket.create_connection(("127.0.0.1", facts["tcp"]))),
+                    "raw tcp": outcome(lambda: raw_socket(2, 1)),
+                    "raw udp": outcome(lambda: raw_socket(2, 2)),
+                    "raw unix": outcome(lambda: raw_socket(1, 1)),
+                    "datagram pair": outcome(lambda: socket.socketpair(1, socket.SOCK_DGRAM)),
+                    "pair to path": outcome(lambda: pair[0].connect(facts["path"])),
+                    "pair send": outcome(lambda: pair[0].sendto(b"x", facts["datagram"])),
+                    "pair bind": outcome(lambda: pair[0].bind(facts["path"] + ".mine")),
+                }
+                """,
+                tcp=tcp.getsockname()[1],
+                path=str(place / "stream"),
+                datagram=str(place / "datagram"),
+            )
+            assert "EPERM" in tried.values()
+            allowed = {name: told for name, told in tried.items() if not told.startswith("E")}
+            assert not allowed, allowed
+        for one in (tcp, path, hidden):
+            with contextlib.suppress(BlockingIOError):
+                raise AssertionError(f"somebody came: {one.accept()}")
+        for one in (udp, datagram):
+            with contextlib.suppress(BlockingIOError):
+                raise AssertionError(f"something was heard: {one.recv(99)!r}")
+
+
+@trial
+async def with_network_the_hosts_is_reached_and_odd_families_are_not() -> None:
+    with socket.socket() as tcp:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        async with exploring(permissions={"network": True}) as ext:
+            made = await explore(ext, SOCKETS)
+            usual = ("tcp", "udp", "tcp6", "unix", "unix dgram", "netlink route")
+            assert {name: made.pop(name) for name in usual} == dict.fromkeys(usual, "made"), made
+            assert "made" not in made.values() and made["vsock"] == "EAFNOSUPPORT", made
+            code = """
+                import socket
+                socket.create_connection(("127.0.0.1", facts["port"]), timeout=5).close()
+                result = [name for _, name in socket.if_nameindex()]
+            """
+            assert "lo" in await explore(ext, code, port=tcp.getsockname()[1])
+        tcp.settimeout(5)
+        tcp.accept()[0].close()
+
+
+@trial
+async def an_event_loop_works_without_network() -> None:
+    async with exploring() as ext:
+        code = """
+            import asyncio
+            async def main():
+                child = await asyncio.create_subprocess_exec("/bin/echo", "hi", stdout=-1)
+                return (await child.communicate())[0].decode()
+            result = asyncio.run(main())
+        """
+        assert await explore(ext, code) == "hi\n"
+
+
+@trial
+async def io_uring_and_other_doors_into_the_kernel_are_shut() -> None:
+    async with exploring() as ext:
+        code = """
+            import ctypes, errno, platform
+            libc = ctypes.CDLL(None, use_errno=True)
+            x86 = platform.machine() == "x86_64"
+            calls = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
+                     "bpf": 321 if x86 else 280, "perf_event_open": 298 if x86 else 241,
+                     "userfaultfd": 323 if x86 else 282, "keyctl": 250 if x86 else 219,
+                     "open_by_handle_at": 304 if x86 else 265, "fsopen": 430,
+                     "setns": 308 if x86 else 268}
+            result = {}
+            for name, number in calls.items():
+                got = libc.syscall(number, 0, 0, 0, 0, 0, 0)
+                result[name] = errno.errorcode[ctypes.get_errno()] if got < 0 else got
+        """
+        told = await explore(ext, code)
+        assert set(told.values()) <= {"ENOSYS", "EPERM"}, told
+        assert told["io_uring_setup"] == "ENOSYS" and told["keyctl"] == "EPERM"

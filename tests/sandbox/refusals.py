@@ -1,0 +1,129 @@
+"""Sandbox trials: what cannot be held is refused, before anything is spawned."""
+
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.errors import Refused
+from exthost.events import Bus, Spawned
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.trial_host import impatient
+from tests.sandbox.trials import trial
+
+
+@contextlib.asynccontextmanager
+async def refusing(code: str, **settings: Any) -> AsyncIterator[Refused]:
+    """This is refused with this code, and nothing is spawned for it."""
+    spawned: list[Spawned] = []
+    bus = Bus()
+    bus.subscribe(Spawned, spawned.append)
+    try:
+        async with exthost.connect(EXPLORER, events=bus, **settings):
+            raise AssertionError("it was started")
+    except Refused as refused:
+        assert refused.code == code and refused.exit_code == 4 and refused.help, refused
+        assert not spawned
+        yield refused
+
+
+@trial
+async def without_bwrap_it_is_refused_and_nothing_is_spawned() -> None:
+    with folder() as place:
+        place.chmod(0o755)
+        forbidden = place / "bwrap"
+        forbidden.write_text(
+            "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
+        )
+        forbidden.chmod(0o755)
+        for program, why in (
+            (str(place / "missing"), "cannot be executed"),
+            (str(forbidden), "No permissions to create new namespace"),
+        ):
+            os.environ["EXTHOST_BWRAP"] = program
+            try:
+                async with refusing("X0302", permissions={}) as refused:
+                    assert why in refused.message, refused
+                async with impatient(
+                    EXPLORER, permissions={}, sandbox="best-effort", restart={"strategy": "never"}
+                ) as ext:
+                    assert ext.enforced["network"] == "open"
+                    assert ext.enforced["sandbox"] == "best-effort"
+            finally:
+                del os.environ["EXTHOST_BWRAP"]
+
+
+@trial
+async def a_grant_that_cannot_be_is_refused_with_what_to_write_instead() -> None:
+    with folder() as place:
+        (place / "link").symlink_to("/etc")
+        (place / "root").symlink_to("/")
+        for entry, code in (
+            ("/", "X0381"),
+            ("/proc", "X0381"),
+            ("/proc/self", "X0381"),
+            ("/sys", "X0381"),
+            ("/dev/shm", "X0381"),
+            ("/usr/..", "X0381"),
+            (f"{place}/root", "X0381"),
+            (f"{place}/missing", "X0382"),
+            (f"{place}/link", "X0383"),
+            (f"{place}/link/passwd:rw", "X0383"),
+        ):
+            async with refusing(code, permissions={"filesystem": [entry]}) as refused:
+                assert refused.evidence.key == "permissions.filesystem"
+
+
+@trial
+async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
+    with folder() as place:
+        granted = place / "granted"
+        granted.mkdir()
+        own = place / "own"
+        own.mkdir()
+        (own / "explorer.py").write_bytes(Path(EXPLORER[-1]).read_bytes())
+        for swapped, code in ((granted, "X0383"), (own, "X0384")):
+            config = {
+                "extensions": [
+                    {
+                        "name": "late",
+                        "start": "lazy",
+                        "permissions": {"filesystem": [str(granted)]},
+                        "source": {
+                            "command": sys.executable,
+                            "args": ["-S", "-E", str(own / "explorer.py")],
+                        },
+                    }
+                ]
+            }
+            async with exthost.Host.from_config(config) as host:
+                assert host["late"].state == "admitted"
+                elsewhere = swapped.rename(place / "elsewhere")
+                swapped.symlink_to(elsewhere)
+                try:
+                    await host["late"].call("explore", {"code": "result = 1"})
+                    raise AssertionError("it ran")
+                except Refused as refused:
+                    assert refused.code == code, refused
+                finally:
+                    swapped.unlink()
+                    elsewhere.rename(swapped)
+
+
+@trial
+async def names_cannot_smuggle_options_in() -> None:
+    with folder() as place:
+        odd = place / "--share-net\n--dev-bind"
+        odd.mkdir()
+        (odd / "file").write_text("inside")
+        settings = {"permissions": {"filesystem": [str(odd)]}, "cwd": str(odd)}
+        async with exploring(**settings) as ext:
+            code = """
+                import os, sys
+                result = {"cwd": os.getcwd(), "file": open("file").read(),
+                          "root": os.path.exists("/root/.ssh") or os.path.exists("/boot")}
+            """
+            assert await explore(ext, code) == {"cwd": str(odd), "file": "inside", "root": False}

@@ -1,0 +1,133 @@
+"""Resources trials: an extension that takes too much is ended, the reason is named, and its
+neighbours go on."""
+
+import asyncio
+import time
+from typing import Any
+
+from exthost.errors import ExtensionGone
+from tests.sandbox.confined import explore, exploring
+from tests.sandbox.trials import trial
+
+MEMORY = 64 * 2**20
+
+HOG = """
+    import os
+    for _ in range(facts["forks"]):
+        if os.fork() == 0:
+            break
+    hoard = []
+    while True:
+        hoard.append(bytearray(os.urandom(4096)) * 256)
+"""
+
+BOMB = """
+    import os
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+"""
+
+SPIN = """
+    import signal
+    if facts["deaf"]:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    while True:
+        pass
+"""
+
+
+async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any) -> ExtensionGone:
+    """This is ended, and the error names the reason; the extension beside it answers on."""
+    async with exploring() as neighbour, exploring(**settings) as ext:
+        taking = asyncio.ensure_future(explore(ext, code, **facts))
+        times = []
+        while not taking.done():
+            began = time.perf_counter()
+            assert await neighbour.call("echo", 1, timeout=10) == 1
+            times.append(time.perf_counter() - began)
+            await asyncio.sleep(0.005)
+        try:
+            told = await taking
+        except ExtensionGone as gone:
+            assert why in gone.message and why in gone.evidence.exit, gone
+            # What is slow on a busy machine is not its neighbour's fault: a bound, not a benchmark.
+            times.sort()
+            assert times[int(len(times) * 0.99)] < 0.5, times[-5:]
+            return gone
+        raise AssertionError(f"it was not ended: {told}")
+
+
+@trial
+async def a_memory_hog_is_ended() -> None:
+    settings = {"permissions": {"max_memory": MEMORY}}
+    await ended_for("max_memory is 64 MB", HOG, {"forks": 0}, **settings)
+
+
+@trial
+async def forked_hogs_are_ended_together() -> None:
+    settings = {"permissions": {"max_memory": 2 * MEMORY}}
+    gone = await ended_for("max_memory is 128 MB", HOG, {"forks": 3}, **settings)
+    assert "processes of its held" in gone.message
+
+
+@trial
+async def a_fork_bomb_is_ended() -> None:
+    await ended_for("limits.nproc is 20", BOMB, {}, limits={"nproc": 20})
+
+
+@trial
+async def a_fork_bomb_without_permissions_is_ended_too() -> None:
+    settings: dict[str, Any] = {"permissions": {}, "sandbox": "off", "limits": {"nproc": 20}}
+    await ended_for("limits.nproc is 20", BOMB, {}, **settings)
+
+
+@trial
+async def a_spinner_is_ended() -> None:
+    await ended_for("limits.cpu is 1 s", SPIN, {"deaf": False}, limits={"cpu": "1s"})
+
+
+@trial
+async def a_spinner_that_ignores_the_warning_is_ended() -> None:
+    await ended_for("limits.cpu is 1 s", SPIN, {"deaf": True}, limits={"cpu": "1s"})
+
+
+@trial
+async def a_file_cannot_grow_beyond_its_limit() -> None:
+    code = """
+        import signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        with open("/tmp/large", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+    """
+    await ended_for("limits.fsize", code, {}, limits={"fsize": "1MiB"})
+
+
+@trial
+async def descriptors_run_out_at_their_limit_and_for_nobody_else() -> None:
+    code = """
+        import errno, os
+        fds = []
+        try:
+            while True:
+                fds.append(os.open("/", os.O_RDONLY))
+        except OSError as error:
+            result = [errno.errorcode[error.errno], len(fds)]
+        for fd in fds:
+            os.close(fd)
+    """
+    async with exploring() as neighbour, exploring(limits={"nofile": 40}) as ext:
+        assert await explore(ext, code) == ["EMFILE", 37]
+        assert await neighbour.call("echo", 1) == 1 == await ext.call("echo", 1)
+
+
+@trial
+async def limits_hold_without_a_namespace_too() -> None:
+    code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
+    plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nofile": 40}}
+    async with exploring(**plain) as ext:
+        assert await explore(ext, code) == [40, 40]
+        assert ext.enforced["nofile"] == "rlimit"
