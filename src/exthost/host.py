@@ -22,6 +22,7 @@ from exthost.events import Bus, HostEvent
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
+from exthost.process import hardening
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
@@ -41,8 +42,12 @@ class Host:
         handlers: Mapping[str, Handler] = NONE,
         environ: Mapping[str, str] | None = None,
         shared: bool = False,
+        harden: bool = False,
     ) -> None:
-        """`shared`: other threads call its extensions, as the blocking face does."""
+        """`shared`: other threads call its extensions, as the blocking face does. `harden`: no
+        other process of this user may read or trace this whole process from now on."""
+        if harden:
+            hardening.harden()
         self.config = config or Config()
         self.events = Bus()
         self.diagnostics: tuple[Diagnostic, ...] = ()

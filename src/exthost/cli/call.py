@@ -19,11 +19,12 @@ from exthost.cli.frame import (
     Asked,
     config_option,
     dialect_option,
+    holding_options,
     say,
     show_json,
     timeout_option,
 )
-from exthost.cli.target import find_spec, read_wanted, run_async, started
+from exthost.cli.target import find_spec, held, read_wanted, run_async, started
 from exthost.errors import UsageError
 from exthost.events import LogLine
 from exthost.host import Host
@@ -47,6 +48,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     timeout_option(parser)
     config_option(parser)
     dialect_option(parser)
+    holding_options(parser)
 
 
 def run(asked: Asked) -> int:
@@ -110,7 +112,7 @@ async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
     async with host:
         for spec in found.specs:
             if spec.enabled:
-                await host.load(replace(spec, start="lazy"))
+                await host.load(replace(held(asked, spec), start="lazy"))
         tool = await host.find_tool(name, capability=asked.capability or "", ask_all=True)
         extension = host[tool.extension]
         _check_asked(asked, extension)

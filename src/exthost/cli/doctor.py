@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 from exthost import dialects
 from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, told
+from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, read_wanted
 from exthost.discovery.configfile import Wanted
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.model import Spec
+from exthost.process import probe
+from exthost.process.hardening import harden
 from exthost.supervision.extension import Extension
 from exthost.supervision.launching import admit, prepare
 
@@ -51,12 +53,14 @@ def run(asked: Asked) -> int:
         found = read_wanted(asked)
         specs = list(found.specs)
     findings = _on_disk(found, asked.all) if found is not None else []
+    findings += _of_the_machine()
     for spec in specs:
         findings += _before_start(found, spec)
     runtime: list[dict[str, Any]] = []
     if asked.runtime:
         refused = {one.extension for one in findings if one.exit}
         ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
+        harden()
         runtime, more = asyncio.run(_start_all(ready))
         findings += more
     _show(asked, specs, findings, runtime)
@@ -81,6 +85,29 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
     ]
 
 
+def machine() -> dict[str, Any]:
+    """What can hold extensions here, found out by trying."""
+    tools = probe.tools()
+    tree, strict = probe.tree_verdict(tools), probe.strict_verdict(tools)
+    return {
+        "bwrap": tools.bwrap,
+        "tree": {"works": tree.works, **tree._asdict()},
+        "strict": {"works": strict.works, **strict._asdict()},
+    }
+
+
+def _of_the_machine() -> list[Finding]:
+    told = machine()
+    findings = []
+    if not told["tree"]["works"]:
+        message = f"a process that leaves its group can outlive the host: {told['tree']['why']}"
+        findings.append(Finding("warning", "", "", message, told["tree"]["fix"]))
+    if not told["strict"]["works"]:
+        message = f"no permissions can be enforced here: {told['strict']['why']}"
+        findings.append(Finding("warning", "", "", message, told["strict"]["fix"]))
+    return findings
+
+
 def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
@@ -91,6 +118,9 @@ def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
     except ExthostError as error:
         return [_of(error, spec)]
     findings = []
+    if warning := unheld(enforcement(spec)):
+        fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
+        findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     secrets = found.asks_for_secrets(spec) if found is not None else ()
     if secrets:
         message = f"asks for a secret: {', '.join(secrets)}"
@@ -189,6 +219,7 @@ def _show(
             for one in findings
         ]
         shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
+        shown["sandbox"] = machine()
         show_json(shown | ({"runtime": runtime} if asked.runtime else {}))
         return
     for one in findings:

@@ -23,6 +23,8 @@ class Asked(argparse.Namespace):
     command: list[str]
     dialect: str | None
     target: str | None
+    sandbox: str | None = None
+    lifetime: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -80,6 +82,20 @@ def config_option(parser: argparse.ArgumentParser) -> None:
 def dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", metavar="D", help="what `-- COMMAND` speaks; left out, it is found out"
+    )
+
+
+def holding_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox",
+        choices=("strict", "best-effort", "off"),
+        help="strict: no network and no files but its own, unless its permissions say otherwise; "
+        "best-effort: as far as this machine can; off: none",
+    )
+    parser.add_argument(
+        "--lifetime",
+        choices=("tree", "plain"),
+        help="tree: none of its processes outlives it; plain: no namespace around it",
     )
 
 

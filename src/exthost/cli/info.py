@@ -9,7 +9,7 @@ from typing import Any
 
 from exthost import dialects
 from exthost.cli.frame import Asked, config_option, no_command, show_json
-from exthost.cli.list import standing
+from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
 from exthost.model import Spec
@@ -59,6 +59,7 @@ def describe(spec: Spec) -> dict[str, Any]:
         "limits": said(plain(limits_of(spec, dialect))),
         "restart": said(plain(restart_of(spec, dialect))),
         "environment": environment(spec),
+        "sandbox": enforcement(spec),
     }
 
 

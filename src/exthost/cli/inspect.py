@@ -7,10 +7,12 @@ from exthost.cli.frame import (
     Asked,
     config_option,
     dialect_option,
+    holding_options,
     say,
     show_json,
     show_table,
 )
+from exthost.cli.list import unheld
 from exthost.cli.target import find_spec, run_async, started
 from exthost.errors import UsageError
 from exthost.model import Spec
@@ -22,6 +24,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     config_option(parser)
     dialect_option(parser)
+    holding_options(parser)
 
 
 def run(asked: Asked) -> int:
@@ -92,6 +95,8 @@ def _show(report: dict[str, Any]) -> None:
         shown = ", ".join(map(str, told)) if isinstance(told, list) else told
         say(f"  {what}: {shown}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
+    if warning := unheld(report["sandbox"]):
+        say(f"  {warning}")
     for warning in report["warnings"]:
         say(f"  warning: {warning}")
     for what, times in report["noise"].items():

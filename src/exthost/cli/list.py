@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from exthost import dialects
@@ -13,7 +13,7 @@ from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.manifests.gate import clash
 from exthost.model import Spec
-from exthost.supervision.launching import admit
+from exthost.supervision.launching import admit, prepare
 from exthost.supervision.lifecycle import State
 
 
@@ -46,6 +46,8 @@ def run(asked: Asked) -> int:
     for one in rows:
         if one["reason"]:
             say(f"{one['id']}: {one['reason']}")
+        if warning := unheld(one["sandbox"]):
+            say(f"{one['id']}: {warning}")
         if one["asks_for"]:
             say(f"{one['id']}: asks for a secret: {', '.join(one['asks_for'])}")
     tell_diagnostics(diagnostics)
@@ -63,7 +65,23 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
         "asks_for": list(found.asks_for_secrets(spec)),
+        "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
     }
+
+
+def enforcement(spec: Spec) -> dict[str, str]:
+    """What would hold it, as data; nothing for one that would not be started."""
+    try:
+        return dict(prepare(spec, dialects.get(spec.dialect), os.environ).enforced)
+    except (ExthostError, IndexError):
+        return {}
+
+
+def unheld(sandbox: Mapping[str, str]) -> str:
+    """What to say, loudly, of one that runs with less than was written for it; "" of others."""
+    if "asked_for" not in sandbox:
+        return ""
+    return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
 
 
 def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:

@@ -17,8 +17,9 @@ from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine
-from exthost.model import Limits, Spec
+from exthost.model import Limits, Permissions, Spec
 from exthost.names import nearest
+from exthost.process.hardening import harden
 from exthost.supervision.extension import Extension
 
 # For a command whose dialect was not told: the order in which the dialects are tried, and how
@@ -39,7 +40,27 @@ def read_wanted(asked: Asked) -> Wanted:
 
 
 def find_spec(asked: Asked, target: str | None) -> Spec | None:
-    """The one extension that is meant; None if neither a target nor a command was given."""
+    """The one extension that is meant, held as was asked; None if neither a target nor a command
+    was given."""
+    spec = _find_spec(asked, target)
+    return None if spec is None else held(asked, spec)
+
+
+def held(asked: Asked, spec: Spec) -> Spec:
+    """The same with --sandbox and --lifetime. A strict sandbox needs no table: then nothing that
+    could be granted is."""
+    permissions = spec.permissions
+    if asked.sandbox == "strict" and permissions is None:
+        permissions = Permissions()
+    return replace(
+        spec,
+        permissions=permissions,
+        sandbox=asked.sandbox or spec.sandbox,
+        lifetime=asked.lifetime or spec.lifetime,
+    )
+
+
+def _find_spec(asked: Asked, target: str | None) -> Spec | None:
     if asked.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
@@ -122,8 +143,7 @@ def manifest_error(one: Diagnostic) -> ManifestError:
 async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
-        found = await _found_out(asked.command)
-        spec = replace(spec, dialect=found.dialect)
+        spec = await _found_out(asked.command, spec)
     extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
     try:
         yield await extension.start()
@@ -131,14 +151,14 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
         await extension.close()
 
 
-async def _found_out(command: Sequence[str]) -> Spec:
+async def _found_out(command: Sequence[str], unknown: Spec) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
     tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
     named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
     tried.sort(key=lambda dialect: dialect not in named)
     answers = []
     for name in tried:
-        spec = command_spec(command, name)
+        spec = replace(unknown, dialect=name)
         quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
         extension = Extension(quick, dialects.get(name), environ=_environ())
         try:
@@ -174,5 +194,7 @@ def _environ() -> dict[str, str]:
 
 
 def run_async(main: Any) -> int:
-    """Run a verb's coroutine; Ctrl-C ends it in order."""
+    """Run a verb's coroutine; Ctrl-C ends it in order. What it starts cannot read our memory and
+    variables by our pid."""
+    harden()
     return int(asyncio.run(main))
