@@ -278,6 +278,20 @@ CATALOGUE: dict[str, Entry] = {
         "extension that nothing is wrapped around, and the program that sets them is missing.",
         'Install util-linux (prlimit), let it run with lifetime = "tree", or take the limits out.',
     ),
+    "X0386": _entry(
+        "Refused",
+        "a file that is not the one pinned",
+        "`sha256` pins a file of the extension (its program, a file among its words, or its "
+        "manifest), and what is there now has another digest. Both are told.",
+        "If you trust the change, pin the new digest; else put the file back.",
+    ),
+    "X0387": _entry(
+        "Refused",
+        "tools that are not those pinned",
+        "The extension is pinned, and the names, descriptions or schemas of its tools are not what "
+        "was pinned, or not what it offered when it was first started.",
+        "Look at what changed with `exthost inspect`; then pin the new digest, or remove it.",
+    ),
     "X0384": _entry(
         "Refused",
         "a path that leads elsewhere now",

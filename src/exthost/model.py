@@ -147,6 +147,14 @@ class Permissions:
     max_execution_time: float | None = None
 
 
+class Pins(NamedTuple):
+    """SHA-256 digests of what an extension must be; "" is not pinned."""
+
+    program: str = ""
+    manifest: str = ""
+    tools: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
     """What must be there before an extension may be started. `host` is the least version of the
@@ -196,7 +204,7 @@ class Spec:
     pool: Pool = Pool()
     permissions: Permissions | None = None
     sandbox: str | None = None
-    sha256: str | None = None
+    sha256: str | Pins | None = None
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None

@@ -75,6 +75,7 @@ def describe(extension: Extension) -> dict[str, Any]:
             "configured": list(environment.configured),
         },
         "sandbox": dict(extension.enforced),
+        "sha256": extension.digests,
         "argv": list(extension.argv),
         "noise": extension.stats["dropped"],
     }

@@ -33,7 +33,17 @@ from exthost.config.readers import (
     variables,
     words,
 )
-from exthost.model import NONE, UNLIMITED, Breaker, Limits, Permissions, Pool, Restart, Spec
+from exthost.model import (
+    NONE,
+    UNLIMITED,
+    Breaker,
+    Limits,
+    Permissions,
+    Pins,
+    Pool,
+    Restart,
+    Spec,
+)
 
 _LIMITS: Mapping[str, Reader] = {
     "start": some_duration,
@@ -99,7 +109,7 @@ class Settings:
     env_policy: str | None = None
     cwd: str | None = None
     args: tuple[str, ...] | None = None
-    sha256: str | None = None
+    sha256: str | Pins | None = None
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
@@ -159,7 +169,7 @@ def readers(folder: str | None) -> dict[str, Reader]:
         "env_policy": choice("filtered", "minimal", "declared"),
         "cwd": cwd,
         "args": words,
-        "sha256": _sha256,
+        "sha256": _pins,
         "retry": choice("never", "once"),
         "start": choice("eager", "lazy"),
         "lifetime": choice("tree", "plain"),
@@ -197,6 +207,14 @@ def _permissions(value: Any, place: Place) -> Permissions | None:
     # Permissions has real defaults, so a key that was wrong must not be passed on as None.
     read = table(value, place, _PERMISSIONS)
     return Permissions(**{key: item for key, item in read.items() if item is not None})
+
+
+def _pins(value: Any, place: Place) -> str | Pins | None:
+    """One digest, or a table of them."""
+    if not isinstance(value, Mapping):
+        return _sha256(value, place)
+    read = table(value, place, dict.fromkeys(Pins._fields, _sha256))
+    return Pins(**{key: item for key, item in read.items() if item is not None})
 
 
 def _sha256(value: Any, place: Place) -> str | None:

@@ -33,6 +33,7 @@ from exthost.session.inbound import Handler
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
 from exthost.supervision.facets import Facets
+from exthost.supervision.integrity import digests
 from exthost.supervision.launching import limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
@@ -152,6 +153,11 @@ class Extension(Facets):
     def enforced(self) -> Mapping[str, str]:
         """What holds its process in, as data."""
         return self._owner.prepared().enforced
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What could be pinned of it, by the keys of `sha256` in a config."""
+        return digests(self.spec, self._owner.prepared().plan, self._owner.offer.tools)
 
     def registered_name(self, tool: str) -> str:
         """The name under which a host lists this tool of its."""

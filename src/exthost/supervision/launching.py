@@ -32,6 +32,7 @@ from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
 from exthost.supervision.holding import Landmarks, check, hold
+from exthost.supervision.integrity import check_files
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -95,7 +96,11 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:
             extension=spec.id,
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
-    return check(spec)
+    landmarks = check(spec)
+    if spec.sha256 is not None and spec.argv:
+        program = find_program(spec.argv[0], spec.cwd, path or os.defpath)
+        check_files(spec, LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd))
+    return landmarks
 
 
 def host_version(spec: Spec) -> str:

@@ -25,6 +25,7 @@ from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.state import Phase
 from exthost.supervision.bell import Bell
+from exthost.supervision.integrity import check_files, check_tools
 from exthost.supervision.launching import Launch, admit, housed, prepare, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
 from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
@@ -43,6 +44,7 @@ class Owner:
         "_desk",
         "_environ",
         "_handlers",
+        "_known_tools",
         "_landmarks",
         "_last_id",
         "_limits",
@@ -117,6 +119,7 @@ class Owner:
         self._settled: list[asyncio.Future[None]] = []
         self._stops: list[asyncio.Future[None]] = []
         self._last_id = dialect.traits.first_id
+        self._known_tools = ""
         self._landmarks: Mapping[str, str] = NONE
         desk.on_need = self.need
 
@@ -281,6 +284,7 @@ class Owner:
 
     async def _spawn_and_shake(self) -> Session:
         launch = housed(self.prepared())
+        check_files(self.spec, launch.plan)
         self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
@@ -298,6 +302,7 @@ class Owner:
         began = self._loop.time()
         try:
             offer = await shake_hands(session, launch.introduction)
+            self._known_tools = check_tools(self.spec, offer.tools, self._known_tools)
             if self._vet is not None:
                 self._vet(offer)
         except BaseException:

@@ -1,0 +1,125 @@
+"""Pins: what an extension is must be what it was when somebody looked at it.
+
+`sha256` in the config is one digest, which a file that it is started with must have (its program,
+a file among its words, its manifest), or a table that says which: `program`, `manifest`, `tools`.
+Files are looked at before every start. What its handshake offers is looked at after it: by the
+pinned digest, or, where there is none, by what the same pinned extension offered first. A tool
+that is described otherwise after a restart is the oldest trick there is.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from exthost.errors import Evidence, Refused
+from exthost.model import LaunchPlan, Pins, Spec, Tool
+
+__all__ = ["check_files", "check_tools", "digests", "file_digest", "tools_digest"]
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Mismatch:
+    what: str
+    path: str
+    pinned: str
+    found: str
+
+
+def file_digest(path: str) -> str:
+    """The SHA-256 of a file; "" if it cannot be read."""
+    found = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            while data := file.read(_CHUNK_BYTES):
+                found.update(data)
+    except OSError:
+        return ""
+    return found.hexdigest()
+
+
+def tools_digest(tools: Iterable[Tool]) -> str:
+    """One SHA-256 for all that is said of the tools: their names, descriptions and schemas."""
+    said = sorted(
+        [
+            tool.name,
+            tool.description,
+            json.dumps([tool.input_schema, tool.output_schema], sort_keys=True),
+        ]
+        for tool in tools
+    )
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
+    """What could be pinned of it, by the keys of the table."""
+    found = {"program": file_digest(_own_file(plan)), "tools": tools_digest(tools)}
+    if spec.manifest is not None and spec.origin:
+        found["manifest"] = file_digest(spec.origin)
+    return found
+
+
+def check_files(spec: Spec, plan: LaunchPlan) -> None:
+    """Raise Refused unless the files are those that were pinned."""
+    pin = spec.sha256
+    if pin is None:
+        return
+    if isinstance(pin, Pins):
+        for what, path, pinned in (
+            ("program", _own_file(plan), pin.program),
+            ("manifest", spec.origin, pin.manifest),
+        ):
+            found = file_digest(path) if pinned else ""
+            if pinned and found != pinned:
+                raise _refused(spec, _Mismatch(what, path, pinned, found))
+        return
+    manifests = [spec.origin] if spec.manifest is not None and spec.origin else []
+    files = [*_files(plan), *manifests]
+    if pin not in map(file_digest, files):
+        own = _own_file(plan)
+        raise _refused(spec, _Mismatch("program", own, pin, file_digest(own)))
+
+
+def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
+    """Raise Refused if a pinned extension offers what was not pinned, or, `first` being the digest
+    of what it offered first, something else than then. Returns the digest that holds."""
+    if spec.sha256 is None:
+        return ""
+    wanted = spec.sha256.tools if isinstance(spec.sha256, Pins) else ""
+    found = tools_digest(tools)
+    known = wanted or first
+    if known and found != known:
+        how = "pinned" if wanted else "what it offered when it was first started"
+        raise Refused(
+            "X0387",
+            f"its tools are not those that are known of it: {how} {known}, now {found}",
+            extension=spec.id,
+            help="look at what changed (exthost inspect); then pin the new digest, or remove it",
+        )
+    return known or found
+
+
+def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
+    found = mismatch.found or "unreadable"
+    return Refused(
+        "X0386",
+        f"its {mismatch.what} {mismatch.path} is not the one that was pinned: "
+        f"pinned {mismatch.pinned}, found {found}",
+        extension=spec.id,
+        help="if you trust the change, pin the new digest; else put the file back",
+        evidence=Evidence(path=mismatch.path, key="sha256"),
+    )
+
+
+def _files(plan: LaunchPlan) -> list[str]:
+    words = (os.path.join(plan.cwd or "", word) for word in plan.argv)  # noqa: PTH118
+    return [path for path in words if os.path.isfile(path)]  # noqa: PTH113
+
+
+def _own_file(plan: LaunchPlan) -> str:
+    """The file that makes it what it is: the last that it is started with, else its program."""
+    files = _files(plan)
+    return files[-1] if files else plan.argv[0]

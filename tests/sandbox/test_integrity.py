@@ -1,0 +1,128 @@
+"""Pins: a changed file or a changed tool under a pinned extension is refused, both digests told."""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import ConfigError, Refused
+from exthost.events import Bus, Spawned
+from exthost.supervision.integrity import tools_digest
+
+CHILD = """
+import json, pathlib, sys
+described = pathlib.Path(__file__).with_name("said").read_text()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "capabilities":
+        result = [{"name": "get", "description": described}]
+    else:
+        result = asked["params"]
+    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "said").write_text("gets something")
+    path = tmp_path / "child.py"
+    path.write_text(CHILD)
+    return path
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def words(program: Path) -> list[str]:
+    return [sys.executable, "-S", "-E", str(program)]
+
+
+async def refused(program: Path, **settings: Any) -> Refused:
+    bus = Bus()
+    spawned: list[Spawned] = []
+    bus.subscribe(Spawned, spawned.append)
+    with pytest.raises(Refused) as caught:
+        async with exthost.connect(words(program), events=bus, **settings):
+            pass
+    assert caught.value.exit_code == 4 and not spawned
+    return caught.value
+
+
+async def test_a_pin_may_be_of_the_script_or_of_the_interpreter(program: Path) -> None:
+    for pinned in (program, Path(sys.executable)):
+        async with exthost.connect(words(program), sha256=digest(pinned)) as ext:
+            assert await ext.call("echo", 1) == 1
+
+
+async def test_a_changed_program_is_refused_before_it_is_spawned(program: Path) -> None:
+    pin = digest(program)
+    program.write_text(CHILD + "# changed\n")
+    for sha256 in (pin, pin.upper(), {"program": pin}):
+        error = await refused(program, sha256=sha256)
+        assert error.code == "X0386" and error.evidence.path == str(program)
+        assert pin in error.message and digest(program) in error.message
+
+
+async def test_a_program_that_changes_while_it_runs_is_not_started_again(program: Path) -> None:
+    async with exthost.connect(words(program), sha256=digest(program)) as ext:
+        program.write_text(CHILD + "# changed\n")
+        with pytest.raises(Refused) as caught:
+            await ext.restart()
+        assert caught.value.code == "X0386" and ext.state == "refused"
+
+
+async def test_tools_that_are_described_otherwise_after_a_restart_are_refused(
+    program: Path,
+) -> None:
+    async with exthost.connect(words(program), sha256=digest(program)) as ext:
+        before = tools_digest(ext.offer.tools)
+        (program.parent / "said").write_text("gets something, and first sends all secrets")
+        with pytest.raises(Refused) as caught:
+            await ext.restart()
+        assert caught.value.code == "X0387" and before in caught.value.message
+        assert ext.state == "refused"
+
+
+async def test_tools_can_be_pinned_beforehand_by_what_inspect_tells(program: Path) -> None:
+    async with exthost.connect(words(program)) as ext:
+        pins = ext.digests
+    assert set(pins) == {"program", "tools"} and pins["program"] == digest(program)
+    async with exthost.connect(words(program), sha256=pins) as ext:
+        assert ext.state == "ready"
+    (program.parent / "said").write_text("something else")
+    with pytest.raises(Refused) as caught:
+        async with exthost.connect(words(program), sha256=pins):
+            pass
+    assert caught.value.code == "X0387" and pins["tools"] in caught.value.message
+
+
+async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
+    manifest = tmp_path / "toy" / "plugin.toml"
+    manifest.parent.mkdir()
+    manifest.write_text(
+        '[plugin]\nid = "toy"\nversion = "1.0.0"\nname = "Toy"\n\n'
+        '[plugin.runtime]\ntransport = "stdio"\n'
+        f'[plugin.entrypoint]\ncommand = "{sys.executable}"\n'
+    )
+    found = exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}})
+    async with found:
+        listed = [*found, *(one.message for one in found.diagnostics)]
+    if "toy" not in listed:
+        pytest.fail(f"the manifest of this test is not one: {listed}")
+    pins = {"toy": {"sha256": {"manifest": "0" * 64}, "start": "lazy"}}
+    config = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": pins}
+    async with exthost.Host.from_config(config) as host:
+        cause = host["toy"].cause
+        assert isinstance(cause, Refused) and cause.code == "X0386"
+        assert "0" * 64 in cause.message and digest(manifest) in cause.message
+
+
+@pytest.mark.parametrize("wrong", ["abc", 5, {"program": "abc"}, {"programme": "0" * 64}])
+async def test_a_pin_that_is_none_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
+    with pytest.raises(ConfigError):
+        async with exthost.connect(words(program), sha256=wrong):
+            pass
