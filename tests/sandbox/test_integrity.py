@@ -11,6 +11,7 @@ import exthost
 from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.supervision.integrity import tools_digest
+from tests.extensions.nexo_tree import plugin
 
 CHILD = """
 import json, pathlib, sys
@@ -101,18 +102,7 @@ async def test_tools_can_be_pinned_beforehand_by_what_inspect_tells(program: Pat
 
 
 async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
-    manifest = tmp_path / "toy" / "plugin.toml"
-    manifest.parent.mkdir()
-    manifest.write_text(
-        '[plugin]\nid = "toy"\nversion = "1.0.0"\nname = "Toy"\n\n'
-        '[plugin.runtime]\ntransport = "stdio"\n'
-        f'[plugin.entrypoint]\ncommand = "{sys.executable}"\n'
-    )
-    found = exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}})
-    async with found:
-        listed = [*found, *(one.message for one in found.diagnostics)]
-    if "toy" not in listed:
-        pytest.fail(f"the manifest of this test is not one: {listed}")
+    manifest = plugin(tmp_path / "toy", "toy")
     pins = {"toy": {"sha256": {"manifest": "0" * 64}, "start": "lazy"}}
     config = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": pins}
     async with exthost.Host.from_config(config) as host:

@@ -16,10 +16,17 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
-MODULES = ("lifetime", "network", "files", "rights", "refusals", "resources")
+MODULES = ("lifetime", "network", "files", "rights", "refusals", "resources", "programs")
 
 # Each is a matter of milliseconds on an idle machine.
 TRIAL_SECONDS = 60
+
+
+NOT_HERE = "not here: "
+
+
+class NotHere(Exception):
+    """This machine lacks what the trial is about: a toolchain that nobody needs to have."""
 
 
 def trial(work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -35,10 +42,12 @@ def all_trials() -> dict[str, Callable[[], Awaitable[None]]]:
 
 
 async def run(work: Callable[[], Awaitable[None]]) -> str:
-    """What went wrong; "" if nothing did."""
+    """What went wrong; "" if nothing did. What cannot be tried here says so."""
     try:
         async with asyncio.timeout(TRIAL_SECONDS):
             await work()
+    except NotHere as reason:
+        return f"{NOT_HERE}{reason}"
     except BaseException:
         return traceback.format_exc()
     return ""
@@ -51,7 +60,7 @@ def main(names: list[str]) -> None:
         if names and name not in names:
             continue
         began = time.monotonic()
-        wrong = asyncio.run(run(work))
+        wrong = asyncio.run(trials.run(work))
         print(
             json.dumps({"trial": name, "wrong": wrong, "seconds": time.monotonic() - began}),
             flush=True,

@@ -211,11 +211,21 @@ def _environment(seen: _Seen, program: str, env: Mapping[str, str], home: str, d
     settings = folder.parent / "pyvenv.cfg"
     if settings.is_file():
         seen.show(str(folder.parent))
+        for path in _installed_in_place(folder.parent, home):
+            seen.show(path)
         for line in settings.read_text("utf-8", "replace").splitlines():
             key, _, value = line.partition("=")
             if key.strip() == "home":
                 for name in ("python3", "python"):
                     _run(seen, f"{value.strip()}/{name}", env, home, depth + 1)
+
+
+def _installed_in_place(environment: Path, home: str) -> Iterator[str]:
+    """Packages that a virtual environment only points to."""
+    for pointer in environment.glob("lib/python3*/site-packages/*.pth"):
+        for line in pointer.read_text("utf-8", "replace").splitlines():
+            if line.startswith("/") and Path(line).is_dir() and not _too_wide(line, home):
+                yield line
 
 
 def _caches(real: str, name: str, env: Mapping[str, str], home: str) -> Iterator[str]:
@@ -229,6 +239,14 @@ def _caches(real: str, name: str, env: Mapping[str, str], home: str) -> Iterator
     if any(one.startswith("python") for one in names):
         for folder in Path(home, ".local", "lib").glob("python3*"):
             yield str(folder)
+        yield from _listed(env.get("PYTHONPATH", ""), home)
+    if any(one.startswith("node") for one in names):
+        yield from _listed(env.get("NODE_PATH", ""), home)
+
+
+def _listed(paths: str, home: str) -> list[str]:
+    found = [path for path in paths.split(os.pathsep) if path.startswith("/")]
+    return [path for path in found if not _too_wide(path, home)]
 
 
 def _first_line(program: str) -> list[str]:

@@ -44,11 +44,11 @@ def file_digest(path: str) -> str:
 def tools_digest(tools: Iterable[Tool]) -> str:
     """One SHA-256 for all that is said of the tools: their names, descriptions and schemas."""
     said = sorted(
-        [
-            tool.name,
-            tool.description,
-            json.dumps([tool.input_schema, tool.output_schema], sort_keys=True),
-        ]
+        json.dumps(
+            [tool.name, tool.description, tool.input_schema, tool.output_schema],
+            sort_keys=True,
+            default=str,
+        )
         for tool in tools
     )
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()

@@ -1,0 +1,197 @@
+"""Sandbox trials: real programs in the strict tier, of each dialect, behind shims and compiled."""
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.errors import ExthostError
+from tests.extensions import nexo_tree, roder
+from tests.sandbox.confined import EXPLORER, explore, folder
+from tests.sandbox.trials import NotHere, trial
+
+PROJECT = Path(__file__).parent.parent.parent
+EXAMPLES = PROJECT / "examples" / "morphir"
+
+
+async def runs_strictly(words: list[str], **settings: Any) -> None:
+    """It shakes hands in the strict tier."""
+    settings = {"permissions": {}, **settings}
+    try:
+        async with exthost.connect(words, **settings) as ext:
+            assert ext.enforced["network"] == "netns+seccomp"
+            assert ext.enforced["filesystem"] == "mountns"
+            assert ext.state == "ready"
+    except ExthostError as error:
+        raise AssertionError(f"{error} {error.evidence}") from error
+
+
+async def built(*words: str) -> None:
+    pipe = asyncio.subprocess.PIPE
+    made = await asyncio.create_subprocess_exec(
+        *words, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    said, _ = await made.communicate()
+    assert made.returncode == 0, said.decode()
+
+
+def needs(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise NotHere(f"no {name}")
+    return found
+
+
+# -- dialects ------------------------------------------------------------------------------------
+
+
+@trial
+async def a_morphir_extension_runs() -> None:
+    await runs_strictly([sys.executable, str(EXAMPLES / "text.py")])
+
+
+@trial
+async def a_cigen_extension_runs() -> None:
+    child = PROJECT / "tests" / "extensions" / "cigen_child.py"
+    await runs_strictly([sys.executable, str(child)], dialect="cigen")
+
+
+@trial
+async def a_nexo_extension_runs_from_its_manifest() -> None:
+    with folder() as place:
+        nexo_tree.plugin(place / "toy", "toy")
+        shutil.copy(nexo_tree.CHILD, place / "toy")
+        discovery = {"search_paths": [str(place)]}
+        config = {"discovery": discovery, "defaults": {"permissions": {}}}
+        async with exthost.Host.from_config(config) as host:
+            assert host["toy"].state == "ready", host["toy"].cause
+            assert host["toy"].enforced["filesystem"] == "mountns"
+            assert await host.call_tool("ext_toy_echo", {"a": 1})
+
+
+@trial
+async def a_roder_extension_runs_from_its_manifest() -> None:
+    with folder() as place:
+        async with exthost.Host.from_config(
+            {"process_extensions": [roder.entry(place)], "defaults": {"permissions": {}}}
+        ) as host:
+            ext = host["toy"]
+            assert await ext.call_tool("echo", {"a": 1})
+            assert ext.enforced["network"] == "netns+seccomp"
+
+
+# -- behind shims --------------------------------------------------------------------------------
+
+
+@trial
+async def the_python_of_a_virtual_environment_runs() -> None:
+    with folder() as place:
+        await built(sys.executable, "-m", "venv", "--without-pip", str(place / "env"))
+        (place / "work").mkdir()
+        script = place / "work" / "ext.py"
+        script.write_bytes(Path(EXPLORER[-1]).read_bytes())
+        words = [str(place / "env" / "bin" / "python"), str(script)]
+        async with exthost.connect(words, permissions={}) as ext:
+            code = "import sys; result = [sys.prefix, sys.base_prefix]"
+            assert await explore(ext, code) == [str(place / "env"), sys.base_prefix]
+
+
+@trial
+async def a_shim_of_a_version_manager_runs() -> None:
+    with folder() as place:
+        root = place / "manager"
+        (root / "shims").mkdir(parents=True)
+        (root / "versions" / "1" / "bin").mkdir(parents=True)
+        (root / "versions" / "1" / "bin" / "tool").symlink_to(os.path.realpath(sys.executable))
+        shim = root / "shims" / "tool"
+        shim.write_text('#!/usr/bin/env sh\nexec "$(dirname "$0")/../versions/1/bin/tool" "$@"\n')
+        shim.chmod(0o755)
+        # What a shim runs cannot be read off it: where that lies elsewhere, it must be granted.
+        prefix = os.path.realpath(sys.base_prefix)
+        permissions = {"filesystem": [prefix]}
+        await runs_strictly([str(shim), *EXPLORER[1:]], permissions=permissions)
+    pyenv = Path.home() / ".pyenv" / "shims" / "python3"
+    if pyenv.exists():
+        await runs_strictly([str(pyenv), *EXPLORER[1:]])
+
+
+@trial
+async def a_script_by_its_first_line_runs() -> None:
+    with folder() as place:
+        script = place / "ext"
+        script.write_text(f"#!{sys.executable}\n" + Path(EXPLORER[-1]).read_text())
+        script.chmod(0o755)
+        await runs_strictly([str(script)])
+
+
+@trial
+async def a_node_extension_runs() -> None:
+    await runs_strictly([needs("node"), str(EXAMPLES / "text.mjs")])
+
+
+@trial
+async def a_package_that_npx_finds_in_its_project_runs() -> None:
+    npx = needs("npx")
+    with folder() as place:
+        package = place / "node_modules" / "texts"
+        package.mkdir(parents=True)
+        source = (EXAMPLES / "text.mjs").read_text()
+        first = "" if source.startswith("#!") else "#!/usr/bin/env node\n"
+        (package / "text.mjs").write_text(first + source)
+        (package / "text.mjs").chmod(0o755)
+        described = '{"name": "texts", "version": "1.0.0", "bin": {"texts": "text.mjs"}}'
+        (package / "package.json").write_text(described)
+        (place / "package.json").write_text('{"name": "project", "dependencies": {"texts": "1"}}')
+        (place / "node_modules" / ".bin").mkdir()
+        (place / "node_modules" / ".bin" / "texts").symlink_to("../texts/text.mjs")
+        await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
+
+
+# -- compiled ------------------------------------------------------------------------------------
+
+C_SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    static char line[65536];
+    while (fgets(line, sizeof line, stdin)) {
+        char *id = strstr(line, "\"id\":");
+        long number = id ? strtol(id + 5, 0, 10) : 0;
+        const char *result = strstr(line, "\"capabilities\"") ? "[]" : "null";
+        printf("{\"id\":%ld,\"result\":%s}\n", number, result);
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+@trial
+async def a_compiled_c_program_runs() -> None:
+    compiler = needs("cc")
+    with folder() as place:
+        (place / "ext.c").write_text(C_SOURCE)
+        await built(compiler, "-o", str(place / "ext"), str(place / "ext.c"))
+        await runs_strictly([str(place / "ext")])
+
+
+def prebuilt(name: str) -> list[str]:
+    """A program that `test_trials` has built: compilers are not every user's."""
+    path = Path(os.environ.get("EXTHOST_TEST_BINARIES", "/nowhere"), name)
+    if not path.exists():
+        raise NotHere(f"{name} was not built")
+    return [str(path)]
+
+
+@trial
+async def a_compiled_rust_program_runs() -> None:
+    await runs_strictly(prebuilt("rust"))
+
+
+@trial
+async def a_compiled_go_program_runs() -> None:
+    await runs_strictly(prebuilt("go"))
