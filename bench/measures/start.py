@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import shutil
 import subprocess
 import sys
 import time
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import baselines, cores, memory, subject
-from bench.children import end
+from bench.children import HERE, end
 from bench.crowd import crowd
 from bench.rounds import duration, ratios, read_values, take_turns
-from bench.row import NotBuiltYet, Reading, Setting
+from bench.row import NotBuiltYet, NotHere, Reading, Setting
 
 CHILDREN = 100
 # Some twenty milliseconds each: a hundred rounds would not be quick.
@@ -94,6 +95,35 @@ def many_children(lifetime: str) -> Callable[[Setting], Reading]:
         return subject.run(work(setting))
 
     return measure
+
+
+def sandboxed(setting: Setting) -> Reading:
+    """The first answer of a Python extension in the strict tier / of the same under a bare Popen.
+
+    Ending it is not counted; neither is the probe that a host makes once.
+    """
+    twin = (sys.executable, "-I", "-S", str(HERE / "echo.py"))
+
+    async def work() -> Reading:
+        took: dict[str, list[float]] = {"bare": [], "strict": []}
+        for turn in range(-2, setting.rounds):
+            before = time.perf_counter()
+            processes = baselines.start_many(twin, 1)
+            bare_took = time.perf_counter() - before
+            end(processes[0])
+            before = time.perf_counter()
+            async with subject.connect(twin, permissions={}) as extension:
+                await extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
+                strict_took = time.perf_counter() - before
+            if turn >= 0:
+                took["bare"].append(bare_took)
+                took["strict"].append(strict_took)
+        absolute = (("strict", duration(took["strict"])), ("bare", duration(took["bare"])))
+        return read_values(ratios(took["strict"], took["bare"]), absolute)
+
+    if shutil.which("bwrap") is None:
+        raise NotHere("bubblewrap is not installed")
+    return subject.run(work())
 
 
 def bare_children(setting: Setting) -> Reading:
