@@ -1,0 +1,102 @@
+"""What holds an extension is told by every verb, and what cannot be held ends with 4."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXPLORER = Path(__file__).parents[1] / "sandbox" / "explorer.py"
+COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
+
+
+def exthost(*words: str, cwd: Path | None = None, **env: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "exthost", *words],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **env},
+    )
+
+
+def told(ran: "subprocess.CompletedProcess[str]") -> Any:
+    return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    source = (
+        f"source = {{ command = {json.dumps(COMMAND[0])}, args = {json.dumps(COMMAND[1:])} }}\n"
+    )
+    path = tmp_path / "exthost.toml"
+    path.write_text(
+        f'[[extensions]]\nname = "free"\n{source}\n'
+        f'[[extensions]]\nname = "held"\npermissions = {{ network = false }}\n{source}\n'
+        f'[[extensions]]\nname = "eager"\npermissions = {{}}\nsandbox = "best-effort"\n{source}\n'
+    )
+    return path
+
+
+def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> None:
+    ran = exthost(
+        "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert told(ran)["sandbox"]["network"] == "netns+seccomp"
+    assert len(told(ran)["sha256"]["program"]) == 64
+    ran = exthost(
+        "inspect", "--json", "--dialect", "morphir", "--lifetime", "plain", "--", *COMMAND
+    )
+    assert told(ran)["sandbox"]["pids"] == "process group"
+
+
+def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:
+    code = json.dumps({"code": "import socket; socket.socket()"})
+    words = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
+    ran = exthost(*words, "--", *COMMAND)
+    assert ran.returncode == 0 and told(ran)["raised"] == "PermissionError", ran.stderr
+
+
+def test_without_bwrap_a_strict_sandbox_ends_with_4_and_the_way_to_fix_it() -> None:
+    words = ("inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND)
+    ran = exthost(*words, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 4
+    error = told(ran)["error"]
+    assert (error["code"], error["kind"]) == ("X0302", "Refused")
+    assert "EXTHOST_BWRAP" in error["help"] and "best-effort" in error["help"]
+
+
+def test_list_and_info_tell_what_would_hold_each(config: Path) -> None:
+    rows = {
+        one["id"]: one for one in told(exthost("list", "--json", cwd=config.parent))["extensions"]
+    }
+    assert rows["free"]["sandbox"]["network"] == "open"
+    assert rows["free"]["sandbox"]["pids"] == "pidns"
+    assert rows["held"]["sandbox"]["network"] == "netns+seccomp"
+    info = told(exthost("info", "held", "--json", cwd=config.parent))
+    assert info["sandbox"]["filesystem"] == "mountns"
+
+
+def test_what_runs_with_less_than_was_written_is_told_loudly(config: Path) -> None:
+    ran = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 0
+    assert "eager: NOT SANDBOXED (sandbox = best-effort)" in ran.stderr
+    assert "held: its permissions cannot be enforced" in ran.stderr
+    ran = exthost("doctor", "--json", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 4
+    assert told(ran)["sandbox"]["strict"]["works"] is False
+    messages = [one["message"] for one in told(ran)["findings"]]
+    assert any("outlive the host" in one for one in messages)
+    assert any("NOT SANDBOXED" in one for one in messages)
+
+
+def test_doctor_tells_that_the_machine_can_hold_extensions(config: Path) -> None:
+    ran = exthost("doctor", "--json", cwd=config.parent)
+    assert ran.returncode == 0, ran.stdout
+    assert told(ran)["sandbox"]["tree"]["works"] and told(ran)["sandbox"]["strict"]["works"]

@@ -1,0 +1,230 @@
+"""From a policy to words and bytes: the argv of each tier, the filter, limits, the init's code."""
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
+from exthost.sandbox import seccomp, strict, tree
+from exthost.sandbox.initcode import INIT, SOURCE_SHA256
+from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
+from exthost.sandbox.means import Tools
+from exthost.sandbox.strict import Ground
+
+USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
+ROOT = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)
+
+GROUND = Ground(
+    read=("/home/a/ext", "/usr"),
+    write=("/home/a/ext/out", "/data"),
+    links=(("/bin", "usr/bin"), ("/usr/bin/python3", "python3.11")),
+    cwd="/home/a/ext",
+)
+
+WALLS = [
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
+    *("--as-pid-1", "--die-with-parent", "--new-session"),
+]
+ROOMS = ["--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc"]
+SHOWN = [
+    *("--bind", "/data", "/data", "--ro-bind", "/usr", "/usr"),
+    *("--ro-bind", "/home/a/ext", "/home/a/ext"),
+    *("--bind", "/home/a/ext/out", "/home/a/ext/out"),
+    *("--symlink", "usr/bin", "/bin"),
+    *("--remount-ro", "/", "--chdir", "/home/a/ext"),
+]
+
+
+def test_the_words_of_the_tree_tier() -> None:
+    wrapper = tree.wrapped(USER, (ResourceLimit(0, 1, 2),))
+    assert list(wrapper.options) == [
+        *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
+        *("--dev-bind", "/", "/", "--proc", "/proc"),
+    ]
+    assert wrapper.init == INIT["x86_64"] and not wrapper.filter
+    assert wrapper.limits == (ResourceLimit(0, 1, 2),)
+
+
+def test_the_words_of_the_strict_tier_for_a_user() -> None:
+    wrapper = strict.wrapped(USER, GROUND, network=False)
+    assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, *ROOMS, *SHOWN]
+    assert wrapper.filter == seccomp.program("x86_64", network=False)
+
+
+def test_with_network_only_the_network_is_shared() -> None:
+    wrapper = strict.wrapped(USER, GROUND, network=True)
+    assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, "--share-net", *ROOMS, *SHOWN]
+    assert wrapper.filter == seccomp.program("x86_64", network=True)
+
+
+def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_reach() -> None:
+    options = list(strict.wrapped(ROOT, GROUND, network=False).options)
+    assert options[0] == "/usr/bin/bwrap"
+    at = options.index("--proc")
+    assert options[at + 2 : at + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
+    assert "/proc/sysrq-trigger" in options
+    assert strict.held(ROOT, GROUND, network=False)["uid"] == "0 without capabilities"
+
+
+def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
+    ground = Ground(read=("/usr",), cwd="/usr", open=True)
+    options = list(strict.wrapped(ROOT, ground, network=False).options)
+    drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
+    assert strict.held(ROOT, ground, network=False)["uid"] == "65534"
+
+
+def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
+    options = list(strict.wrapped(USER, Ground(read=("/usr",), cwd="/work"), network=False).options)
+    assert options[-6:] == ["--dir", "/work", "--remount-ro", "/", "--chdir", "/work"]
+
+
+@pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
+def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
+    path = f"/data/{name}"
+    options = list(strict.wrapped(USER, Ground(read=(path,), cwd=path), network=False).options)
+    assert options.count(path) == 3
+    for at, word in enumerate(options):
+        if word == path:
+            assert options[at - 1] in ("--ro-bind", path, "--chdir")
+    assert "--share-net" not in options
+
+
+# -- the filter ----------------------------------------------------------------------------------
+
+ALLOW, KILL = "allow", "kill"
+EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+
+
+def judged(
+    machine: str, number: int, *arguments: int, network: bool = False, arch: int | None = None
+) -> str | int:
+    """Run the filter as the kernel would: what becomes of this call."""
+    code = seccomp.program(machine, network=network)
+    arch = seccomp.ARCHITECTURES[machine] if arch is None else arch
+    words = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("=iIQ6Q", number, arch, 0, *words)
+    steps = list(struct.iter_unpack("=HBBI", code))
+    at = accumulator = 0
+    while True:
+        kind, when_true, when_false, value = steps[at]
+        at += 1
+        if kind == 0x20:
+            (accumulator,) = struct.unpack_from("=I", data, value)
+        elif kind == 0x54:
+            accumulator &= value
+        elif kind == 0x15:
+            at += when_true if accumulator == value else when_false
+        elif kind == 0x35:
+            at += when_true if accumulator >= value else when_false
+        elif kind == 0x06:
+            if value == 0x7FFF0000:
+                return ALLOW
+            return KILL if value == 0x80000000 else value & 0xFFFF
+        else:
+            raise AssertionError(f"the kernel would refuse {kind:#x}")
+
+
+NUMBERS: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {"socket": 41, "socketpair": 53, "connect": 42, "read": 0, "mount": 165, "clone": 56},
+    "aarch64": {
+        "socket": 198,
+        "socketpair": 199,
+        "connect": 203,
+        "read": 63,
+        "mount": 40,
+        "clone": 220,
+    },
+}
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_the_filter_without_network(machine: str) -> None:
+    calls = NUMBERS[machine]
+    for family in range(64):
+        assert judged(machine, calls["socket"], family, 1) == EPERM
+    assert judged(machine, calls["connect"], 3) == EPERM
+    assert judged(machine, calls["socketpair"], 1, 1 | 0x80000) == ALLOW
+    assert judged(machine, calls["socketpair"], 1, 2 | 0x80000) == EPERM
+    assert judged(machine, calls["socketpair"], 2, 1) == EAFNOSUPPORT
+    assert judged(machine, calls["mount"]) == EPERM
+    assert judged(machine, 425) == judged(machine, 426) == judged(machine, 427) == ENOSYS
+    assert judged(machine, calls["read"]) == judged(machine, calls["clone"], 17) == ALLOW
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_the_filter_with_network(machine: str) -> None:
+    calls = NUMBERS[machine]
+    allowed = {1, 2, 10, 16}
+    for family in range(64):
+        expected = ALLOW if family in allowed else EAFNOSUPPORT
+        assert judged(machine, calls["socket"], family, 3, 0, network=True) == expected
+    for protocol in range(1, 22):
+        got = judged(machine, calls["socket"], 16, 3, protocol, network=True)
+        assert got == EAFNOSUPPORT, "of netlink only NETLINK_ROUTE"
+    assert judged(machine, calls["connect"], 3, network=True) == ALLOW
+    assert judged(machine, calls["socketpair"], 1, 2, network=True) == ALLOW
+    assert judged(machine, 425, network=True) == ENOSYS
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_a_call_of_another_architecture_ends_the_process(machine: str) -> None:
+    i386, arm = 0x40000003, 0x40000028
+    assert judged(machine, 0, arch=i386) == judged(machine, 0, arch=arm) == KILL
+
+
+def test_the_second_set_of_calls_on_x86_is_not_there() -> None:
+    assert judged("x86_64", 0x40000000 | 41, 2, 1) == ENOSYS
+
+
+def test_a_family_is_judged_by_the_word_that_the_kernel_looks_at() -> None:
+    assert judged("x86_64", 41, (1 << 32) | 40, 1, network=True) == EAFNOSUPPORT
+
+
+def test_an_unknown_machine_has_no_filter() -> None:
+    with pytest.raises(KeyError):
+        seccomp.program("riscv64", network=False)
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None:
+    limits = Limits(cpu=1.5, nofile=64, fsize=1000, nproc=10)
+    policy = Permissions(max_memory=100)
+    assert resource_limits(limits, policy) == (
+        ResourceLimit(0, 2, 3),
+        ResourceLimit(1, 1000, 1000),
+        ResourceLimit(2, 200, 200),
+        ResourceLimit(6, 36, 36),
+        ResourceLimit(7, 64, 64),
+    )
+    assert ceiling(limits, policy) == Ceiling(100, 10)
+    assert resource_limits(Limits(), None) == () and ceiling(Limits(), None) == Ceiling()
+
+
+def test_limits_in_the_words_of_prlimit() -> None:
+    limits = (ResourceLimit(0, 1, 2), ResourceLimit(7, 64, 64))
+    assert prlimit_words("/usr/bin/prlimit", limits) == (
+        *("/usr/bin/prlimit", "--cpu=1:2", "--nofile=64:64", "--"),
+    )
+    assert prlimit_words("/usr/bin/prlimit", ()) == ()
+
+
+# -- the init ------------------------------------------------------------------------------------
+
+
+def test_the_inits_code_was_built_from_the_source_beside_it() -> None:
+    source = Path(exthost.__file__).parent / "sandbox" / "init.c"
+    built_from = hashlib.sha256(source.read_bytes()).hexdigest()
+    assert built_from == SOURCE_SHA256, "init.c was changed: run `make init`"
+    machines = {"x86_64": 62, "aarch64": 183}
+    assert set(INIT) == set(machines) == set(seccomp.ARCHITECTURES)
+    for machine, number in machines.items():
+        code = INIT[machine]
+        assert code[:4] == b"\x7fELF" and struct.unpack_from("<H", code, 18) == (number,)
+        assert len(code) < 4096, "it should stay a page"
