@@ -292,6 +292,13 @@ CATALOGUE: dict[str, Entry] = {
         "was pinned, or not what it offered when it was first started.",
         "Look at what changed with `exthost inspect`; then pin the new digest, or remove it.",
     ),
+    "X0388": _entry(
+        "Refused",
+        "a variable of the host's that is not set",
+        'The config gives it a variable by reference ({ from = "NAME" }), and the host was '
+        "started without NAME.",
+        "Set the variable where the host is started, or take the entry out of `env`.",
+    ),
     "X0384": _entry(
         "Refused",
         "a path that leads elsewhere now",

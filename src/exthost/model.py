@@ -147,6 +147,13 @@ class Permissions:
     max_execution_time: float | None = None
 
 
+class FromHost(str):
+    """In place of a variable's value: the name of a variable of the host's that has it. So a
+    secret stands in no config, and is read at the start of the process that gets it."""
+
+    __slots__ = ()
+
+
 class Pins(NamedTuple):
     """SHA-256 digests of what an extension must be; "" is not pinned."""
 

@@ -1,10 +1,17 @@
 """Sandbox trials: what an extension may do to the kernel, the host and its siblings."""
 
+import asyncio
+import io
+import logging
 import os
+import sys
 import tempfile
 import uuid
 from pathlib import Path
 
+import exthost
+from exthost.errors import Refused
+from exthost.events import EVERYTHING, Bus
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -187,3 +194,62 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         async with impatient(words, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
         assert uid == (65534 if os.geteuid() == 0 else os.geteuid())
+
+
+@trial
+async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> None:
+    secret = f"hunter2-{uuid.uuid4().hex}"
+    os.environ["HOST_API_KEY"] = secret
+    bus, said = Bus(), list[str]()
+    bus.subscribe(EVERYTHING, lambda event: said.append(repr(event)))
+    records = logging.StreamHandler(heard := io.StringIO())
+    logging.getLogger("exthost").addHandler(records)
+    logging.getLogger("exthost").setLevel(logging.DEBUG)
+    try:
+        env = {"TOKEN": {"from": "HOST_API_KEY"}}
+        async with exthost.connect(EXPLORER, permissions={}, env=env, events=bus) as ext:
+            code = "import os; result = os.environ['TOKEN']"
+            assert await explore(ext, code) == secret
+            line = Path(f"/proc/{ext.stats['pid']}/cmdline").read_text()
+            told = [repr(ext), repr(ext.spec), repr(ext.environment), repr(ext.enforced), line]
+        assert any(one.startswith("Spawned") for one in said)
+        assert secret not in "".join((*told, *said, heard.getvalue()))
+    finally:
+        logging.getLogger("exthost").removeHandler(records)
+        logging.getLogger("exthost").setLevel(logging.NOTSET)
+        del os.environ["HOST_API_KEY"]
+    try:
+        async with exthost.connect(EXPLORER, env={"TOKEN": {"from": "NOT_SET_ANYWHERE"}}):
+            raise AssertionError("it was started without its secret")
+    except Refused as refused:
+        assert refused.code == "X0388" and "NOT_SET_ANYWHERE" in refused.message
+
+
+HARDENED = """
+import asyncio, os, sys, exthost
+from tests.sandbox.confined import EXPLORER, explore
+
+async def main():
+    exthost.Host(harden=True)
+    settings = {"lifetime": "plain", "restart": {"strategy": "never"}}
+    async with exthost.connect(EXPLORER, **settings) as ext:
+        code = "result = open('/proc/%d/environ' % facts['pid']).read()"
+        print(await explore(ext, code, pid=os.getpid()))
+
+asyncio.run(main())
+"""
+
+
+@trial
+async def a_hardened_host_cannot_be_read_by_what_it_runs_unsandboxed() -> None:
+    host = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HARDENED),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "HOST_SECRET": "in-the-hosts-environment"},
+    )
+    said, _ = await host.communicate()
+    assert host.returncode == 0
+    if os.geteuid() == 0:  # who may do everything may do this
+        assert b"in-the-hosts-environment" in said
+    else:
+        assert b"PermissionError" in said and b"in-the-hosts-environment" not in said

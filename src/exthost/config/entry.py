@@ -29,7 +29,7 @@ from exthost.config.readers import (
     nearest,
     table,
     text,
-    variables,
+    variables_or_names,
     words,
 )
 from exthost.config.settings import Settings, readers, settings_of, within
@@ -194,5 +194,5 @@ _SOURCE: Mapping[str, Reader] = {
     "type": text,
     "command": _command,
     "args": words,
-    "env": variables,
+    "env": variables_or_names,
 }

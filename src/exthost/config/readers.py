@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from exthost.config import units
 from exthost.config.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
+from exthost.model import FromHost
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
@@ -198,6 +199,22 @@ def variables(value: Any, place: Place) -> dict[str, str] | None:
         said = _passable(item, place.at(name))
         if said is not None and _passable(name, place.at(name)) is not None:
             read[name] = said
+    return read
+
+
+def variables_or_names(value: Any, place: Place) -> dict[str, str] | None:
+    """The same, of an operator, who may name a variable of the host's: { from = "NAME" }."""
+    if not isinstance(value, Mapping):
+        return variables(value, place)
+    named = {key: item for key, item in value.items() if isinstance(item, Mapping)}
+    read = variables({key: item for key, item in value.items() if key not in named}, place)
+    assert read is not None
+    for key, item in named.items():
+        said = table(item, place.at(key), {"from": text}).get("from")
+        if "from" not in item:
+            place.at(key).wrong(WRONG_VALUE, 'must be text, or { from = "NAME" }')
+        elif said is not None and variables({key: said}, place):
+            read[key] = FromHost(said)
     return read
 
 

@@ -30,7 +30,7 @@ from exthost.config.readers import (
     table,
     text,
     texts,
-    variables,
+    variables_or_names,
     words,
 )
 from exthost.model import (
@@ -165,7 +165,7 @@ def readers(folder: str | None) -> dict[str, Reader]:
         "pool": _pool,
         "permissions": _permissions,
         "sandbox": choice("strict", "best-effort", "off"),
-        "env": variables,
+        "env": variables_or_names,
         "env_policy": choice("filtered", "minimal", "declared"),
         "cwd": cwd,
         "args": words,

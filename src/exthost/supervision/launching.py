@@ -21,6 +21,7 @@ from exthost.manifests.gate import gate
 from exthost.model import (
     NONE,
     UNLIMITED,
+    FromHost,
     Introduction,
     LaunchPlan,
     Limits,
@@ -136,7 +137,7 @@ def prepare(
         spec.env_policy or traits.environment,
         names=traits.variables,
         allowed=spec.requires.env,
-        configured={**told, **spec.env},
+        configured={**told, **_resolved(spec, environ)},
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
     houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
@@ -155,6 +156,23 @@ def prepare(
         housing=houses[0] if houses and houses[0] not in spec.env else "",
         enforced=enforced,
     )
+
+
+def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
+    """The configured variables, those that name one of the host's with its value."""
+    found = {}
+    for name, value in spec.env.items():
+        if isinstance(value, FromHost):
+            if value not in environ:
+                raise Refused(
+                    "X0388",
+                    f"its variable {name} is to be the host's {value}, and that is not set",
+                    extension=spec.id,
+                    help=f"set {value} where the host is started, or take env.{name} out",
+                )
+            value = environ[value]
+        found[name] = value
+    return found
 
 
 def housed(launch: Launch) -> Launch:
