@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import exthost
-from exthost.errors import Refused
+from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus, Spawned
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
+
+EXPLORER_SOURCE = Path(EXPLORER[-1]).read_text()
 
 
 @contextlib.asynccontextmanager
@@ -127,3 +129,34 @@ async def names_cannot_smuggle_options_in() -> None:
                           "root": os.path.exists("/root/.ssh") or os.path.exists("/boot")}
             """
             assert await explore(ext, code) == {"cwd": str(odd), "file": "inside", "root": False}
+
+
+@trial
+async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
+    with folder() as place:
+        (place / "lib").mkdir()
+        (place / "lib" / "needed").write_text("needed")
+        (place / "own").mkdir()
+        script = place / "own" / "ext.py"
+        script.write_text(f"open({str(place / 'lib' / 'needed')!r})\n" + EXPLORER_SOURCE)
+        words = [sys.executable, "-S", "-E", str(script)]
+        try:
+            async with exthost.connect(words, permissions={}, restart={"strategy": "never"}):
+                raise AssertionError("it was started")
+        except HandshakeFailed as failed:
+            assert f"hides {place}/lib/needed: add that" in failed.help, failed
+        granted = {"filesystem": [f"{place}/lib/needed"]}
+        async with exthost.connect(words, permissions=granted) as ext:
+            assert ext.state == "ready"
+
+
+@trial
+async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None:
+    os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
+    try:
+        async with refusing("X0380", lifetime="tree") as refused:
+            assert "plain" in refused.help
+        async with exthost.connect(EXPLORER) as ext:
+            assert ext.enforced["pids"] == "process group"
+    finally:
+        del os.environ["EXTHOST_BWRAP"]

@@ -16,10 +16,12 @@ from exthost.sandbox import seccomp
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.means import Tools
 
-__all__ = ["Ground", "NOBODY", "held", "probe", "wrapped"]
+__all__ = ["Ground", "NOBODY", "held", "probe", "sees", "wrapped"]
 
 # Who a root host's extensions are, where they can be.
 NOBODY = 65534
+
+_SHOWING = frozenset({"--ro-bind", "--bind"})
 
 # What root could still do with files of /proc that ask for no capability, only for the uid.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
@@ -66,6 +68,13 @@ def held(tools: Tools, ground: Ground, *, network: bool) -> dict[str, str]:
     if tools.uid == 0:
         told["uid"] = str(NOBODY) if drops_uid(tools, ground) else "0 without capabilities"
     return told
+
+
+def sees(wrapper: Wrapper, path: str) -> bool:
+    """Whether a program in this wrapper can see this path, as far as that was granted."""
+    words = wrapper.options
+    shown = [to for option, to in zip(words, words[2:], strict=False) if option in _SHOWING]
+    return any(path == one or _below(path, one) for one in shown)
 
 
 def probe(tools: Tools, ground: Ground) -> LaunchPlan:

@@ -7,7 +7,8 @@ less, which is told wherever extensions are listed, and "off" runs it as if ther
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,13 @@ from exthost.process.grounds import Wish, survey
 from exthost.sandbox import strict, tree
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
-__all__ = ["Landmarks", "check", "enforceable", "hold", "policy_of"]
+__all__ = ["Landmarks", "check", "enforceable", "hold", "policy_of", "unseen"]
 
 # Of an extension that nobody restricted.
 OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
+
+# An absolute path as programs put it into their complaints.
+_PATH = re.compile(r"""(?<![\w.])/[^\s:'"`,;()\[\]<>]+""")
 
 Landmarks = Mapping[str, str]
 """Paths of an extension → where they really led when it was admitted."""
@@ -150,6 +154,19 @@ def _watched(limits: Limits, most: Ceiling) -> Mapping[str, str]:
         if getattr(limits, name) is not None:
             told[name] = "rlimit"
     return told
+
+
+def unseen(plan: LaunchPlan, said: Iterable[str]) -> str:
+    """A path of this machine's that the program complained of and could not see; "" if none."""
+    if plan.wrapper is None or not plan.wrapper.filter:
+        return ""
+    for line in said:
+        for found in _PATH.findall(line):
+            path = os.path.normpath(str(found))
+            private = path.startswith(("/proc/", "/dev/", "/sys/", "/tmp/"))
+            if not private and os.path.lexists(path) and not strict.sees(plan.wrapper, path):
+                return path
+    return ""
 
 
 def _asked(policy: Permissions) -> str:

@@ -25,6 +25,7 @@ from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.state import Phase
 from exthost.supervision.bell import Bell
+from exthost.supervision.holding import unseen
 from exthost.supervision.integrity import check_files, check_tools
 from exthost.supervision.launching import Launch, admit, housed, prepare, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
@@ -305,9 +306,13 @@ class Owner:
             self._known_tools = check_tools(self.spec, offer.tools, self._known_tools)
             if self._vet is not None:
                 self._vet(offer)
-        except BaseException:
+        except BaseException as error:
             await session.perish()
             self.session = None
+            if isinstance(error, HandshakeFailed):
+                path = unseen(launch.plan, error.evidence.stderr)
+                if path:
+                    error.help = f"its sandbox hides {path}: add that to permissions.filesystem"
             raise
         self.handshake_seconds = self._loop.time() - began
         self._offered(offer)

@@ -1,0 +1,48 @@
+"""What can hold an extension here: found out by trying, and told with the way to mend it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exthost.process import probe
+from exthost.sandbox.means import Tools
+
+HERE = probe.tools()
+
+
+def test_a_machine_without_our_init_is_told_so() -> None:
+    for verdict in (probe.tree_verdict, probe.strict_verdict):
+        told = verdict(Tools(bwrap=HERE.bwrap, machine="riscv64"))
+        assert not told.works and "riscv64" in told.why and "x86_64" in told.fix
+
+
+def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
+    told = probe.tree_verdict(Tools(bwrap="", machine=HERE.machine))
+    assert "not installed" in told.why and "apt install bubblewrap" in told.fix
+
+
+def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_path: Path) -> None:
+    script = tmp_path / "bwrap"
+    script.write_text(
+        "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+    )
+    script.chmod(0o755)
+    told = probe.tree_verdict(Tools(bwrap=str(script), machine=HERE.machine))
+    assert "setting up uid map" in told.why and "user namespaces" in told.fix
+
+
+def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_PROBE_SECONDS", 0.3)
+    script = tmp_path / "bwrap"
+    script.write_text("#!/bin/sh\nexec sleep 30\n")
+    script.chmod(0o755)
+    told = probe.tree_verdict(Tools(bwrap=str(script), machine=HERE.machine))
+    assert "had not ended" in told.why
+
+
+def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
+    assert probe.tools().bwrap == "/opt/bwrap" and probe.tools().uid == os.geteuid()
