@@ -185,9 +185,9 @@ class Spec:
 
     `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
     dialect's own reading of a manifest, opaque to everyone else; `manifest_path` names one that
-    is still to be read (`discovery.configfile.completed`). `own_cwd` tells that somebody set the
-    cwd for it. `tools` is what the manifest declares,
-    for listings that must not start anything. `wire_id` is how the extension calls itself, where
+    is still to be read (`discovery.configfile.completed`), `manifest_file` one that was. `own_cwd`
+    tells that somebody set the cwd for it. `tools` is what the manifest declares, for listings
+    that must not start anything. `wire_id` is how the extension calls itself, where
     that is not its id here. `claims` are checked against those of the extensions before it.
     `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
     hooks, the lowest first.
@@ -221,6 +221,7 @@ class Spec:
     unrunnable: str = ""
     manifest: Any = None
     manifest_path: str | None = None
+    manifest_file: str = ""
     wire_id: str = ""
     claims: tuple[Claim, ...] = ()
 

@@ -16,16 +16,13 @@ from tests.extensions.driving import until
 from tests.extensions.looking import all_pids, environment_of, our_descriptors, our_threads, see
 from tests.sandbox import trial_host
 from tests.sandbox.trial_host import FAMILY, impatient
-from tests.sandbox.trials import trial
+from tests.sandbox.trials import TRIES, trial
 
 # It forks three times twice.
 FAMILY_COUNT = 7
 
 # What SECURITY.md promises.
 GONE_SECONDS = 1.0
-
-# Tries in a test run; the soak sets more.
-TRIES = int(os.environ.get("EXTHOST_TEST_TRIES", "20"))
 
 
 def marked(mark: str) -> list[int]:

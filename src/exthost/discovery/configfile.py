@@ -115,7 +115,7 @@ def completed(spec: Spec) -> Spec:
                 evidence=Evidence(path=path),
             )
         found = Found(path=path, folder=str(Path(path).parent), data=data)
-        return replace(format.join(spec, found), manifest_path=None)
+        return replace(format.join(spec, found), manifest_path=None, manifest_file=path)
     except ManifestError as error:
         error.extension = spec.id
         raise
@@ -140,7 +140,12 @@ def from_manifest(path: Path) -> Spec:
             refusals += verdict.errors
         elif verdict is not None:
             spec = verdict.spec
-            return replace(spec, origin=spec.origin or str(real), cwd=spec.cwd or found.folder)
+            return replace(
+                spec,
+                origin=spec.origin or str(real),
+                cwd=spec.cwd or found.folder,
+                manifest_file=str(real),
+            )
     raise refusals[0]
 
 

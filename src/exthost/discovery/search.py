@@ -169,9 +169,8 @@ def _read(format: Format, found: Found) -> Verdict:
 
 
 def _placed(spec: Spec, path: str, folder: str) -> Spec:
-    if spec.origin and spec.cwd is not None:
-        return spec
-    return replace(spec, origin=spec.origin or path, cwd=folder if spec.cwd is None else spec.cwd)
+    cwd = folder if spec.cwd is None else spec.cwd
+    return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path)
 
 
 def _remark(candidate: Candidate, text: str) -> Diagnostic:

@@ -97,7 +97,8 @@ def survey(wish: Wish) -> Ground:
     home = wish.env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     _run(seen, wish.argv[0], wish.env, home)
     for folder in wish.folders:
-        seen.show(folder)
+        if not _too_wide(folder, home):
+            seen.show(folder)
     cwd = os.path.realpath(wish.cwd)
     for word in wish.argv:
         path = os.path.join(wish.cwd, word)  # noqa: PTH118

@@ -50,7 +50,7 @@ def watch(
     entry = _Watched(pid, wrapped, ceiling, exceeded)
     with _lock:
         _watched[id(entry)] = entry
-        if _thread is None:
+        if _thread is None or not _thread.is_alive():  # a fork takes no threads along
             _thread = threading.Thread(target=_look, name="exthost watchdog", daemon=True)
             _thread.start()
 

@@ -177,8 +177,8 @@ def _asked(policy: Permissions) -> str:
 def _folders(spec: Spec) -> tuple[str, ...]:
     """The folders that are its own: its manifest's, or a cwd that somebody set for it."""
     found = []
-    if spec.manifest is not None and spec.origin:
-        found.append(str(Path(spec.origin).parent))
+    if spec.manifest is not None and spec.manifest_file:
+        found.append(str(Path(spec.manifest_file).parent))
     if spec.own_cwd and spec.cwd:
         found.append(spec.cwd)
     return tuple(found)

@@ -57,8 +57,8 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """What could be pinned of it, by the keys of the table."""
     found = {"program": file_digest(_own_file(plan)), "tools": tools_digest(tools)}
-    if spec.manifest is not None and spec.origin:
-        found["manifest"] = file_digest(spec.origin)
+    if spec.manifest_file:
+        found["manifest"] = file_digest(spec.manifest_file)
     return found
 
 
@@ -70,13 +70,13 @@ def check_files(spec: Spec, plan: LaunchPlan) -> None:
     if isinstance(pin, Pins):
         for what, path, pinned in (
             ("program", _own_file(plan), pin.program),
-            ("manifest", spec.origin, pin.manifest),
+            ("manifest", spec.manifest_file, pin.manifest),
         ):
             found = file_digest(path) if pinned else ""
             if pinned and found != pinned:
                 raise _refused(spec, _Mismatch(what, path, pinned, found))
         return
-    manifests = [spec.origin] if spec.manifest is not None and spec.origin else []
+    manifests = [spec.manifest_file] if spec.manifest_file else []
     files = [*_files(plan), *manifests]
     if pin not in map(file_digest, files):
         own = _own_file(plan)
