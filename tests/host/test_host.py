@@ -119,7 +119,10 @@ async def test_disabled_entries_are_not_loaded() -> None:
 
 
 @shows("morphir-config-06")
-async def test_permissions_that_nothing_can_enforce_refuse_the_extension() -> None:
+async def test_permissions_that_nothing_can_enforce_refuse_the_extension(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EXTHOST_BWRAP", "/nowhere/bwrap")
     strict = entry("a", permissions={"network": False})
     loose = entry("b", permissions={"network": False}, sandbox="best-effort")
     async with exthost.Host.from_config(config(strict, loose)) as host:

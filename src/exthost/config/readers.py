@@ -206,7 +206,11 @@ def variables_or_names(value: Any, place: Place) -> dict[str, str] | None:
     """The same, of an operator, who may name a variable of the host's: { from = "NAME" }."""
     if not isinstance(value, Mapping):
         return variables(value, place)
-    named = {key: item for key, item in value.items() if isinstance(item, Mapping)}
+    named = {
+        key: item
+        for key, item in value.items()
+        if isinstance(key, str) and isinstance(item, Mapping)
+    }
     read = variables({key: item for key, item in value.items() if key not in named}, place)
     assert read is not None
     for key, item in named.items():

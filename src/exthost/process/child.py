@@ -148,6 +148,8 @@ class Child:
         other way round nobody would be left to take the status of the first process inside."""
         if self._leash is not None:
             if self._leash.cut():
+                if self._watch is not None:
+                    self._watch.signal(signal.SIGCONT)  # a wrapper that was stopped cannot end
                 return
             kill_children(self.pid)
         if self._watch is not None:

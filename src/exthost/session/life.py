@@ -64,7 +64,6 @@ class Life:
         self._told_exit = on_exit
         self._grace: asyncio.TimerHandle | None = None
         loop.add_reader(child.exit_fd, self._on_exit)
-        child.guard(loop.call_soon_threadsafe)
 
     def _on_exit(self) -> None:
         """The process is gone; its last words may still be in the pipes."""

@@ -288,6 +288,7 @@ class Owner:
         check_files(self.spec, launch.plan)
         self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
+        child.guard(self._loop.call_soon_threadsafe)
         if Spawned in self._bus.kinds:
             self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv, launch.enforced))
         session = Session(
