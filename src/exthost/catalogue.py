@@ -549,6 +549,15 @@ CATALOGUE: dict[str, Entry] = {
         "a Generate after a cigen plan, so its process was ended.",
         "Nothing: the next call starts a fresh process.",
     ),
+    # -- left alone -------------------------------------------------------------------------------
+    "X1170": _entry(
+        "BreakerOpen",
+        "the breaker is open",
+        "Too many calls in a row timed out or died with the process (breaker.failures), so none is "
+        "sent for a while (breaker.open, doubling up to breaker.max_open). After that the first "
+        "call is tried on a fresh process.",
+        "Look at what the last failure says, mend the extension, and wait or restart() it.",
+    ),
     # -- not found --------------------------------------------------------------------------------
     "X1201": _entry(
         "NotFound",

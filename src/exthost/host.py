@@ -29,6 +29,7 @@ from exthost.services.hooks import Hooks
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
+from exthost.supervision.turns import start_all
 
 
 class Host:
@@ -51,7 +52,7 @@ class Host:
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         self._environ = dict(os.environ if environ is None else environ)
         self._extensions: dict[str, Extension] = {}
-        self._leaving: list[Extension] = []
+        self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values)
@@ -124,6 +125,8 @@ class Host:
         """Have this extension instead of the one of its id, or of the id `before`.
 
         The new one gets ready first; if it does not, its cause is raised and the old one goes on.
+        Then it takes the old one's place in one step. The old one answers what it was asked, within
+        the limits of those calls, and ends; nobody waits for that but the end of the host.
         """
         new = self._made(self.config.apply_overrides(spec))
         try:
@@ -139,12 +142,17 @@ class Host:
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
         self._registry.changed()
-        # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
-        leaving = [one for one in (old, renamed) if one is not None]
-        self._leaving += leaving
-        for one in leaving:
-            await one.close()
-            self._leaving.remove(one)
+        for one in (old, renamed):
+            if one is not None:
+                await self._sinks.remove(one.id)
+                self._see_out(one)
+        self._add_sink(new)
+
+    def _see_out(self, extension: Extension) -> None:
+        """Let it end in its own time."""
+        leaving = asyncio.get_running_loop().create_task(extension.close(patience=None))
+        self._leaving[leaving] = extension
+        leaving.add_done_callback(self._leaving.pop)
 
     async def _reload(self, spec: Spec, before: str) -> None:
         """`replace`, for what was found on disk: entries of the config go before it."""
@@ -277,9 +285,7 @@ class Host:
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
             eager = [self._add(spec) for spec in found.specs if spec.enabled]
-            await asyncio.gather(
-                *(ext.start() for ext in eager if ext.starts_eagerly), return_exceptions=True
-            )
+            await start_all(ext.start for ext in eager if ext.starts_eagerly)
             self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
             if watch is not None:
                 reload = self.config.discovery is not None and self.config.discovery.watch.reload
@@ -293,16 +299,19 @@ class Host:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """End every extension, all at the same time. Closing twice is fine."""
+    async def close(self, *, drain: bool = False) -> None:
+        """End every extension, all at the same time. Closing twice is fine.
+
+        `drain`: calls under way are given `limits.stop` of their extension to end before.
+        """
         await self._sinks.close()
         if self._watching is not None:
             await self._watching.close()
             self._watching = None
-        extensions = [*self._extensions.values(), *self._leaving]
-        await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
+        extensions = [*self._extensions.values(), *self._leaving.values()]
+        closing = [ext.drain() if drain else ext.close() for ext in extensions]
+        await asyncio.gather(*closing, return_exceptions=True)
         self._extensions.clear()
-        self._leaving.clear()
         self._registry.changed()
         if self._audit is not None:
             self._audit.close()
@@ -311,7 +320,7 @@ class Host:
 
     def kill(self) -> None:
         """End every process at once, without a word; `close` then returns soon."""
-        for extension in (*self.extensions, *self._leaving):
+        for extension in (*self.extensions, *self._leaving.values()):
             extension.kill()
 
     def _add(self, spec: Spec) -> Extension:

@@ -49,7 +49,7 @@ async def _supervise(asked: Asked) -> int:
     else:
         opening.cancel()
     say("stopping; Ctrl-C again kills")
-    closing = asyncio.ensure_future(host.close())
+    closing = asyncio.ensure_future(host.close(drain=True))
     second = asyncio.ensure_future(signals.get())
     await asyncio.wait([closing, second], return_when="FIRST_COMPLETED")
     if not closing.done():

@@ -87,6 +87,7 @@ class Session:
         "pending",
         "retired",
         "state",
+        "took_calls",
         "wire_id",
         "witness",
     )
@@ -116,6 +117,7 @@ class Session:
         self.lock = threading.Lock()
         self.cause: Cause | None = None
         self.retired = False  # ended by ourselves, for no fault of its own
+        self.took_calls = 0  # how many were under way when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         private = dialect.traits.private
         self.witness = Witness(desk.extension, child, desk.bus, loop, private=private)
@@ -360,13 +362,15 @@ class Session:
         # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
         decode: Callable[[Bytes], Any] = self._codec.decode
         pending, desk = self.pending, self.desk
-        unobserved = not (desk.listeners or desk.waiting)
+        unobserved = not (desk.listeners or desk.waiting or desk.on_answer)
         settled = 0
         try:
             for item in framing.feed(data):
                 if type(item) is bytes or type(item) is bytearray:
                     message = decode(item)
                     if type(message) is not tuple:
+                        desk.results += settled  # before a failure: how many came in between
+                        settled = 0
                         self._receive(message, len(item))
                         continue
                     id, result = message
@@ -389,6 +393,8 @@ class Session:
                 elif type(item) is Broken:
                     raise violations.unreadable(self.witness, item, self.dialect.name)
         except ProtocolViolation as violation:
+            desk.results += settled
+            settled = 0
             if not violation.evidence.argv:  # a codec's: it sees bytes and nothing else
                 self.witness.drain()
                 shown = violation.evidence.bytes
@@ -512,6 +518,7 @@ class Session:
         with self.lock:
             self.cause = cause
             calls, streams = self.state.end()
+        self.took_calls = sum(not call.aside for call in calls)
         self.desk.detach(self)
         self.desk.live.remove(self)
         for call in reversed(calls):  # each that may be sent again goes before those that wait

@@ -158,6 +158,27 @@ class StreamQueue:
         return Room.OVERRUN
 
 
+class Emptying(dict[Any, Any]):
+    """A table that tells whenever nothing is left in it."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, entries: dict[Any, Any], told: Callable[[], None]) -> None:
+        super().__init__(entries)
+        self._told = told
+
+    def pop(self, *entry: Any) -> Any:
+        gone = super().pop(*entry)
+        if not self:
+            self._told()
+        return gone
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        if not self:
+            self._told()
+
+
 class SessionState:
     """The tables of one session."""
 
@@ -179,6 +200,12 @@ class SessionState:
     def move(self, event: str) -> None:
         """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
         self.phase = PHASES[self.phase, event]
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Tell from now on whenever no call, or no stream, is left. Tables that tell are slower,
+        so only a session that gets no more calls has them."""
+        self.pending = Emptying(self.pending, told)
+        self._streams = Emptying(self._streams, told)
 
     def oldest(self) -> Call | None:
         """The call that an answer without an id belongs to, no longer pending. Where answers have

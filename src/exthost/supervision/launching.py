@@ -11,17 +11,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
 from exthost.manifests.gate import gate
-from exthost.model import UNLIMITED, Introduction, LaunchPlan, Limits, Restart, Spec
+from exthost.model import UNLIMITED, Breaker, Introduction, LaunchPlan, Limits, Restart, Spec
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
+from exthost.supervision.breaker import DEFAULTS
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -61,6 +62,28 @@ def restart_of(spec: Spec, dialect: Dialect) -> Restart:
     if on_demand or policy.max_retries == UNLIMITED:
         return replace(policy, max_retries=None)
     return policy
+
+
+class PoolSize(NamedTuple):
+    """How many processes: at a start, at most, and how many are kept when they are idle."""
+
+    least: int
+    most: int
+    kept: int
+
+
+def pool_of(spec: Spec) -> PoolSize:
+    """One process, unless more are wanted."""
+    least = max(1, spec.pool.min or 1)
+    return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
+
+
+def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
+    """The breaker in force: the dialect's, or one because the operator wants one; else none."""
+    usual = dialect.traits.breaker
+    if usual is None:
+        return None if spec.breaker == Breaker() else spec.breaker.over(DEFAULTS)
+    return spec.breaker.over(usual.over(DEFAULTS))
 
 
 def admit(spec: Spec, environ: Mapping[str, str]) -> None:

@@ -1,38 +1,49 @@
 """The one task that owns an extension for its life: starts it, starts it again, ends it.
 
-Never touches a call: calls go to the desk, and the desk to the session. What the owner decides it
-decides by two pure tables, the life-cycle and the restart policy; what it does is start a session,
-wait for its end, wait for a delay. Anyone may ask for a start, a restart or a stop, from any task
-and in any order: they set a wish and wake the owner.
+Never touches a call: calls go to the desk, and the desk to a session. What the owner decides it
+decides by three pure tables, the life-cycle, the restart policy and the breaker; its processes are
+a `Crew`, and what others want of it are `Wishes`. It sleeps until it is rung: by a wish, a start or
+a process that came to an end, the breaker, or the one timer that it sets for itself. Then it looks
+at everything once (`_heed`), without waiting for anything, and sleeps again.
+
+**A fresh process beside the old.** Asked again while it is ready, it starts a process beside those
+that serve. If that one gets ready it takes their place in one step, and they end when what they
+were asked is answered; if it does not, they go on and whoever asked is told. No call is lost
+either way, and the extension is `ready` all the time.
 """
 
 import asyncio
 import logging
-import os
+import math
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, HandshakeFailed, Refused, SpawnFailed
-from exthost.events import Bus, OfferChanged, Spawned, StateChanged
-from exthost.model import Limits, Offer, Spec
-from exthost.process.child import Child
+from exthost.events import Bus, OfferChanged, StateChanged
+from exthost.model import Offer, Spec
+from exthost.session.bell import Bell
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
-from exthost.session.handshake import shake_hands
-from exthost.session.inbound import Handler
+from exthost.session.pooldesk import PoolDesk
 from exthost.session.session import Session
 from exthost.session.state import Phase
-from exthost.supervision.bell import Bell
-from exthost.supervision.launching import Launch, admit, housed, prepare, restart_of
+from exthost.supervision.crew import DOORS_SECONDS, Crew, Member
+from exthost.supervision.guard import Guard
+from exthost.supervision.idling import Idling
+from exthost.supervision.launching import admit, breaker_of, pool_of, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
 from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from exthost.supervision.starting import Start, Starter
+from exthost.supervision.wishes import Wishes
 
 _log = logging.getLogger("exthost.supervision")
 
 # Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
 _PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506"})
+
+# How often it is looked whether calls under way have ended, when it is stopped with patience.
+_LOOK_SECONDS = 0.02
 
 
 class Owner:
@@ -41,58 +52,51 @@ class Owner:
     __slots__ = (
         "_bus",
         "_desk",
-        "_environ",
-        "_handlers",
+        "_due",
+        "_grow_at",
         "_last_id",
-        "_limits",
         "_loop",
         "_objection",
         "_on_change",
+        "_pool",
         "_restart",
-        "_settled",
-        "_stops",
         "_task",
-        "_vet",
         "_wake",
-        "_wants_restart",
-        "_wants_start",
-        "_wants_stop",
-        "argv",
+        "_wants_more",
+        "_wishes",
         "cause",
+        "crew",
         "dialect",
+        "guard",
         "handshake_seconds",
         "has_told",
         "history",
+        "idling",
         "offer",
         "ready_at",
-        "session",
         "spec",
+        "starter",
         "state",
         "tools",
     )
 
     def __init__(
         self,
-        spec: Spec,
-        dialect: Dialect,
+        starter: Starter,
         desk: Desk,
-        limits: Limits,
         bus: Bus,
         *,
-        handlers: Mapping[str, Handler],
-        environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
         objection: Callable[[], Refused | None] | None = None,
-        vet: Callable[[Offer], None] | None = None,
     ) -> None:
-        self.spec = spec
-        self.dialect = dialect
+        spec, dialect = starter.spec, starter.dialect
+        self.spec: Spec = spec
+        self.dialect: Dialect = dialect
+        self.starter = starter
         self.state = State.DISCOVERED
         self.history = History()
         self.offer = Offer(tools=spec.tools, version=spec.version)
         self.tools = {tool.name: tool for tool in spec.tools}
-        self.session: Session | None = None
-        self.argv = spec.argv
         self.cause: ExthostError | None = None
         self.ready_at: float | None = None
         # Whether `tools` is what it really offers, and not what a manifest says of it.
@@ -100,38 +104,52 @@ class Owner:
         self.handshake_seconds = 0.0
         self._desk = desk
         self._bus = bus
-        self._handlers = handlers
-        self._environ = environ
         self._on_change = on_change
         self._objection = objection
-        self._vet = vet
-        self._limits = limits
         self._restart = restart_of(spec, dialect)
+        self._pool = pool_of(spec)
         self._loop = desk.loop
         self._task: asyncio.Task[None] | None = None
         self._wake = Bell(self._loop)
-        self._wants_start = False
-        self._wants_restart = False
-        self._wants_stop = False
-        self._settled: list[asyncio.Future[None]] = []
-        self._stops: list[asyncio.Future[None]] = []
+        self._wishes = Wishes(self._loop)
+        self._due = math.inf  # when backoff is over
+        self._grow_at = 0.0  # no further process of a pool before this
+        self._wants_more = False
         self._last_id = dialect.traits.first_id
+        self.crew = Crew(starter, desk, self._wake.set)
+        self.guard = Guard(breaker_of(spec, dialect), desk, self._wake.set)
+        self.idling = Idling(starter.limits.idle, desk)
         desk.on_need = self.need
+        if isinstance(desk, PoolDesk):
+            desk.on_busy = self._more
+
+    @property
+    def session(self) -> Session | None:
+        """The session that serves, or the one that is to."""
+        return next(iter(self.crew.sessions), None)
 
     # -- wishes ------------------------------------------------------------------------------
 
     def need(self) -> None:
         """Somebody wants to call it: start it, unless it runs or was given up."""
-        if not self._wants_stop and self.state in (State.DISCOVERED, State.ADMITTED):
-            self._wants_start = True
+        waits = self.state in (State.DISCOVERED, State.ADMITTED)
+        probes = self.state is State.OPEN and self.guard.may_probe()
+        if not self._wishes.stop and (waits or probes):
+            self._wishes.start = True
             self._awaken()
 
-    def ask_again(self) -> None:
-        """A person or the API wants it fresh: running or not, failed or not."""
-        self._wants_restart = True
-        self._wants_stop = False
+    def need_probe(self) -> None:
+        """Somebody who would not wait came while its breaker is open: if its time is over, the next
+        one finds it ready."""
+        if self.state is State.OPEN:
+            self.need()
+
+    def ask_again(self) -> "asyncio.Future[ExthostError | None]":
+        """A person or the API wants it fresh: running or not, failed or not. Done when it is; with
+        an error if the fresh one is no good and the old one goes on."""
+        future = self._wishes.ask_again()
         self._awaken()
-        _tell_all(self._stops)  # the later wish wins
+        return future
 
     def admit(self) -> None:
         """Pass the gate, or be refused; nothing is started."""
@@ -141,7 +159,7 @@ class Owner:
             objection = self._objection() if self._objection is not None else None
             if objection is not None:
                 raise objection
-            admit(self.spec, self._host_environment())
+            admit(self.spec, self.starter.environ())
         except Refused as refused:
             _log.warning("[%s] not started: %s", self.spec.id, refused.message)
             self._give_up(Event.REFUSE, refused)
@@ -150,186 +168,267 @@ class Owner:
 
     async def settle(self) -> None:
         """Wait until it is ready, or rests: stopped, refused or failed."""
-        if self._wants_start or self._wants_restart or not self._at_rest():
-            future = self._loop.create_future()
-            self._settled.append(future)
-            await future
+        if not self._is_settled():
+            await self._wishes.settled()
 
-    async def stop(self) -> None:
-        """End it, as its dialect has it. Returns when nothing of it is left."""
-        self._wants_stop = True
-        self._wants_start = self._wants_restart = False
+    async def stop(self, patience: float = 0.0) -> None:
+        """End it, as its dialect has it. Returns when nothing of it is left. Calls under way have
+        so many seconds to end before."""
+        self._wishes.ask_to_stop(patience)
         if self._task is None:
             self._rest_for_good()
             return
-        stopped = self._loop.create_future()
-        self._stops.append(stopped)
+        stopped = self._wishes.stopped()
         self._wake.set()
         await stopped
+
+    def _more(self) -> None:
+        """Every process of the pool is busy."""
+        if len(self.crew.serving) + len(self.crew.starts) < self._pool.most:
+            self._wants_more = True
+            self._wake.set()
 
     def _awaken(self) -> None:
         if self._task is None:
             self._task = self._loop.create_task(self._own(), name=f"owner of {self.spec.id}")
         self._wake.set()
 
-    def _is(self, state: State) -> bool:
-        return self.state is state
+    def _is_settled(self) -> bool:
+        wishes = self._wishes
+        at_rest = self.state in (State.READY, State.ADMITTED, State.OPEN) or rests(self.state)
+        return at_rest and not (wishes.start or wishes.again or self._is_replacing)
 
-    def _at_rest(self) -> bool:
-        return self.state in (State.READY, State.ADMITTED) or rests(self.state)
+    @property
+    def _is_replacing(self) -> bool:
+        return any(start.replaces for start in self.crew.starts)
 
     # -- the owner's life --------------------------------------------------------------------
 
     async def _own(self) -> None:
+        wishes = self._wishes
         try:
-            while not self._wants_stop:
-                if self._wants_start or self._wants_restart:
-                    await self._run()
-                self._announce()
-                if not self._wants_stop and not self._wants_start and not self._wants_restart:
-                    self._wake.clear()
-                    await self._wake.wait()
+            while True:
+                self._wake.clear()
+                if wishes.stop:
+                    await self._end()
+                    if wishes.stop:
+                        break
+                self._heed()
+                if self._is_settled():
+                    wishes.tell_settled()
+                    wishes.tell_again(None)
+                if not wishes.stop:
+                    await self._sleep()
         finally:
             self._task = None
-            if self.session is not None:  # the loop is being torn down around us, or we tripped
-                await self.session.perish()
-            _tell_all(self._settled)  # whatever happened, nobody waits for what will not come
-            _tell_all(self._stops)
+            await self.crew.perish()  # the loop is being torn down around us, or we tripped
+            wishes.tell_all()
         self._rest_for_good()
 
-    async def _run(self) -> None:
-        """From a wish to start until it rests again."""
-        self._begin()
-        while self._is(State.STARTING):
-            ended = await self._live_once()
-            if self._wants_stop:
-                await self._end()
-            elif self._wants_restart:
-                await self._end_session()
-                self.history = self.history.asked_again()
-                self._wants_restart = False
-                if not self._is(State.STARTING):
-                    self._go(Event.ASKED_AGAIN, "a restart was asked for")
-            elif ended is not None:
-                await self._follow(ended)
+    def _heed(self) -> None:
+        """Look at everything that may have happened, and do what follows."""
+        for start in self.crew.started():
+            self._heed_start(start)
+        while self.crew.fallen:
+            self._heed_end(self.crew.fallen.pop(0))
+        if self.guard.is_open and self.state in (State.READY, State.STARTING):
+            self._open()
+        if self._wishes.again:
+            self._begin_again()
+        elif self._wishes.start:
+            self._begin()
+        now = self._loop.time()
+        if now >= self._due:
+            self._due = math.inf
+            self._go(Event.RETRY_DUE)
+            self._start()
+        if self.guard.may_probe():
+            self._let_probe()
+        if self.state is State.READY:
+            self._fit_pool(now)
+
+    async def _sleep(self) -> None:
+        """Until somebody rings, or the next thing is due."""
+        when = self._next_due()
+        timer = self._loop.call_at(when, self._wake.set) if when < math.inf else None
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _next_due(self) -> float:
+        when = self._due
+        if self.guard.is_open and self._desk.closed is not None:
+            when = min(when, self.guard.circuit.until)
+        if self.state is State.READY:
+            when = min(when, self.idling.next_look())
+            if self._wants_more:
+                when = min(when, self._grow_at)
+        return when
+
+    # -- starting ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        again = self._wants_restart
-        self._wants_start = self._wants_restart = False
-        self._desk.closed = None
-        if again:
-            self.history = self.history.asked_again()
-        if self.state is State.REFUSED:
-            self._go(Event.ASKED_AGAIN)
-        self.admit()
-        if self.state is State.REFUSED:
+        """The first start, or the next one on demand, or a probe."""
+        self._wishes.start = False
+        if self.guard.may_probe():
+            self._let_probe()
+            self.guard.probe()
+            self._go(Event.PROBE)
+            self._start()
             return
-        if not rests(self.state) or again:
-            self._go(Event.ASKED_AGAIN if again else Event.START)
+        self._desk.closed = None
+        self.admit()
+        if self.state is State.ADMITTED:
+            self._go(Event.START)
+            self._start()
 
-    async def _live_once(self) -> ExthostError | None:
-        """One process, from its start to its end; returns why it ended, None if interrupted."""
+    def _begin_again(self) -> None:
+        """A fresh one was asked for."""
+        self._wishes.again = False
+        self.crew.give_up_starts()
+        self.history = self.history.asked_again()
+        self._grow_at = 0.0
+        if self.state is State.READY:
+            self._launch(replaces=True)
+            return
+        self._desk.closed = None
+        self._due = math.inf
+        self.guard.reset()
+        if self.state is State.REFUSED:
+            self._go(Event.ASKED_AGAIN)  # the gate judges anew
+        self.admit()
+        if self._is_refused():
+            return
+        if self.state is not State.STARTING:
+            self._go(Event.ASKED_AGAIN)
+        self._start()
+
+    def _is_refused(self) -> bool:
+        return self.state is State.REFUSED
+
+    def _start(self) -> None:
+        """As many processes as there are always to be, and one at least."""
+        least = 1 if self.guard.is_half_open else max(1, self._pool.least)
+        for _ in range(least):
+            self._launch()
+
+    def _launch(self, *, replaces: bool = False) -> None:
         self.history = self.history.started(self._loop.time())
-        starting = self._loop.create_task(self._start())
+        continues = self.dialect.traits.ids_continue
+        self.crew.start(self._next_id() if continues else None, replaces=replaces)
+
+    def _next_id(self) -> int:
+        return max([self._last_id, *(one.state.next_id for one in self._desk.live)])
+
+    def _heed_start(self, start: Start) -> None:
         try:
-            if not await self._finishes(starting):
-                return None
-            session = starting.result()
+            session = start.result()
         except ExthostError as error:
-            self.history = self.history.ended(self._restart, self._loop.time())
-            return error
-        finally:
-            await _cancelled(starting)
-        answered = self._answered()
-        self._now_ready(session)
-        interrupted = not await self._finishes(session.ended)
-        self._last_id = session.state.next_id
-        if self._answered() > answered:
-            self.history = self.history.served()
-        by_us = interrupted or session.retired
-        self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
-        if interrupted:
-            return None
-        await session.close()
-        self.session = None
-        return session.gone("")
+            self._heed_failed_start(start, error)
+        else:
+            self._enlist(start, session)
 
-    async def _start(self) -> Session:
-        limit = self._limits.start
-        try:
-            async with asyncio.timeout(limit):
-                return await self._spawn_and_shake()
-        except TimeoutError:
-            raise HandshakeFailed(
-                "X0507",
-                f"it was not ready within {limit:g} s",
-                extension=self.spec.id,
-                help="raise limits.start if it is merely slow to start",
-            ) from None
-        except ExthostError:
-            raise
-        except Exception as error:  # the folder we run in is gone, a dialect tripped, …
-            _log.exception("%s could not be started", self.spec.id)
-            raise SpawnFailed(
-                "X0406",
-                f"it could not be started: {error!r}",
-                extension=self.spec.id,
-                help="if its configuration is right, this is a bug here: report it",
-            ) from error
-
-    async def _spawn_and_shake(self) -> Session:
-        launch = housed(self.prepared())
-        self.argv = launch.plan.argv
-        child = Child(launch.plan, self.spec.id)
-        if Spawned in self._bus.kinds:
-            self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
-        session = Session(
-            child,
-            self.dialect,
-            self._desk,
-            self._limits,
-            first_id=self._last_id if self.dialect.traits.ids_continue else None,
-            handlers=self._handlers,
-            wire_id=self.spec.wire_id,
-        )
-        self.session = session
-        began = self._loop.time()
-        try:
-            offer = await shake_hands(session, launch.introduction)
-            if self._vet is not None:
-                self._vet(offer)
-        except BaseException:
-            await session.perish()
-            self.session = None
-            raise
-        self.handshake_seconds = self._loop.time() - began
-        self._offered(offer)
-        return session
-
-    def _now_ready(self, session: Session) -> None:
-        self.ready_at = self._loop.time()
-        self.history = self.history.ready(self.ready_at)
+    def _enlist(self, start: Start, session: Session) -> None:
+        now = self._loop.time()
+        old = list(self.crew.serving) if start.replaces else []
+        self.crew.enlist(start, now, self._answered())
+        self.ready_at = now
+        self.history = self.history.ready(now)
         self.cause = None
-        self._go(Event.SHOOK_HANDS)
+        self.handshake_seconds = start.seconds
+        self._offered(start.offer)
+        if self.dialect.traits.ids_continue:
+            session.state.next_id = self._next_id()
+        if self.state is State.STARTING:
+            self._go(Event.SHOOK_HANDS)
+        if start.replaces:
+            self.guard.reset()
+        for one in old:  # in this very step: the next call finds the fresh one
+            self.crew.dismiss(one)
+        self.idling.begin(now, self.crew.serving)
         if session.state.phase is Phase.OPEN:
             self._desk.attach(session)
-        self._announce()
+        if start.replaces:
+            for _ in range(self._pool.least - len(self.crew.serving)):
+                self._launch()
 
-    async def _follow(self, ended: ExthostError) -> None:
-        """A process ended by itself: let the policy decide, and do it."""
-        self.cause = ended
-        self.ready_at = None
-        failed_start = self.state is State.STARTING
-        if isinstance(ended, Refused):
-            self._give_up(Event.REFUSE, ended)
+    def _heed_failed_start(self, start: Start, error: ExthostError) -> None:
+        self.history = self.history.ended(self._restart, self._loop.time())
+        if self.crew.serving:
+            if start.replaces:
+                _log.warning("[%s] the old process goes on: %s", self.spec.id, error.message)
+                self.history = self.history.asked_again()
+                if not self._wishes.again:
+                    self._wishes.tell_again(_kept(error))
+            else:
+                self._heed_loss(error)
+        elif not self.crew.starts:  # the last hope
+            self._follow(error)
+
+    def _heed_end(self, member: Member) -> None:
+        """A process that served ended by itself."""
+        session = member.session
+        self._last_id = max(self._last_id, session.state.next_id)
+        served = self._answered() > member.answered and member.ended_some
+        self.history = self.history.of(member.ready_at, has_served=served)
+        by_us = session.retired
+        self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
+        ended = session.gone("")
+        if not by_us and (session.took_calls or self.guard.is_half_open):
+            self.guard.crashed(ended)
+        if self.crew.serving:
+            self._heed_loss(ended)
             return
-        decision, self.history = decide(
+        self.ready_at = None
+        if self.state is not State.READY:
+            return  # the breaker opened meanwhile, and its probe brings a fresh one
+        if self.crew.starts and not self.guard.is_open:  # the next is on its way already
+            self.cause = ended
+            if self._is_replacing:  # asked for by somebody: what came before is forgotten
+                self.history = self.history.asked_again().started(self._loop.time())
+            self._go(Event.WILL_RETRY, ended.message)
+            self._go(Event.ASKED_AGAIN)
+            return
+        self._follow(ended)
+
+    def _heed_loss(self, ended: ExthostError) -> None:
+        """One of several is gone, and the extension still serves."""
+        decision, self.history = self._decide(ended)
+        match decision:
+            case Again(delay):
+                self._grow_at = self._loop.time() + delay
+                self._wants_more = True
+            case GiveUp(reason):
+                self._grow_at = math.inf
+                _log.warning("[%s] it goes on with fewer processes: %s", self.spec.id, reason)
+            case OnDemand():
+                pass
+
+    def _decide(self, ended: ExthostError) -> tuple[Again | OnDemand | GiveUp, History]:
+        return decide(
             self._restart,
             self.history,
             now=self._loop.time(),
             jitter=random.random(),
             permanent=isinstance(ended, SpawnFailed | HandshakeFailed) and ended.code in _PERMANENT,
         )
+
+    def _follow(self, ended: ExthostError) -> None:
+        """The last process ended by itself, or did not come up: let the policy decide."""
+        self.cause = ended
+        failed_start = self.state is State.STARTING
+        if isinstance(ended, Refused):
+            self._give_up(Event.REFUSE, ended)
+            return
+        if failed_start and self.guard.is_half_open:
+            self.guard.crashed(ended)
+            self._desk.fail_waiting(lambda method: copy_of(ended))
+        if self.guard.is_open:
+            self._open()
+            return
+        decision, self.history = self._decide(ended)
         match decision:
             case GiveUp(reason):
                 self._give_up(Event.GAVE_UP, ended, reason)
@@ -339,38 +438,86 @@ class Owner:
                 self._go(event_of(decision), ended.message)
                 if self._desk.waiting:
                     self._go(Event.START)
+                    self._start()
             case Again(delay):
                 self._go(event_of(decision), ended.message)
-                await self._pause(delay)
-                if self.state is State.BACKOFF and not self._wants_stop:
-                    again = self._wants_restart
-                    self._wants_restart = False
-                    if again:
-                        self.history = self.history.asked_again()
-                    self._go(Event.ASKED_AGAIN if again else Event.RETRY_DUE)
-                elif self._wants_stop:
-                    await self._end()
+                self._due = self._loop.time() + delay
 
     def _give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         self.cause = cause
         self._go(event, reason or cause.message)
         self._desk.close(lambda method: _not_again(cause, reason))
 
+    # -- the breaker -------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Too many failures: send calls away, and let those end that are under way."""
+        self.cause = self.guard.last
+        self.ready_at = None
+        self._go(Event.BREAKER_OPENED, self.cause.message if self.cause is not None else "")
+        self.guard.shut()
+        self.crew.give_up_starts()
+        for member in list(self.crew.serving):
+            self.crew.dismiss(member)
+
+    def _let_probe(self) -> None:
+        """Its time is over: the next call brings a fresh process, and waits for it."""
+        self._desk.closed = None
+
+    # -- pool and idleness ---------------------------------------------------------------------
+
+    def _fit_pool(self, now: float) -> None:
+        """Have as many processes as are needed, and no idle ones."""
+        crew, pool = self.crew, self._pool
+        there = len(crew.serving) + len(crew.starts)
+        if self._wants_more and now >= self._grow_at and not crew.starts:
+            self._wants_more = False
+            if there < pool.most and not self.guard.is_half_open:
+                self._launch()
+                return
+        if crew.starts or not self.idling.is_over(now, crew.serving):
+            return
+        for member in crew.serving[pool.kept :]:
+            self.crew.dismiss(member)
+        if not crew.serving:
+            self.ready_at = None
+            self._last_id = self._next_id()
+            self.history = self.history.ended(self._restart, now, by_us=True)
+            self._go(Event.REST, f"it was idle for {self.starter.limits.idle:g} s")
+            if self._desk.waiting:
+                self.need()
+
     # -- ending ------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        if self.state in (State.STARTING, State.READY):
+        self._due = math.inf
+        if not rests(self.state) and self.state is not State.DISCOVERED:
             self._go(Event.STOP)
-            await self._end_session()
-            self._go(Event.ENDED)
-        elif self.state in (State.ADMITTED, State.BACKOFF):
-            self._go(Event.STOP)
-
-    async def _end_session(self) -> None:
+        self._wants_more = False
+        if self.crew.serving and self._wishes.patience > 0:
+            await self._let_finish()
+        self._last_id = self._next_id()
+        await self.crew.close()
         self.ready_at = None
-        if self.session is not None:
-            await self.session.close()
-            self.session = None  # not before: if we are cancelled here, it is still ours to end
+        if self.state is State.DRAINING:
+            self._go(Event.ENDED)
+
+    async def _let_finish(self) -> None:
+        """Give calls under way their time, unless somebody has less patience or wants it back.
+
+        Looks from time to time, and does not ask to be told, since its doors are open at first: a
+        call that was on its way here when it was stopped is let in, and so are those that wait.
+        """
+        wishes, began = self._wishes, self._loop.time()
+        doors_open = True
+        while wishes.stop and (doors_open or not self.crew.is_quiet()):
+            now = self._loop.time()
+            if now >= began + wishes.patience:
+                return
+            if doors_open and now >= began + DOORS_SECONDS and not self._desk.waiting:
+                doors_open = False
+                self._desk.close(self._why_closed)
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _rest_for_good(self) -> None:
         if self.state is State.ADMITTED:
@@ -380,11 +527,10 @@ class Owner:
             self._go(Event.STOP)
         self._desk.close(self._why_closed)
         self._desk.stop_clock()
-        self._announce()
-        _tell_all(self._stops)
+        self._wishes.tell_all()
 
     def _why_closed(self, method: str) -> ExthostError:
-        if self.state is not State.STOPPED and self.cause is not None:
+        if self.state not in (State.STOPPED, State.DRAINING) and self.cause is not None:
             return copy_of(self.cause)
         return ExtensionGone(
             "X1006",
@@ -395,39 +541,9 @@ class Owner:
 
     # -- small things ------------------------------------------------------------------------
 
-    async def _finishes(self, task: "asyncio.Future[Any]") -> bool:
-        """Wait for this, or for a wish that comes first."""
-        task.add_done_callback(self._on_finished)
-        while not task.done() and not (self._wants_stop or self._wants_restart):
-            self._wake.clear()
-            await self._wake.wait()
-        task.remove_done_callback(self._on_finished)
-        return task.done()
-
-    def _on_finished(self, task: "asyncio.Future[Any]") -> None:
-        self._wake.set()
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait so long, or until somebody wishes otherwise."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not (self._wants_stop or self._wants_restart):
-                    self._wake.clear()
-                    await self._wake.wait()
-        except TimeoutError:
-            pass
-
-    def prepared(self) -> Launch:
-        """What the next start would execute."""
-        handles = frozenset(self._handlers)
-        return prepare(self.spec, self.dialect, self._host_environment(), handles)
-
     def _answered(self) -> int:
         """How many calls it answered, yes or no; a bad answer is none."""
         return self._desk.results + self._desk.refusals
-
-    def _host_environment(self) -> Mapping[str, str]:
-        return os.environ if self._environ is None else self._environ
 
     def _offered(self, offer: Offer) -> None:
         before, after = self.tools, {tool.name: tool for tool in offer.tools}
@@ -449,18 +565,6 @@ class Owner:
         if self._on_change is not None:
             self._on_change()
 
-    def _announce(self) -> None:
-        """Tell those who waited for it to settle."""
-        if self._at_rest() and not self._wants_restart:
-            _tell_all(self._settled)
-
-
-def _tell_all(waiting: list[asyncio.Future[None]]) -> None:
-    for future in waiting:
-        if not future.done():
-            future.set_result(None)
-    waiting.clear()
-
 
 def _not_again(cause: ExthostError, reason: str) -> ExthostError:
     """The cause, for a call that comes too late, with the reason why it is not mended."""
@@ -470,10 +574,8 @@ def _not_again(cause: ExthostError, reason: str) -> ExthostError:
     return error
 
 
-async def _cancelled(task: "asyncio.Future[Any]") -> None:
-    """See a task out that is no longer needed."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()
+def _kept(cause: ExthostError) -> ExthostError:
+    """Why a fresh process is not there, for whoever asked for it."""
+    error = copy_of(cause)
+    error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
+    return error
