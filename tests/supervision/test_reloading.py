@@ -12,6 +12,7 @@ import pytest
 import exthost
 from exthost.config import spec_from_mapping
 from exthost.errors import CallTimeout, ExthostError, HandshakeFailed
+from exthost.messages import Request
 from tests.dialects.requirements import shows
 from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, until
 from tests.extensions.looking import gone, our_processes
@@ -102,8 +103,6 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
 @shows("nexo-watch-03")
 async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_replaced() -> None:
     """Longer than the ladder's 3 s: the old one is asked to end when it has answered."""
-    slow = "import time\nreal = echo\ndef echo(n, p):\n    time.sleep(p); real(n, p)\n"
-    assert slow
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
         old = host["a"]
         pid = old.stats["pid"]
@@ -114,16 +113,10 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         await asyncio.sleep(3.5)
         assert not kept.done() and not gone(pid)
         assert session is not None
-        session.say_aside(exthost_request("release"))
+        session.say_aside(Request("release", None))
         assert await kept == "late"
         await until(lambda: gone(pid))
         assert old.state == "stopped" and host["a"].state == "ready"
-
-
-def exthost_request(method: str) -> Any:
-    from exthost.messages import Request
-
-    return Request(method, None)
 
 
 async def test_closing_the_host_does_not_wait_for_one_that_was_replaced() -> None:
@@ -153,6 +146,7 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
         old = ext.stats["pid"]
         program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
+            await until(lambda: load.made > 50)
             error = await failing(ext.restart())
         assert isinstance(error, HandshakeFailed) and "old process goes on" in error.help
         assert error.evidence.stderr == ("broken",)

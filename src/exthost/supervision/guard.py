@@ -64,6 +64,7 @@ class Guard:
             self.last = error
             self.circuit = self.circuit.failed(self._settings, self._desk.now())
             if self.is_open:
+                self.shut()  # in this very step: the place that became free is nobody's
                 self._ring()
 
     def _count_answers(self) -> None:

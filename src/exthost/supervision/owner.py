@@ -241,7 +241,7 @@ class Owner:
         if now >= self._due:
             self._due = math.inf
             self._go(Event.RETRY_DUE)
-            self._start()
+            self._launch()  # one for one retry; a pool grows again as it is used
         if self.guard.may_probe():
             self._let_probe()
         if self.state is State.READY:
@@ -423,8 +423,8 @@ class Owner:
             self._give_up(Event.REFUSE, ended)
             return
         if failed_start and self.guard.is_half_open:
-            self.guard.crashed(ended)
             self._desk.fail_waiting(lambda method: copy_of(ended))
+            self.guard.crashed(ended)
         if self.guard.is_open:
             self._open()
             return
