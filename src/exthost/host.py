@@ -7,7 +7,6 @@ is raised by the calls to it.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +21,7 @@ from exthost.events import Bus, HostEvent
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
+from exthost.process.ourselves import our_variables
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
@@ -50,7 +50,7 @@ class Host:
         self._handlers = handlers
         self._shared = shared
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
-        self._environ = dict(os.environ if environ is None else environ)
+        self._environ = our_variables() if environ is None else dict(environ)
         self._extensions: dict[str, Extension] = {}
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = Registry()

@@ -8,7 +8,7 @@ The codes of this room are the constants below; their long texts are in the cata
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from exthost.config.lines import Path, line_of, lines_of
 from exthost.errors import ConfigError, Evidence
@@ -98,11 +98,11 @@ class Place:
 
     def at(self, key: str | int) -> "Place":
         """One step further in."""
-        return replace(self, path=(*self.path, key))
+        return Place(self.problems, (*self.path, key), self.extension)
 
     def of(self, extension: str) -> "Place":
         """The same place, now that it is known whose it is."""
-        return replace(self, extension=extension)
+        return Place(self.problems, self.path, extension)
 
     def wrong(self, code: str, text: str, help: str = "") -> None:
         """Note a mistake."""

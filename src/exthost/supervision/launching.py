@@ -127,19 +127,10 @@ def prepare(
     """What will be executed, with which variables, and how we introduce ourselves."""
     traits = dialect.traits
     cwd = spec.cwd
-    introduction = Introduction(
-        extension=spec.id,
-        config=spec.config,
-        options=spec.options,
-        # The child's real folder; not pathlib, which takes as long as all else here.
-        cwd=os.path.realpath(cwd or "."),
-        host_version=host_version(spec),
-        state_folder=os.path.abspath(state_folder(environ, spec.id)),  # noqa: PTH100
-        manifest=spec.manifest,
-        wire_id=spec.wire_id or spec.id,
-        handles=handles,
-    )
-    told = {name: str(getattr(introduction, fact)) for name, fact in traits.tells.items()}
+    version = host_version(spec)
+    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
+    facts = {"extension": spec.id, "host_version": version, "state_folder": folder}
+    told = {name: facts[fact] for name, fact in traits.tells.items()}
     environment = child_environment(
         environ,
         spec.env_policy or traits.environment,
@@ -149,11 +140,24 @@ def prepare(
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
     plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    introduction = Introduction(
+        extension=spec.id,
+        config=spec.config,
+        options=spec.options,
+        # The child's real folder; not pathlib, which takes as long as all else here.
+        cwd=os.path.realpath(cwd or "."),
+        env=environment.variables,
+        host_version=version,
+        state_folder=folder,
+        manifest=spec.manifest,
+        wire_id=spec.wire_id or spec.id,
+        handles=handles,
+    )
     houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
     return Launch(
         plan=plan,
         environment=environment,
-        introduction=replace(introduction, env=environment.variables),
+        introduction=introduction,
         housing=houses[0] if houses and houses[0] not in spec.env else "",
     )
 

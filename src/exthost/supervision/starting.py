@@ -6,7 +6,6 @@ our errors, and leaves no process.
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 
 from exthost.dialects.dialect import Dialect
@@ -14,6 +13,7 @@ from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.events import Spawned
 from exthost.model import Limits, Offer, Spec
 from exthost.process.child import Child
+from exthost.process.ourselves import our_variables
 from exthost.session.desk import Desk
 from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
@@ -50,7 +50,7 @@ class Starter:
 
     def environ(self) -> Mapping[str, str]:
         """The host's own variables."""
-        return os.environ if self._environ is None else self._environ
+        return our_variables() if self._environ is None else self._environ
 
     def prepared(self) -> Launch:
         """What the next start would execute."""
