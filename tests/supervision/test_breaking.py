@@ -31,7 +31,7 @@ async def is_over(ext: Extension) -> None:
 
 
 @pytest.mark.both_loops
-@shows("nexo-life-03", "nexo-life-05")
+@shows("nexo-life-03", "nexo-life-05", "nexo-life-06")
 async def test_it_opens_probes_a_fresh_process_and_closes_again(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()

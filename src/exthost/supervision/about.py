@@ -42,8 +42,14 @@ class About(Facets):
 
     @property
     def health(self) -> str:
-        """One word: running, degraded, restarting, idle, stopped, failed, refused …"""
+        """One word: running, degraded, unhealthy, restarting, idle, suspended, failed …
+
+        While it is ready it is what it said itself when it was last asked (`check_health`), or
+        degraded if it has crashed before or its breaker is not closed again yet.
+        """
         owner = self._owner
+        if owner.state is State.READY and owner.ailment:
+            return owner.ailment
         ailing = owner.history.crashes > 0 or owner.guard.is_half_open
         return health(owner.state, crashed=ailing)
 

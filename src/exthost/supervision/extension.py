@@ -177,8 +177,16 @@ class Extension(About):
         return answer
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
-        """Ask it how it is, where its dialect has a way to ask."""
-        return await self._operate("health", None, timeout, "health")
+        """Ask it how it is, where its dialect has a way to ask. `health` then shows what it said,
+        for as long as this process serves and until it is asked again."""
+        try:
+            answer = await self._operate("health", None, timeout, "health")
+        except CallTimeout:
+            self._owner.ailment = "unhealthy"
+            raise
+        status = answer.get("status") if isinstance(answer, Mapping) else None
+        self._owner.ailment = status if status in ("degraded", "unhealthy") else ""
+        return answer
 
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None

@@ -64,6 +64,7 @@ class Owner:
         "_wake",
         "_wants_more",
         "_wishes",
+        "ailment",
         "cause",
         "crew",
         "dialect",
@@ -99,6 +100,7 @@ class Owner:
         self.tools = {tool.name: tool for tool in spec.tools}
         self.cause: ExthostError | None = None
         self.ready_at: float | None = None
+        self.ailment = ""  # what the process that serves said of its own health, if it is not well
         # Whether `tools` is what it really offers, and not what a manifest says of it.
         self.has_told = dialect.traits.tools == "manifest"
         self.handshake_seconds = 0.0
@@ -336,7 +338,7 @@ class Owner:
         self.crew.enlist(start, now, self._answered())
         self.ready_at = now
         self.history = self.history.ready(now)
-        self.cause = None
+        self.cause, self.ailment = None, ""
         self.handshake_seconds = start.seconds
         self._offered(start.offer)
         if self.dialect.traits.ids_continue:
