@@ -116,7 +116,8 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         session.say_aside(Request("release", None))
         assert await kept == "late"
         await until(lambda: gone(pid))
-        assert old.state == "stopped" and host["a"].state == "ready"
+        await until(lambda: old.state == "stopped")
+        assert host["a"].state == "ready"
 
 
 async def test_closing_the_host_does_not_wait_for_one_that_was_replaced() -> None:
