@@ -204,14 +204,14 @@ class Keeper(Standing):
     def _enlist(self, start: Start, session: Session) -> None:
         now = self._loop.time()
         old = list(self.crew.serving) if start.replaces else []
+        if self.dialect.traits.ids_continue:
+            session.state.next_id = self._next_id()
         self.crew.enlist(start, now, self._answered())
         self.ready_at = now
         self.history = self.history.ready(now)
         self.cause, self.ailment = None, ""
         self.handshake_seconds = start.seconds
         self._offered(start.offer)
-        if self.dialect.traits.ids_continue:
-            session.state.next_id = self._next_id()
         if self.state is State.STARTING:
             self._go(Event.SHOOK_HANDS)
         if start.replaces:
