@@ -27,8 +27,11 @@ from typing import Any
 from exthost.dialects.dialect import (
     Dialect,
     Heard,
+    Inquiry,
     Offered,
     Spent,
+    Standing,
+    Tentative,
     refusal,
 )
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
@@ -252,17 +255,25 @@ class Session:
                 said = steps.send(heard)
                 if type(said) is Request:
                     if call.each:
+                        call.tentative = False
                         call.deadline = self.desk.now() + call.timeout
                     self.ask(call, said.method, said.params, said.id)
                     return
+                heard = None
                 if isinstance(said, Offered):
                     heard = self.offer
-                    continue
-                if isinstance(said, Spent):
+                elif isinstance(said, Spent):
                     call.spent = True
+                elif isinstance(said, Tentative):
+                    self._try(call, said)
+                    return
+                elif isinstance(said, Inquiry):
+                    self._inquire(call, said)
+                    return
+                elif isinstance(said, Standing):
+                    self._stand(said.request)
                 else:
                     self.tell(said)
-                heard = None
         except StopIteration as done:
             self._retire(call)
             self.desk.settle(call, done.value)
@@ -272,6 +283,42 @@ class Session:
         except Exception as error:  # the dialect tripped over what the child said
             _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
             self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+
+    def _try(self, call: Call, said: Tentative) -> None:
+        """Ask what may stay unanswered: `unanswered` is what becomes of it then."""
+        call.tentative = True
+        call.deadline = self.desk.now() + min(said.seconds, call.timeout / 2)
+        self.ask(call, said.request.method, said.request.params, said.request.id)
+        self.desk.watch(call)
+
+    def unanswered(self, call: Call) -> None:
+        """A tentative question has had its time: its operation goes on without the answer."""
+        self.state.forget(call)
+        call.tentative = False
+        self._advance(call, None)
+
+    def _inquire(self, call: Call, said: Inquiry) -> None:
+        """Put a question that came inside an answer to the handlers. Its call waits meanwhile like
+        any other, under an id that no child can say."""
+        with self.lock:
+            number: Any = (self.state.next_id,)
+            self.state.next_id += 1
+        call.id = number
+        self.pending[number] = call
+
+        def told(answer: Reply | Failure) -> None:
+            if self.pending.pop(number, None) is call:
+                self._advance(call, answer)
+
+        self._inbound.inquire(Request(said.method, said.params, number), told)
+
+    def _stand(self, said: Request) -> None:
+        with self.lock:
+            number = self.state.next_id
+            self.state.next_id += 1
+            if self.cause is None:
+                self.state.standing.add(number)
+                self._inlet.write(self._wrap(self._request(said.method, said.params, number)))
 
     def _retire(self, call: Call) -> None:
         """End a session that its last operation left where no other can begin; before that one is
@@ -310,7 +357,7 @@ class Session:
         if self.dialect.traits.abandon == "end":
             # In this very step: its late answer may be in the pipe, and must meet nobody else.
             self._conclude(causes.given_up(self.witness, self.dialect.name, call.method, why))
-        elif self.dialect.withdraw is not None:
+        elif self.dialect.withdraw is not None and self.state.phase is not Phase.SHAKING:
             said = self.dialect.withdraw(Request(call.method, call.params, call.id), why)
             if said is not None:
                 self.say_aside(said)

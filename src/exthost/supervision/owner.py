@@ -11,12 +11,13 @@ import logging
 import os
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Bus, OfferChanged, Spawned, StateChanged
-from exthost.model import Limits, Offer, Spec
+from exthost.model import Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
@@ -27,6 +28,7 @@ from exthost.session.state import Phase
 from exthost.supervision.bell import Bell
 from exthost.supervision.launching import Launch, admit, housed, prepare, restart_of
 from exthost.supervision.lifecycle import Event, State, rests, step
+from exthost.supervision.relisting import Relisting
 from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
 
 _log = logging.getLogger("exthost.supervision")
@@ -42,12 +44,14 @@ class Owner:
         "_bus",
         "_desk",
         "_environ",
+        "_falls_back",
         "_handlers",
         "_last_id",
         "_limits",
         "_loop",
         "_objection",
         "_on_change",
+        "_relisting",
         "_restart",
         "_settled",
         "_stops",
@@ -116,6 +120,8 @@ class Owner:
         self._settled: list[asyncio.Future[None]] = []
         self._stops: list[asyncio.Future[None]] = []
         self._last_id = dialect.traits.first_id
+        self._falls_back = False  # the dialect's usual handshake is more than it can take
+        self._relisting: Relisting | None = None
         desk.on_need = self.need
 
     # -- wishes ------------------------------------------------------------------------------
@@ -278,6 +284,21 @@ class Owner:
             ) from error
 
     async def _spawn_and_shake(self) -> Session:
+        if self.dialect.fallback is None or self._falls_back:
+            return await self._one_process()
+        try:
+            return await self._one_process()
+        except HandshakeFailed as error:
+            if error.code != "X0501":  # only one that died of it gets a second chance
+                raise
+        self._falls_back = True
+        try:
+            return await self._one_process()
+        except BaseException:
+            self._falls_back = False
+            raise
+
+    async def _one_process(self) -> Session:
         launch = housed(self.prepared())
         self.argv = launch.plan.argv
         child = Child(launch.plan, self.spec.id)
@@ -290,12 +311,14 @@ class Owner:
             self._limits,
             first_id=self._last_id if self.dialect.traits.ids_continue else None,
             handlers=self._handlers,
+            on_stale=self._on_stale,
             wire_id=self.spec.wire_id,
         )
         self.session = session
+        self._relisting = Relisting(session, self._listed)
         began = self._loop.time()
         try:
-            offer = await shake_hands(session, launch.introduction)
+            offer = await shake_hands(session, launch.introduction, fallback=self._falls_back)
             if self._vet is not None:
                 self._vet(offer)
         except BaseException:
@@ -304,6 +327,7 @@ class Owner:
             raise
         self.handshake_seconds = self._loop.time() - began
         self._offered(offer)
+        self._relisting.begin()
         return session
 
     def _now_ready(self, session: Session) -> None:
@@ -441,6 +465,14 @@ class Owner:
             _log.warning("[%s] %s", self.spec.id, warning)
         if (added or removed) and OfferChanged in self._bus.kinds:
             self._bus.publish(OfferChanged(self.spec.id, added, removed))
+
+    def _on_stale(self) -> None:
+        if self._relisting is not None:
+            self._relisting.want()
+
+    def _listed(self, tools: tuple[Tool, ...]) -> None:
+        """It was asked again what it offers, and said this."""
+        self._offered(replace(self.offer, tools=tools, warnings=()))
 
     def _go(self, event: Event, reason: str = "") -> None:
         before, self.state = self.state, step(self.state, event)
