@@ -129,8 +129,8 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
     if "structuredContent" not in result:
         problems = ["there is no structuredContent"]
     else:
-        checker = _checker(tool.output_schema)
-        problems = checker.problems(result["structuredContent"]) if checker is not None else []
+        checker, content = _checker(tool.output_schema), result["structuredContent"]
+        problems = checker.problems(content, "structuredContent") if checker is not None else []
     if problems:
         raise ProtocolViolation(
             "X0661",

@@ -16,6 +16,7 @@ from typing import Any
 from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
 from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
 from exthost.config.servers import not_stdio
+from exthost.config.settings import within
 from exthost.model import Spec, nothing
 
 __all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
@@ -121,8 +122,9 @@ def _ours(said: Any) -> Any:
     return read
 
 
-def spec_of(server: McpServer) -> Spec:
-    """A server, its placeholders filled in, as an extension of its own."""
+def spec_of(server: McpServer, folder: str) -> Spec:
+    """A server, its placeholders filled in, as an extension of its own; it runs in `folder`, from
+    which a relative cwd counts."""
     remote = server.transport != "stdio"
     said = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
     return Spec(
@@ -130,7 +132,7 @@ def spec_of(server: McpServer) -> Spec:
         argv=() if remote else (server.command, *server.args),
         dialect="mcp",
         env=server.env,
-        cwd=server.cwd,
+        cwd=within(folder, server.cwd or "."),
         options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
         unrunnable=not_stdio(server.transport) if remote else "",
     )

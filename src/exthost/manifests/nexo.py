@@ -120,7 +120,10 @@ def read(found: Found) -> Verdict:
         ),
     )
     facts = {"root": found.folder, "extension": id, "version": spec.version}
-    also = tuple(spec_of(expanded(server, host_version=__version__, **facts)) for server in servers)
+    also = tuple(
+        spec_of(expanded(server, host_version=__version__, **facts), found.folder)
+        for server in servers
+    )
     return Accepted(spec=spec, also=also, warnings=warnings)
 
 
