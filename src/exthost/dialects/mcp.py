@@ -104,6 +104,8 @@ class Codec(JsonRpc):
     def _dressed(self, method: str, params: Any, id: Id) -> Any:
         """The params with what belongs into their `_meta`; a caller's own word goes before."""
         envelope = self._envelope
+        if envelope is None and type(params) is dict and "_meta" not in params:
+            return {**params, "_meta": {"progressToken": id}}  # the commonest, straight on
         if method == "initialize":  # said after discovery came to nothing: the older era
             self._envelope = None
             return params
