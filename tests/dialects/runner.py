@@ -38,6 +38,7 @@ from exthost.dialects.dialect import (
     Inquiry,
     Log,
     Offered,
+    Once,
     Positional,
     Progress,
     Row,
@@ -328,6 +329,8 @@ def operation_without_process(vector: Vector) -> Any:
     if isinstance(operation, Row):
         return drive(_one_exchange(operation, params), row["script"])
     handlers = vector.json("handlers", {})
+    if isinstance(operation, Once):
+        return drive(_once(operation, params), row["script"], _offer_before(vector), handlers)
     return drive(operation(params), row["script"], _offer_before(vector), handlers)
 
 
@@ -338,6 +341,14 @@ def _offer_before(vector: Vector) -> Any:
     own = {key: vector.row[key] for key in ("config", "options") if key in vector.row}
     first = vector.first_handshake | own
     return handshake_without_process(replace(vector, table="handshake", row=first))
+
+
+def _once(operation: Once, params: Any) -> Generator[Any, Any, Any]:
+    heard = yield Request(*operation.ask(params))
+    if type(heard).__name__ == "Failure":
+        raise CallFailed("X0701", heard.message, error_message=heard.message)
+    value = operation.settle(params, heard.result)
+    return (yield from value) if isinstance(value, Generator) else value
 
 
 def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:

@@ -235,7 +235,19 @@ class Row(NamedTuple):
     result: Callable[[Any], Any] | None = None
 
 
-Operation: TypeAlias = Row | Callable[[Any], Exchanges]
+class Once(NamedTuple):
+    """An operation whose first exchange is mostly its last, and which is worth being quick.
+
+    `ask` words it: a wire method and its params. `settle`, given the operation's params and the
+    result, returns its value, raises one of our errors, or returns a generator of exchanges that
+    goes on from there.
+    """
+
+    ask: Callable[[Any], tuple[str, Any]]
+    settle: Callable[[Any, Any], Any]
+
+
+Operation: TypeAlias = Row | Once | Callable[[Any], Exchanges]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from exthost.dialects.dialect import (
     Log,
     Meaning,
     OfferStale,
+    Once,
     Progress,
     Standing,
     Tentative,
@@ -35,13 +36,14 @@ from exthost.dialects.dialect import (
 )
 from exthost.dialects.mcp_calls import (
     ASKING,
+    ask_tool,
     asking,
-    call_tool,
     error_result,
     health,
     is_error_result,
     list_tools,
     set_level,
+    settle_tool,
     shown,
     subscribe,
     table,
@@ -82,21 +84,30 @@ _CAPABILITIES, _LOG_LEVEL = f"{_PREFIX}clientCapabilities", f"{_PREFIX}logLevel"
 _SERVER = f"{_PREFIX}serverInfo"
 
 
+# Params up to this size are copied into a template, which is cheaper than two more objects.
+_QUICK_BYTES = 16 * 1024
+
+
 class Codec(JsonRpc):
     """JSON-RPC 2.0; the host's end adds the envelope of its era and the progress token."""
 
-    __slots__ = ("_envelope", "_host")
+    __slots__ = ("_envelope", "_host", "_quick")
 
     def __init__(self, host: bool) -> None:
         self._host = host
         self._envelope: dict[str, Any] | None = None
+        self._quick = _template({}) if host else b""
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         if self._host:
+            if method == "tools/call" and type(params) is dict and "_meta" not in params:
+                body = written(params)
+                if 2 < len(body) <= _QUICK_BYTES and type(id) is int:
+                    return self._quick % (id, body[:-1], id)
             if method in ASKING or self._envelope is not None:
                 params = self._dressed(method, params, id)
             elif method == "server/discover" and type(params) is dict:
-                self._envelope = params.get("_meta")
+                self._fix_era(params.get("_meta"))
         if params is None:
             return written({"jsonrpc": "2.0", "id": id, "method": method})
         return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -104,10 +115,8 @@ class Codec(JsonRpc):
     def _dressed(self, method: str, params: Any, id: Id) -> Any:
         """The params with what belongs into their `_meta`; a caller's own word goes before."""
         envelope = self._envelope
-        if envelope is None and type(params) is dict and "_meta" not in params:
-            return {**params, "_meta": {"progressToken": id}}  # the commonest, straight on
         if method == "initialize":  # said after discovery came to nothing: the older era
-            self._envelope = None
+            self._fix_era(None)
             return params
         if params is None:
             params = {}
@@ -120,6 +129,10 @@ class Codec(JsonRpc):
         if isinstance(own, Mapping):
             meta |= own
         return {**params, "_meta": meta}
+
+    def _fix_era(self, envelope: dict[str, Any] | None) -> None:
+        self._envelope = envelope
+        self._quick = _template(envelope or {})
 
     def encode(self, message: Message) -> bytes:
         if type(message) is Notice and message.params is None:
@@ -134,13 +147,27 @@ class Codec(JsonRpc):
             params = said.get("params")
             return Notice(method, params) if id is None else Request(method, params, id)
         error = said.get("error")
-        if type(id) is str and self._host and id.isascii() and id.isdigit() and len(id) < 16:
-            id = int(id)
+        if self._host:
+            id = _number(id)
         if error is not None and (id is None or type(id) in (int, str)):
             return failure_of(id, error, "(an error without a message)")
         if type(id) not in (int, str) or id is None:
             return noise(frame, "neither a method nor the id of a request")
         return Reply(id, said.get("result"))
+
+
+def _template(envelope: dict[str, Any]) -> bytes:
+    """A call of a tool, the commonest request of all, but for its id and its params."""
+    more = written(envelope)[1:-1].replace(b"%", b"%%")
+    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b,"_meta":{"progressToken":%d'
+    return head + (b"," + more if more else b"") + b"}}}"
+
+
+def _number(id: Any) -> Any:
+    """One of our ids, all of which are numbers, for one who gives it back as text."""
+    if type(id) is str and id.isascii() and id.isdigit() and len(id) < 16:
+        return int(id)
+    return id
 
 
 def _codec(role: Role) -> Codec:
@@ -333,7 +360,8 @@ def _progress(params: Any) -> Meaning:
     if type(progress) not in (int, float) or progress is None:
         return Unfit("progress that could not be read")
     known = total if type(total) in (int, float) else None
-    return Progress(told.get("progressToken"), progress, known, text(told.get("message")))
+    token = _number(told.get("progressToken"))
+    return Progress(token, progress, known, text(told.get("message")))
 
 
 def _refuse(request: Request) -> Reply | Failure:
@@ -354,7 +382,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     fallback=_fallback,
     operations=MappingProxyType(
-        {"call_tool": call_tool, "list_tools": list_tools, "health": health}
+        {"call_tool": Once(ask_tool, settle_tool), "list_tools": list_tools, "health": health}
     ),
     methods=MappingProxyType(
         {

@@ -14,7 +14,7 @@ from exthost.dialects.dialect import (
     Heard,
     Inquiry,
     Offered,
-    Operation,
+    Once,
     Standing,
     ToolCall,
     expect,
@@ -87,18 +87,13 @@ def list_tools(_: Any) -> Exchanges:
     return (yield from tools([]))
 
 
-def call_tool(call: ToolCall) -> Exchanges:
-    """The operation of that name; its result is handed on as it came."""
-    arguments = call.arguments
-    spec = call.spec
-    if spec is not None and spec.options and type(arguments) is dict:
-        arguments = _with_context(arguments, call, spec.options)
-    heard = yield Request("tools/call", {"name": call.name, "arguments": arguments})
-    if type(heard) is Reply and type(heard.result) is dict and "resultType" not in heard.result:
-        result = heard.result
-    else:
-        asked = {"name": call.name, "arguments": arguments}
-        result = yield from _answered("tools/call", asked, heard)
+def ask_tool(call: ToolCall) -> tuple[str, Any]:
+    """How a tool is called."""
+    return "tools/call", {"name": call.name, "arguments": _arguments(call)}
+
+
+def settle_tool(call: ToolCall, result: Any) -> Any:
+    """The result as it came; or, if it is a question, the exchanges that lead to one."""
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
@@ -106,9 +101,24 @@ def call_tool(call: ToolCall) -> Exchanges:
             help='answer with {"content": [{"type": "text", "text": "…"}]}',
             evidence=shown(result),
         )
+    if result.get("resultType") == "input_required":
+        return _after_questions(call, result)
     if call.tool is not None and call.tool.output_schema is not None:
         _check_output(call.tool, result)
     return result
+
+
+def _after_questions(call: ToolCall, result: Any) -> Exchanges:
+    method, asked = ask_tool(call)
+    final = yield from _answered(method, asked, Reply(None, result))
+    return settle_tool(call, final)
+
+
+def _arguments(call: ToolCall) -> Any:
+    spec, arguments = call.spec, call.arguments
+    if spec is None or not spec.options or type(arguments) is not dict:
+        return arguments
+    return _with_context(arguments, call, spec.options)
 
 
 def _with_context(
@@ -211,15 +221,18 @@ def _inquired(method: str, question: Any) -> Any:
     )
 
 
-def asking(method: str) -> Operation:
+def asking(method: str) -> Once:
     """The operation of a wire method that may be answered with a question."""
 
-    def operation(params: Any) -> Exchanges:
-        asked = table(params)
-        heard = yield Request(method, params)
-        return (yield from _answered(method, asked, heard))
+    def ask(params: Any) -> tuple[str, Any]:
+        return method, params
 
-    return operation
+    def settle(params: Any, result: Any) -> Any:
+        if type(result) is dict and result.get("resultType") == "input_required":
+            return _answered(method, table(params), Reply(None, result))
+        return result
+
+    return Once(ask, settle)
 
 
 def health(_: Any) -> Exchanges:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import read
 from threading import get_ident
+from types import GeneratorType
 from typing import Any
 
 from exthost.dialects.dialect import (
@@ -180,6 +181,8 @@ class Session:
         if call.steps is not None:
             call.session = self
             self._advance(call, None)
+        elif call.once is not None:
+            self.ask(call, *call.once.ask(call.params))
         elif call.stream is not None:  # before the request: events may overtake the reply
             self._open_stream(call, call.stream)
         else:
@@ -420,6 +423,8 @@ class Session:
                     call = pending.pop(id, None)
                     if call is None:
                         self.witness.drop(self.state.stray_reply(id))
+                    elif call.once is not None:
+                        self._settle(call, result)
                     elif not call.plain:
                         self._on_reply(call, Reply(id, result))
                     elif unobserved and not call.ended:  # desk.settle, without the call
@@ -481,6 +486,9 @@ class Session:
         if call.steps is not None:
             self._advance(call, reply)
             return
+        if call.once is not None:
+            self._settle(call, reply.result)
+            return
         stream, result = call.stream, reply.result
         if isinstance(stream, EventStream):
             kind = stream.kind
@@ -495,6 +503,23 @@ class Session:
         if call.map_result is not None:
             result = call.map_result(result)
         self.desk.settle(call, result)
+
+    def _settle(self, call: Call, result: Any) -> None:
+        """The first answer of an operation that mostly has no second."""
+        assert call.once is not None
+        try:
+            value = call.once.settle(call.params, result)
+        except ExthostError as error:
+            self.desk.fail(call, error)
+        except Exception as error:  # the dialect tripped over what the child said
+            _log.exception("the %s dialect could not read an answer", self.dialect.name)
+            self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+        else:
+            if type(value) is GeneratorType:
+                call.once = None
+                self._advance(call.through(value), None)
+            else:
+                self.desk.settle(call, value)
 
     def _on_failure(self, call: Call, failure: Failure) -> None:
         error = refusal(failure, call.method)

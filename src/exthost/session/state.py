@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from exthost.dialects.dialect import Exchanges, StreamKind
+from exthost.dialects.dialect import Exchanges, Once, StreamKind
 from exthost.messages import Id
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
@@ -73,6 +73,7 @@ class Call:
     retried = False
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
+    once: Once | None = None  # one that may turn out to be
     stream: "StreamQueue | None" = None
     map_result: Callable[[Any], Any] | None = None
     each = False  # the timeout is for each exchange, not for all of them

@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
+from exthost.dialects.dialect import (
+    Dialect,
+    HookAnswer,
+    HookCall,
+    Once,
+    Operation,
+    Row,
+    ToolCall,
+)
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -407,6 +415,10 @@ class Extension(Facets):
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
             return Call.of(method, asked, sink, timeout, now).mapped(operation.result)
+        if isinstance(operation, Once):
+            call = Call.of(name, params, sink, timeout, now)
+            call.once, call.plain = operation, False
+            return call
         return Call.of(name, params, sink, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:

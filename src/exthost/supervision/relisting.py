@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from exthost.dialects.dialect import Row
+from exthost.dialects.dialect import Once, Row
 from exthost.errors import ExthostError
 from exthost.model import Tool
 from exthost.session.session import Session
@@ -47,7 +47,7 @@ class Relisting:
         self._wanted = False
         session = self._session
         operation = session.dialect.operations.get("list_tools")
-        if operation is None or isinstance(operation, Row):
+        if operation is None or isinstance(operation, Row | Once):
             return
         desk, limit = session.desk, session.limits.call
         assert limit is not None
