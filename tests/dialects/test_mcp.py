@@ -108,7 +108,7 @@ async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_th
 
 @shows("mcp-era-03")
 async def test_one_that_is_silent_about_discovery_is_asked_the_old_way() -> None:
-    async with child({"discover": "silent"}, limits={"handshake": "1s"}) as ext:
+    async with child({"discover": "silent"}, limits={"handshake": "2s"}) as ext:
         assert ext.offer.extra["protocol"] == "2025-11-25"
 
 
@@ -272,7 +272,7 @@ async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
 async def test_the_handshake_is_never_cancelled(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     told = {"heard": str(heard), "discover": "silent", "era": "handshake"}
-    async with child(told, limits={"handshake": "600ms"}):
+    async with child(told, limits={"handshake": "2s"}):
         pass
     methods = [json.loads(line)["method"] for line in heard.read_text().splitlines()]
     assert methods[:2] == ["server/discover", "initialize"]
