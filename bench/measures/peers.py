@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,14 @@ def _rate(seconds: list[float]) -> str:
     return f"{1 / sorted(seconds)[len(seconds) // 2]:,.0f}/s"
 
 
-async def _against(setting: Setting, name: str, block: Callable[[], Any]) -> Reading:
-    """Turns of a peer's block and ours; the peer runs already."""
+async def _against(
+    setting: Setting, name: str, block: Callable[[], Any], hosts: Collection[int] = ()
+) -> Reading:
+    """Turns of a peer's block and ours. The peer runs already; `hosts` are its processes."""
     async with subject.connect(_server(setting), dialect="mcp") as extension:
         answer = await _ours(extension)()
         assert answer == {"content": [{"type": "text", "text": TEXT}]}, answer
-        note = cores.pin(cores.apart())
+        note = cores.pin(cores.apart(), hosts)
         blocks = {"peer": block, "exthost": in_flight(_ours(extension))}
         took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
     absolute = (("exthost", _rate(took["exthost"])), (name, _rate(took["peer"])))
@@ -96,7 +98,7 @@ def fastmcp(setting: Setting) -> Reading:
 
 
 @contextmanager
-def _script(name: str, server: tuple[str, ...]) -> Iterator[Callable[[], None]]:
+def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[[], None]]]:
     """A Node script that makes one block of calls for each line it is sent."""
     node = shutil.which("node")
     assert node is not None
@@ -116,7 +118,7 @@ def _script(name: str, server: tuple[str, ...]) -> Iterator[Callable[[], None]]:
 
         if process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{name} did not get ready")
-        yield block
+        yield process.pid, block
         process.stdin.close()
 
 
@@ -126,7 +128,7 @@ def node(script: str, mode: str, package: str) -> Callable[[Setting], Reading]:
     def measure(setting: Setting) -> Reading:
         if shutil.which("node") is None or not (MODULES / package).is_dir():
             raise NotHere(f"{package} is not installed: `make node` does it where npm is")
-        with _script(script, _server(setting, mode)) as block:
-            return subject.run(_against(setting, package, held(block)))
+        with _script(script, _server(setting, mode)) as (pid, block):
+            return subject.run(_against(setting, package, held(block), hosts=[pid]))
 
     return measure
