@@ -241,6 +241,15 @@ async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout
 
 
 @shows("mcp-progress-02")
+def test_progress_extends_the_limit_for_the_blocking_face() -> None:
+    program, *args = command({})
+    server = {"command": program, "args": args, "limits": {"call": "400ms"}}
+    with exthost.SyncHost.from_config({"mcp_servers": {"c": server}}) as host:
+        result = host.call_tool("ext_c_steps", {"times": 8, "seconds": 0.1})
+    assert said(result) == "done"
+
+
+@shows("mcp-progress-02")
 async def test_progress_for_ever_comes_to_an_end() -> None:
     async with child(limits={"call": "80ms"}) as ext:
         began = asyncio.get_running_loop().time()

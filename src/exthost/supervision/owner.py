@@ -34,7 +34,7 @@ from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide
 _log = logging.getLogger("exthost.supervision")
 
 # Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
-_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506"})
+_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506", "X0560"})
 
 
 class Owner:
