@@ -6,7 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo lint types imports tests bench proto format clean
+# Servers and clients from npm, for tests and bench that say when they go without. A stamp that is
+# only written where npm is there and the registry answers.
+NODE := $(VENV)/node
+NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
+	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
+
+.PHONY: node test demo lint types imports tests bench proto format clean
 
 test: lint types imports tests
 
@@ -15,6 +21,11 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test
 	touch $@
+
+node: $(STAMP)
+	@test -e $(NODE)/.installed || { command -v npm >/dev/null \
+		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
+		&& touch $(NODE)/.installed; } || echo "no packages from npm: some tests are skipped"
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -29,10 +40,10 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-tests: $(STAMP)
+tests: $(STAMP) node
 	$(BIN)/python -X dev -m pytest
 
-bench: $(STAMP)
+bench: $(STAMP) node
 	$(BIN)/python -m bench
 
 # The generated messages of cigen are committed; this is for whoever changes the .proto.

@@ -63,12 +63,6 @@ CATALOGUE: dict[str, Entry] = {
         "No dialect of this name is built in or installed.",
         "Use one of the names listed, or install the package that brings the dialect.",
     ),
-    "X0108": _entry(
-        "ConfigError",
-        "section not supported yet",
-        "The section belongs to a dialect that this version cannot run.",
-        "Take the section out, or use a later version.",
-    ),
     "X0109": _entry(
         "ConfigError",
         "an override without an extension",
@@ -92,6 +86,18 @@ CATALOGUE: dict[str, Entry] = {
         "watchfiles is not installed",
         "The config wants manifests to be watched, which is an optional part of the installation.",
         "pip install 'exthost[watch]', or set watch.enabled = false.",
+    ),
+    "X0160": _entry(
+        "ConfigError",
+        "a JSON config without MCP servers",
+        "A config that ends in .json is a file of MCP servers as other programs have it.",
+        'Write {"mcpServers": {name: {command, args}}}, or use exthost.toml.',
+    ),
+    "X0161": _entry(
+        "ConfigError",
+        "a key of another program",
+        "A file of MCP servers has a key that means nothing here; it was left alone.",
+        "Nothing needs to be done. Limits, restarts and the like are set in exthost.toml.",
     ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
@@ -392,6 +398,24 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to extension/initialize is not an object.",
         "Answer with protocolVersion, extensionId, services and manifestChecksum.",
     ),
+    "X0560": _entry(
+        "HandshakeFailed",
+        "a revision of MCP that is not known",
+        "The server speaks a revision of the protocol that this version does not.",
+        "Update the server or exthost; the message names both sides.",
+    ),
+    "X0561": _entry(
+        "HandshakeFailed",
+        "not the answer of an MCP server",
+        "Its answer to `initialize` names no protocolVersion, as every MCP server's does.",
+        "Check the command; if it is an extension of another kind, say its dialect.",
+    ),
+    "X0562": _entry(
+        "HandshakeFailed",
+        "an MCP server that does not tell its tools",
+        "It says that it has tools, and its tools/list is an error, is none, or does not end.",
+        "Mend the server; its log may tell more.",
+    ),
     # -- the peer broke the rules -----------------------------------------------------------------
     "X0601": _entry(
         "ProtocolViolation",
@@ -461,6 +485,30 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to this method is not what its dialect says.",
         "Report it to the extension's author.",
     ),
+    "X0660": _entry(
+        "ProtocolViolation",
+        "an answer to an MCP tool that is none",
+        "The result of tools/call is an object with a list `content`.",
+        "Mend the server; what it sent is in the evidence.",
+    ),
+    "X0661": _entry(
+        "ProtocolViolation",
+        "structured content against its own schema",
+        "The tool has an outputSchema, and its structuredContent is missing or does not fit.",
+        "Mend the tool or its schema; the message names what does not fit.",
+    ),
+    "X0662": _entry(
+        "ProtocolViolation",
+        "an MCP server that only asks back",
+        "A request was answered with questions too many times, or with an empty one.",
+        "Mend the server: after its answers it must come to a result.",
+    ),
+    "X0663": _entry(
+        "ProtocolViolation",
+        "an MCP list that cannot be read",
+        "A page has no list, or the pages do not end: each names a next one.",
+        "Mend the server: the last page has no nextCursor.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -480,6 +528,12 @@ CATALOGUE: dict[str, Entry] = {
         "The pieces of a file in the result do not fit: no mapping to merge, neither YAML "
         "nor JSON, a file where a folder is needed.",
         "Look at the pieces without --write, and tell the author.",
+    ),
+    "X0760": _entry(
+        "CallFailed",
+        "an MCP server's question was not answered",
+        "To go on it needs roots, a model's answer or a person's, and nobody here gives it.",
+        'Register a handler for it: Host(handlers={"elicitation/create": …}).',
     ),
     "X0801": _entry(
         "CallTimeout",
@@ -753,5 +807,11 @@ CATALOGUE: dict[str, Entry] = {
         "no error results here",
         "In this dialect a result is never an error, so failures cannot be returned as one.",
         "Use call_tool(), which raises.",
+    ),
+    "X1360": _entry(
+        "UsageError",
+        "no log level for a stateless MCP server",
+        "Since 2026-07-28 the level is told with each request, not set once.",
+        'Set options = { log_level = "debug" } for it in the config.',
     ),
 }

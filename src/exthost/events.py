@@ -34,6 +34,17 @@ class CallEnded(NamedTuple):
     context: Any = None
 
 
+class Progressed(NamedTuple):
+    """A call reported how far it has come; `context` is the caller's own."""
+
+    extension: str
+    method: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+    context: Any = None
+
+
 class StateChanged(NamedTuple):
     """An extension moved in the life-cycle table."""
 
@@ -132,6 +143,7 @@ class ManifestChanged(NamedTuple):
 Event: TypeAlias = (
     CallStarted
     | CallEnded
+    | Progressed
     | StateChanged
     | OfferChanged
     | Spawned

@@ -16,13 +16,15 @@ DEFAULT_CONFIG = "exthost.toml"
 
 
 class Asked(argparse.Namespace):
-    """What the user asked for, parsed. `command` is what stood after `--`."""
+    """What the user asked for, parsed. `command` is what stood after `--`; `tried` are the
+    dialects that it was tried in before the one it speaks, with what came of each."""
 
     json: bool
     config: str | None
     command: list[str]
     dialect: str | None
     target: str | None
+    tried: tuple[tuple[str, str], ...] = ()
 
 
 class _Parser(argparse.ArgumentParser):

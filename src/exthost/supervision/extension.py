@@ -13,7 +13,15 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
+from exthost.dialects.dialect import (
+    Dialect,
+    HookAnswer,
+    HookCall,
+    Once,
+    Operation,
+    Row,
+    ToolCall,
+)
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -326,6 +334,9 @@ class Extension(About):
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
             return call.asks(method, asked, timeout, now).mapped(operation.result)
+        if isinstance(operation, Once):
+            call.once, call.plain = operation, False
+            return call.asks(name, params, timeout, now)
         return call.asks(name, params, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:
