@@ -18,9 +18,9 @@ from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
-from exthost.events import Bus, HostEvent
+from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.manifests.gate import clash
-from exthost.model import NONE, Offer, Spec
+from exthost.model import NONE, Offer, OnProgress, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
@@ -116,7 +116,7 @@ class Host:
         """End an extension and forget it; nothing of it is left."""
         extension = self[name]
         del self._extensions[name]
-        self._registry.changed()
+        self._tools_changed()
         await self._sinks.remove(name)
         await extension.close()
 
@@ -138,7 +138,7 @@ class Host:
         old = self._extensions.get(spec.id)
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
-        self._registry.changed()
+        self._tools_changed()
         # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
         leaving = [one for one in (old, renamed) if one is not None]
         self._leaving += leaving
@@ -183,16 +183,23 @@ class Host:
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        `on_progress` is told how far it has come, where the extension tells.
 
         Raises for what did not happen; a result that calls itself an error is returned as it came.
         """
         found = self._registry.tools.get(name)
         if found is None:
-            return self._find_and_call(name, arguments, timeout, context, wait)
+            return self._find_and_call(name, arguments, timeout, context, wait, on_progress)
         return self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def _find_and_call(
@@ -202,10 +209,16 @@ class Host:
         timeout: float | None,
         context: Mapping[str, Any],
         wait: bool,
+        on_progress: OnProgress | None,
     ) -> Any:
         found = await self.find_tool(name)
         return await self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def run_tool(
@@ -215,6 +228,7 @@ class Host:
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
         `after_tool_call` may change the result and sees failures, too."""
@@ -235,7 +249,9 @@ class Host:
         asked = before.event["arguments"]
         about["arguments"] = asked
         try:
-            result = await self.call_tool(found.name, asked, timeout=timeout, context=context)
+            result = await self.call_tool(
+                found.name, asked, timeout=timeout, context=context, on_progress=on_progress
+            )
         except ExthostError as error:
             told = {"code": error.code, "message": error.message}
             await self.hooks.run("after_tool_call", {**about, "error": told})
@@ -303,7 +319,7 @@ class Host:
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
         self._leaving.clear()
-        self._registry.changed()
+        self._tools_changed()
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -324,7 +340,7 @@ class Host:
             )
         extension = self._made(spec)
         self._extensions[spec.id] = extension
-        self._registry.changed()
+        self._tools_changed()
         self._add_sink(extension)
         extension.admit()
         return extension
@@ -344,11 +360,16 @@ class Host:
             bus=self.events,
             handlers=self._handlers,
             environ=self._environ,
-            on_change=self._registry.changed,
+            on_change=self._tools_changed,
             objection=lambda: self._objection(spec),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )
+
+    def _tools_changed(self) -> None:
+        self._registry.changed()
+        if ToolsChanged in self.events.kinds:
+            self.events.publish(ToolsChanged())
 
     def _watch(self) -> Watch | None:
         discovery = self.config.discovery

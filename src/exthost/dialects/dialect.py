@@ -35,6 +35,7 @@ from exthost.model import (
     LadderStep,
     Limits,
     Offer,
+    Progress,
     Restart,
     Role,
     Spec,
@@ -87,7 +88,14 @@ class Unfit(NamedTuple):
     why: str
 
 
-Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | None
+class Progressed(NamedTuple):
+    """A notice that tells how far a call has come; `call` is the id of its request."""
+
+    call: Id
+    progress: Progress
+
+
+Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progressed | None
 
 
 class Codec(Protocol):

@@ -8,7 +8,7 @@ nobody else waits, and the stream is ended alone when somebody does.
 import logging
 from typing import TYPE_CHECKING, Any
 
-from exthost.dialects.dialect import Emitted, Log, OfferStale, Unfit
+from exthost.dialects.dialect import Emitted, Log, OfferStale, Progressed, Unfit
 from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Notice
 from exthost.session.state import Room, StreamQueue
@@ -17,6 +17,8 @@ from exthost.session.violations import overrun
 
 if TYPE_CHECKING:
     from exthost.session.session import Session
+
+_log = logging.getLogger("exthost.session")
 
 
 def take(session: "Session", notice: Notice, size: int) -> None:
@@ -36,6 +38,8 @@ def take(session: "Session", notice: Notice, size: int) -> None:
         _own_event(session, meant)
     elif type(meant) is Unfit:
         _unfit(session, meant.why)
+    elif type(meant) is Progressed:
+        _progress(session, meant)
     elif type(meant) is OfferStale and session.on_stale is not None:
         session.on_stale()
     if Noticed in session.desk.bus.kinds:
@@ -48,6 +52,17 @@ def _own_event(session: "Session", emitted: Emitted) -> None:
         _unfit(session, "events in the name of another extension")
     elif ExtensionEvent in session.desk.bus.kinds:
         session.desk.bus.publish(ExtensionEvent(session.desk.extension, *emitted[1:]))
+
+
+def _progress(session: "Session", told: Progressed) -> None:
+    call = session.pending.get(told.call)
+    if call is None:
+        session.witness.drop("progress of no open call")
+    elif call.on_progress is not None and not call.ended:
+        try:
+            call.on_progress(told.progress)
+        except Exception:  # an onlooker's trouble is not the child's
+            _log.exception("what was to be told of the progress of %s failed", call.method)
 
 
 def _unfit(session: "Session", why: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 
 from exthost.dialects.dialect import Exchanges, StreamKind
 from exthost.messages import Id
+from exthost.model import OnProgress
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
 STREAM_EVENTS = 256
@@ -79,6 +80,7 @@ class Call:
     spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
+    on_progress: OnProgress | None = None
 
     @classmethod
     def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:

@@ -23,7 +23,7 @@ from exthost.errors import (
 )
 from exthost.events import Bus
 from exthost.messages import Notice
-from exthost.model import NONE, Offer, Spec, Tool
+from exthost.model import NONE, Offer, OnProgress, Spec, Tool
 from exthost.names import nearest, registered_name
 from exthost.process.environment import Environment
 from exthost.schema import Checker
@@ -251,8 +251,10 @@ class Extension(Facets):
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Any:
-        """Call one of its tools by the tool's own name."""
+        """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
+        where the extension tells."""
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
@@ -262,7 +264,7 @@ class Extension(Facets):
         tool = self._tool(name)
         self._check(tool, arguments)
         asked = ToolCall(name, arguments, context, tool, self.spec)
-        return await self._operate("call_tool", asked, timeout, name, context)
+        return await self._operate("call_tool", asked, timeout, name, context, on_progress)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
@@ -426,6 +428,7 @@ class Extension(Facets):
         timeout: float | None,
         shown: str,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Run one of the neutral operations."""
         limit = self._call_limit if timeout is None else timeout
@@ -433,6 +436,8 @@ class Extension(Facets):
         call = self._of_operation(self._operation(name), params, shown, limit, future)
         call.each = timeout is None and self._each
         call.context = context
+        if on_progress is not None:
+            call.on_progress = on_progress
         self.desk.take(call)
         try:
             return await future
