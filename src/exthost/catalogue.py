@@ -93,6 +93,19 @@ CATALOGUE: dict[str, Entry] = {
         "The config wants manifests to be watched, which is an optional part of the installation.",
         "pip install 'exthost[watch]', or set watch.enabled = false.",
     ),
+    "X0165": _entry(
+        "ConfigError",
+        "the gateway is not installed",
+        "`exthost gateway` is built on the mcp package, which is an optional install.",
+        "pip install 'exthost[gateway]'",
+    ),
+    "X0166": _entry(
+        "ConfigError",
+        "the gateway's token cannot be used",
+        "The file of --token-file cannot be read or made, others can read it, or there is no token"
+        " in it; or EXTHOST_GATEWAY_TOKEN holds something that no header can carry.",
+        "chmod 600 the file and write one line into it, or leave it out: a token is made then.",
+    ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
         "ManifestError",
@@ -461,6 +474,13 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to this method is not what its dialect says.",
         "Report it to the extension's author.",
     ),
+    "X0665": _entry(
+        "ProtocolViolation",
+        "a result that cannot be passed on",
+        "The extension's result is nested so deeply that it cannot be written as JSON again for"
+        " the gateway's client.",
+        "Have the extension return something flatter; call_tool in Python still gives all of it.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -744,5 +764,19 @@ CATALOGUE: dict[str, Entry] = {
         "no error results here",
         "In this dialect a result is never an error, so failures cannot be returned as one.",
         "Use call_tool(), which raises.",
+    ),
+    "X1365": _entry(
+        "UsageError",
+        "cannot listen there",
+        "The port of `exthost gateway --http` is in use or not allowed, or the address of --host"
+        " is none of this machine's.",
+        "Choose another port (0 takes a free one) or address.",
+    ),
+    "X1366": _entry(
+        "UsageError",
+        "an option for HTTP without HTTP",
+        "`exthost gateway` speaks on stdin and stdout unless --http is given; --host and"
+        " --token-file mean nothing there.",
+        "Add --http PORT, or leave them out.",
     ),
 }
