@@ -14,13 +14,14 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
+from exthost.dialects.dialect import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.manifests.gate import clash
-from exthost.model import NONE, Offer, OnProgress, Spec
+from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit

@@ -4,7 +4,7 @@ Values only: frozen, no I/O, no defaults that belong to one dialect. `None` in a
 "not said": the dialect's own default then holds (see `Limits.over`).
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -155,18 +155,6 @@ class Requires:
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     host: str = ""
-
-
-class Progress(NamedTuple):
-    """How far a call has come, in units of the extension's own; `total` where it knows it."""
-
-    progress: float
-    total: float | None = None
-    message: str = ""
-
-
-OnProgress: TypeAlias = Callable[[Progress], None]
-"""Told on the loop's thread, in the step in which the child's word for it was read."""
 
 
 class Claim(NamedTuple):

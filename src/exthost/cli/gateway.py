@@ -82,7 +82,7 @@ def _face(asked: Asked) -> Iterator[Face]:
     with http.listen(host, asked.http) as listener:
         url = http.url(listener, host)
         if asked.json:
-            show_json({"url": url, "token": found.text})
+            show_json({"url": url, "token": None if found.source else found.text})
         else:
             say(f"serving MCP on {url}")
             say(f"token: {'in ' + found.source if found.source else found.text}")

@@ -35,7 +35,6 @@ from exthost.model import (
     LadderStep,
     Limits,
     Offer,
-    Progress,
     Restart,
     Role,
     Spec,
@@ -88,14 +87,19 @@ class Unfit(NamedTuple):
     why: str
 
 
-class Progressed(NamedTuple):
-    """A notice that tells how far a call has come; `call` is the id of its request."""
+class Progress(NamedTuple):
+    """A notice that says how far a call has come; `id` is that of its request."""
 
-    call: Id
-    progress: Progress
+    id: Any
+    progress: float
+    total: float | None = None
+    message: str = ""
 
 
-Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progressed | None
+Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progress | None
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""A caller's own; called in the step in which the notice was read, on the loop's thread."""
 
 
 class Codec(Protocol):

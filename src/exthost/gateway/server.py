@@ -26,11 +26,11 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 from exthost._version import __version__
+from exthost.dialects.dialect import OnProgress, Progress
 from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.gateway import wording
 from exthost.host import Host
-from exthost.model import OnProgress, Progress
 from exthost.registry import RegisteredTool
 from exthost.supervision.extension import Extension
 
@@ -219,7 +219,7 @@ async def _forwarding(session: ServerSession) -> AsyncIterator[OnProgress]:
     async def forward() -> None:
         while kept or not over:
             if kept:
-                progress, total, message = kept.popleft()
+                _, progress, total, message = kept.popleft()
                 await session.report_progress(progress, total, message or None)
             else:
                 news.clear()

@@ -8,7 +8,7 @@ nobody else waits, and the stream is ended alone when somebody does.
 import logging
 from typing import TYPE_CHECKING, Any
 
-from exthost.dialects.dialect import Emitted, Log, OfferStale, Progressed, Unfit
+from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Unfit
 from exthost.events import ExtensionEvent, Noticed
 from exthost.messages import Notice
 from exthost.session.state import Room, StreamQueue
@@ -38,7 +38,7 @@ def take(session: "Session", notice: Notice, size: int) -> None:
         _own_event(session, meant)
     elif type(meant) is Unfit:
         _unfit(session, meant.why)
-    elif type(meant) is Progressed:
+    elif type(meant) is Progress:
         _progress(session, meant)
     elif type(meant) is OfferStale and session.on_stale is not None:
         session.on_stale()
@@ -54,13 +54,14 @@ def _own_event(session: "Session", emitted: Emitted) -> None:
         session.desk.bus.publish(ExtensionEvent(session.desk.extension, *emitted[1:]))
 
 
-def _progress(session: "Session", told: Progressed) -> None:
-    call = session.pending.get(told.call)
+def _progress(session: "Session", meant: Progress) -> None:
+    call = session.pending.get(meant.id) if type(meant.id) in (int, str) else None
     if call is None:
-        session.witness.drop("progress of no open call")
-    elif call.on_progress is not None and not call.ended:
+        session.witness.drop("progress of no call")
+        return
+    if call.on_progress is not None and not call.ended:
         try:
-            call.on_progress(told.progress)
+            call.on_progress(meant)
         except Exception:  # an onlooker's trouble is not the child's
             _log.exception("what was to be told of the progress of %s failed", call.method)
 

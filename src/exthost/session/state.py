@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from exthost.dialects.dialect import Exchanges, StreamKind
+from exthost.dialects.dialect import Exchanges, OnProgress, StreamKind
 from exthost.messages import Id
-from exthost.model import OnProgress
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
 STREAM_EVENTS = 256

@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
+from exthost.dialects.dialect import (
+    Dialect,
+    HookAnswer,
+    HookCall,
+    OnProgress,
+    Operation,
+    Row,
+    ToolCall,
+)
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -23,7 +31,7 @@ from exthost.errors import (
 )
 from exthost.events import Bus
 from exthost.messages import Notice
-from exthost.model import NONE, Offer, OnProgress, Spec, Tool
+from exthost.model import NONE, Offer, Spec, Tool
 from exthost.names import nearest, registered_name
 from exthost.process.environment import Environment
 from exthost.schema import Checker
