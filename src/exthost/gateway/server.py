@@ -13,8 +13,7 @@ offer, since a client cannot use what it is not shown.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -26,7 +25,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 from exthost._version import __version__
-from exthost.dialects.dialect import OnProgress, Progress
+from exthost.dialects.dialect import Progress
 from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.gateway import wording
@@ -196,10 +195,13 @@ class Gateway:
             return wording.error(error)
 
     async def _run(self, ctx: Context, name: str, arguments: dict[str, Any]) -> Any:
-        if ctx.meta is None or ctx.meta.get("progress_token") is None:
-            return await self.host.run_tool(name, arguments)
-        async with _forwarding(ctx.session) as on_progress:
-            return await self.host.run_tool(name, arguments, on_progress=on_progress)
+        forward = _Forward(ctx.session)
+        try:
+            result = await self.host.run_tool(name, arguments, on_progress=forward)
+            await forward.finish()
+            return result
+        finally:
+            forward.stop()
 
 
 async def _start(extension: Extension) -> None:
@@ -209,32 +211,31 @@ async def _start(extension: Extension) -> None:
         _log.warning("%s", error)
 
 
-@asynccontextmanager
-async def _forwarding(session: ServerSession) -> AsyncIterator[OnProgress]:
-    """Something to tell progress to; all of it is with the client when this is left in peace."""
-    kept: deque[Progress] = deque(maxlen=PROGRESS_KEPT)
-    news = asyncio.Event()
-    over = False
+class _Forward:
+    """Passes the progress of one call on to its client, which hears nothing if it did not ask.
+    Costs nothing until there is some."""
 
-    async def forward() -> None:
-        while kept or not over:
-            if kept:
-                _, progress, total, message = kept.popleft()
-                await session.report_progress(progress, total, message or None)
-            else:
-                news.clear()
-                await news.wait()
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._kept: deque[Progress] = deque(maxlen=PROGRESS_KEPT)
+        self._sending: asyncio.Task[None] | None = None
 
-    def on_progress(told: Progress) -> None:
-        kept.append(told)
-        news.set()
+    def __call__(self, told: Progress) -> None:
+        self._kept.append(told)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
 
-    forwarding = asyncio.get_running_loop().create_task(forward())
-    try:
-        yield on_progress
-        over = True
-        news.set()
-        await forwarding
-    finally:
-        forwarding.cancel()
-        await asyncio.wait([forwarding])
+    async def _send(self) -> None:
+        while self._kept:
+            _, progress, total, message = self._kept.popleft()
+            said = wording.clean(message) or None
+            await self._session.report_progress(progress, total, said)
+
+    async def finish(self) -> None:
+        """All of it goes before the result."""
+        if self._sending is not None:
+            await self._sending
+
+    def stop(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()

@@ -39,7 +39,7 @@ def tools(offered: Iterable[tuple[RegisteredTool, bool]], version: str) -> list[
 def _tool(tool: RegisteredTool, native: bool, version: str) -> types.Tool:
     plain = {
         "name": tool.name,
-        "description": _clean(tool.description),
+        "description": clean(tool.description),
         "inputSchema": _ANYTHING,
     }
     whole = {**plain, "inputSchema": _input_schema(tool.input_schema)}
@@ -104,7 +104,7 @@ def error(error: ExthostError) -> dict[str, Any]:
     lines = [f"{about}{error.message} [{error.code}]"]
     if error.help:
         lines.append(f"help: {error.help}")
-    said = _content(_clean("\n".join(lines)))
+    said = _content(clean("\n".join(lines)))
     said |= {"isError": True, "structuredContent": {"error": about_error(error)}}
     if not _sayable(said):
         del said["structuredContent"]
@@ -117,13 +117,13 @@ def about_error(error: ExthostError) -> dict[str, Any]:
         "code": error.code,
         "kind": error.kind,
         "extension": error.extension,
-        "message": _clean(error.message),
-        "help": _clean(error.help),
+        "message": clean(error.message),
+        "help": clean(error.help),
     }
     if isinstance(error, CallFailed):
         told["answer"] = {
             "code": error.error_code,
-            "message": _clean(error.error_message),
+            "message": clean(error.error_message),
             "data": error.data,
         }
     return told
@@ -135,7 +135,7 @@ def _content(text: str) -> dict[str, Any]:
 
 def _text(result: Any, *, ascii: bool = False) -> str:
     if isinstance(result, str):
-        return _clean(result)
+        return clean(result)
     try:
         return json.dumps(result, ensure_ascii=ascii, default=str)
     except (ValueError, RecursionError) as problem:
@@ -155,6 +155,6 @@ def _sayable(said: Any) -> bool:
     return True
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Without lone surrogates, which a child may send and nobody can encode."""
     return _SURROGATE.sub("\ufffd", text)
