@@ -53,7 +53,7 @@ class Host:
         self._environ = dict(os.environ if environ is None else environ)
         self._extensions: dict[str, Extension] = {}
         self._leaving: list[Extension] = []
-        self._registry = Registry()
+        self._registry = Registry(self._tell_tools_changed)
         self._registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values)
         self._audit: Audit | None = None
@@ -117,7 +117,7 @@ class Host:
         """End an extension and forget it; nothing of it is left."""
         extension = self[name]
         del self._extensions[name]
-        self._tools_changed()
+        self._registry.changed()
         await self._sinks.remove(name)
         await extension.close()
 
@@ -139,7 +139,7 @@ class Host:
         old = self._extensions.get(spec.id)
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
-        self._tools_changed()
+        self._registry.changed()
         # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
         leaving = [one for one in (old, renamed) if one is not None]
         self._leaving += leaving
@@ -320,7 +320,7 @@ class Host:
         await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
         self._extensions.clear()
         self._leaving.clear()
-        self._tools_changed()
+        self._registry.changed()
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -341,7 +341,7 @@ class Host:
             )
         extension = self._made(spec)
         self._extensions[spec.id] = extension
-        self._tools_changed()
+        self._registry.changed()
         self._add_sink(extension)
         extension.admit()
         return extension
@@ -361,14 +361,13 @@ class Host:
             bus=self.events,
             handlers=self._handlers,
             environ=self._environ,
-            on_change=self._tools_changed,
+            on_change=self._registry.changed,
             objection=lambda: self._objection(spec),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )
 
-    def _tools_changed(self) -> None:
-        self._registry.changed()
+    def _tell_tools_changed(self) -> None:
         if ToolsChanged in self.events.kinds:
             self.events.publish(ToolsChanged())
 

@@ -27,10 +27,10 @@ STOP_SECONDS = 10
 
 
 class Running(NamedTuple):
-    """A gateway on HTTP."""
+    """A gateway on HTTP, as it tells of itself; the token only if nobody else knows it."""
 
     url: str
-    token: str
+    token: str | None
 
 
 def command(config: Path, *words: str) -> list[str]:

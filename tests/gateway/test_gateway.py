@@ -165,7 +165,7 @@ async def receives_progress(client: Client) -> None:
 async def cancels_a_long_call(client: Client) -> None:
     under_way = asyncio.Event()
 
-    async def on_progress(*_: Any) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         under_way.set()
 
     waiting = asyncio.ensure_future(
@@ -226,7 +226,7 @@ async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path,
     heard: dict[str, list[float]] = {era: [] for era in ERAS}
 
     async def climb(client: Client, era: str, steps: int) -> Any:
-        async def on_progress(progress: float, *_: Any) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             heard[era].append(progress)
 
         arguments = {"steps": steps}

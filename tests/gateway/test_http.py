@@ -59,7 +59,7 @@ async def test_requests_without_the_token_or_under_another_name_are_refused(
     running: Running, headers: dict[str, str], status: int
 ) -> None:
     sent = ACCEPT | {"Authorization": "Bearer {token}"} | headers
-    filled = {name: value.replace("{token}", running.token) for name, value in sent.items()}
+    filled = {name: value.replace("{token}", str(running.token)) for name, value in sent.items()}
     async with httpx2.AsyncClient() as client:
         answer = await client.post(running.url, json=ASKED, headers=filled)
     assert answer.status_code == status, answer.text

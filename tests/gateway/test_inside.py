@@ -220,7 +220,7 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
     heard: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
-        await asyncio.wait([gateway._opening])  # type: ignore[list-item]
+        await gateway._ready()
         await host.load(stepper.spec("climber"))
         climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
         assert climbed == {"climbed": 3}
@@ -239,7 +239,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
         raise ValueError("mine")
 
     async with inside({}) as gateway:
-        await asyncio.wait([gateway._opening])  # type: ignore[list-item]
+        await gateway._ready()
         await gateway.host.load(stepper.spec("climber"))
         climbed = await gateway.host.call_tool("climb", {"steps": 2}, on_progress=trip)
         assert climbed == {"climbed": 2}
@@ -249,7 +249,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
 async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys: None) -> None:
     under_way = asyncio.Event()
 
-    async def on_progress(*_: Any) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         under_way.set()
 
     async with inside({}) as gateway, client_of(gateway, era) as client:
