@@ -1,5 +1,6 @@
 """Who may connect to the gateway on HTTP, under which name, with which token."""
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ import pytest
 from exthost.errors import ConfigError, UsageError
 from exthost.gateway import http, token
 from tests.cli.test_cli import run
-from tests.gateway.running import Running, http_gateway, on_http, write_config
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.gateway.running import ERAS, Running, extension, http_gateway, on_http, write_config
 
 ASKED = {
     "jsonrpc": "2.0",
@@ -53,6 +55,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         ({"Origin": "null"}, 403),
         ({"Origin": "http://localhost:5173"}, 200),
         ({"Content-Type": "text/plain"}, 400),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer wrong"}, 401),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Host": "attacker.example"}, 421),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Origin": "http://attacker.example"}, 403),
     ],
 )
 async def test_requests_without_the_token_or_under_another_name_are_refused(
@@ -72,6 +77,36 @@ async def test_the_right_token_is_all_that_a_client_needs(running: Running) -> N
             "ext_climber_wait",
             "ext_climber_heard",
         }
+
+
+async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(token.VARIABLE, "only-for-clients")
+    agent = extension("agent", "nexo", "-S", "-E", str(NEXO))
+    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as told:
+        running = told._replace(token="only-for-clients")
+        under_way = asyncio.Event()
+
+        async def listen(era: str) -> None:
+            async with on_http(running, era) as client:
+                result = await client.call_tool("ext_agent_env", {})
+                assert token.VARIABLE not in result.structured_content
+                if era == "handshake":
+                    under_way.set()
+                    await client.call_tool("ext_climber_wait", {})
+                async with client.listen(tools_list_changed=True) as changes:
+                    under_way.set()
+                    await anext(changes)
+
+        listening = []
+        for era in ERAS:
+            listening.append(asyncio.ensure_future(listen(era)))
+            await under_way.wait()
+            under_way.clear()
+    async with asyncio.timeout(10):
+        ends = await asyncio.gather(*listening, return_exceptions=True)
+    assert all(isinstance(end, Exception) for end in ends)
 
 
 def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -> None:

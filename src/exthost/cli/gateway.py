@@ -9,6 +9,7 @@ new one, shown on stderr. Ctrl-C or the end of stdin ends it: once drains, twice
 
 import argparse
 import asyncio
+import importlib
 import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
@@ -49,34 +50,33 @@ def run(asked: Asked) -> int:
             "X1366", "--host and --token-file are about HTTP", help="add --http PORT, or leave out"
         )
     config = read_config(asked.config or DEFAULT_CONFIG)
-    with _installed(), _face(asked) as face:
-        return run_async(_serve(config, face))
+    face = _on_stdio() if asked.http is None else _on_http(asked)
+    with face as serve:
+        return run_async(_serve(config, serve))
 
 
-@contextmanager
-def _installed() -> Iterator[None]:
-    """Say which install is missing, if one is."""
+def _room(name: str) -> Any:
+    """A module of the gateway; or which install is missing."""
     try:
-        import exthost.gateway.http
-        import exthost.gateway.stdio  # noqa: F401
+        return importlib.import_module(f"exthost.gateway.{name}")
     except ImportError as error:
         raise ConfigError(
             "X0165",
             f"the gateway is not installed: {error.name or error} is missing",
             help="pip install 'exthost[gateway]'",
         ) from None
-    yield
 
 
 @contextmanager
-def _face(asked: Asked) -> Iterator[Face]:
-    """The way in that was asked for, open."""
-    from exthost.gateway import http, stdio, token
+def _on_stdio() -> Iterator[Face]:
+    stdio = _room("stdio")
+    with stdio.claimed() as wire:
+        yield lambda server: stdio.serve(server, wire)
 
-    if asked.http is None:
-        with stdio.claimed() as wire:
-            yield lambda server: stdio.serve(server, wire)
-        return
+
+@contextmanager
+def _on_http(asked: Asked) -> Iterator[Face]:
+    http, token = _room("http"), _room("token")
     host = asked.host or DEFAULT_HOST
     found = token.find(asked.token_file, os.environ)
     with http.listen(host, asked.http) as listener:

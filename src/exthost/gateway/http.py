@@ -27,7 +27,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Streams that clients hold open are cut after this when we end.
 GRACE_SECONDS = 1
 
-# One result of an extension may be as large as a line of its may be; a request is a person's.
+# As much as a line on stdio may hold.
 MAX_REQUEST_BYTES = 64 * 2**20
 
 

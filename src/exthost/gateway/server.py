@@ -68,7 +68,7 @@ class Gateway:
         self._shown: Mapping[str, RegisteredTool] = {}
         self._worded: dict[str, list[types.Tool]] = {}  # by protocol version, until they change
         self._changed = asyncio.Event()
-        self._unsubscribe = host.events.subscribe(ToolsChanged, lambda _: self._changed.set())
+        self._unsubscribe = host.events.subscribe(ToolsChanged, self._on_change)
         self._asking: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[None] | None = None
         self._announcing: asyncio.Task[None] | None = None
@@ -143,6 +143,10 @@ class Gateway:
     def _is_native(self, tool: RegisteredTool) -> bool:
         return self.host[tool.extension].dialect.name == wording.NATIVE
 
+    def _on_change(self, _: ToolsChanged) -> None:
+        self._worded.clear()
+        self._changed.set()
+
     async def _announce(self) -> None:
         """Tell every client when the tools are not what they were."""
         while True:
@@ -150,7 +154,6 @@ class Gateway:
             await asyncio.sleep(SETTLE_SECONDS)
             self._changed.clear()
             self._ask_the_silent()
-            self._worded.clear()
             tools = dict(self.host.tools)
             if tools == self._shown:
                 continue

@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from exthost.gateway.server import McpServer
-from exthost.wire.framing import READ_BYTES, Skipped
+from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
 
 # As for the lines of our own children.
@@ -99,7 +99,7 @@ async def _lines(fd: int) -> AsyncIterator[bytes]:
         if not data:
             return
         for item in framing.feed(data):
-            yield item.head if isinstance(item, Skipped) else bytes(item)  # type: ignore[arg-type]
+            yield item.head if isinstance(item, Skipped | Broken) else bytes(item)
 
 
 def _complaint(line: bytes) -> types.JSONRPCError:
