@@ -135,6 +135,11 @@ def test_structured_content_that_is_no_object_is_for_newer_clients_only() -> Non
     assert "structuredContent" not in said(result, native=True, version=OLDEST)
 
 
+def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
+    told = said({"structuredContent": {"a": 1}}, native=True)
+    assert (told["content"], told["structuredContent"]) == ([], {"a": 1})
+
+
 @pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
 def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
     assert json.loads(said(result, native=True)["content"][0]["text"]) == result

@@ -83,11 +83,15 @@ def result(result: Any, *, is_error: bool, native: bool, version: str) -> dict[s
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
     """An MCP server's result, if it is one."""
-    try:
-        types.CallToolResult.model_validate(result)
-    except ValidationError:
+    if not isinstance(result, dict):
         return None
     said = {"resultType": "complete", **result}
+    if "structuredContent" in said:
+        said.setdefault("content", [])  # some leave it out then
+    try:
+        types.CallToolResult.model_validate(said)
+    except ValidationError:
+        return None
     if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
         said.get("structuredContent"), dict
     ):

@@ -46,15 +46,8 @@ def take(session: "Session", notice: Notice, size: int) -> None:
         session.desk.bus.publish(Noticed(session.desk.extension, method, params))
 
 
-def _own_event(session: "Session", emitted: Emitted) -> None:
-    """It goes on under the id that it has here, whatever it calls itself on the wire."""
-    if emitted.by != session.wire_id:
-        _unfit(session, "events in the name of another extension")
-    elif ExtensionEvent in session.desk.bus.kinds:
-        session.desk.bus.publish(ExtensionEvent(session.desk.extension, *emitted[1:]))
-
-
 def _progress(session: "Session", meant: Progress) -> None:
+    """A call has come so far: whoever asked to be told of that is told."""
     call = session.pending.get(meant.id) if type(meant.id) in (int, str) else None
     if call is None:
         session.witness.drop("progress of no call")
@@ -64,6 +57,14 @@ def _progress(session: "Session", meant: Progress) -> None:
             call.on_progress(meant)
         except Exception:  # an onlooker's trouble is not the child's
             _log.exception("what was to be told of the progress of %s failed", call.method)
+
+
+def _own_event(session: "Session", emitted: Emitted) -> None:
+    """It goes on under the id that it has here, whatever it calls itself on the wire."""
+    if emitted.by != session.wire_id:
+        _unfit(session, "events in the name of another extension")
+    elif ExtensionEvent in session.desk.bus.kinds:
+        session.desk.bus.publish(ExtensionEvent(session.desk.extension, *emitted[1:]))
 
 
 def _unfit(session: "Session", why: str) -> None:
