@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 
 from exthost._version import __version__
+from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin
 from tests.extensions.roder import entry as roder_entry
@@ -207,6 +208,14 @@ async def everything(client: Client, era: str, news: News, folder: Path, id: str
     await sees_an_extension_come_and_change(client, era, news, folder, id)
 
 
+@shows(
+    "gateway-tools-01",
+    "gateway-tools-03",
+    "gateway-call-01",
+    "gateway-call-03",
+    "gateway-call-04",
+    "gateway-wire-05",
+)
 @pytest.mark.parametrize("era", ERAS)
 async def test_one_session_on_stdio_has_all_of_it(era: str, tmp_path: Path) -> None:
     news = News()
@@ -214,6 +223,14 @@ async def test_one_session_on_stdio_has_all_of_it(era: str, tmp_path: Path) -> N
         await everything(client, era, news, tmp_path, "later")
 
 
+@shows(
+    "gateway-tools-01",
+    "gateway-tools-03",
+    "gateway-call-01",
+    "gateway-call-03",
+    "gateway-call-04",
+    "gateway-wire-05",
+)
 @pytest.mark.parametrize("era", ERAS)
 async def test_one_session_on_http_has_all_of_it(era: str, shared: tuple[Path, Running]) -> None:
     folder, running = shared
@@ -222,6 +239,7 @@ async def test_one_session_on_http_has_all_of_it(era: str, shared: tuple[Path, R
         await everything(client, era, news, folder, f"later-{era}")
 
 
+@shows("gateway-wire-06")
 async def test_two_clients_at_once_do_not_hear_of_each_other(shared: tuple[Path, Running]) -> None:
     heard: dict[str, list[float]] = {era: [] for era in ERAS}
 

@@ -12,6 +12,7 @@ import pytest
 from exthost.errors import ConfigError, UsageError
 from exthost.gateway import http, token
 from tests.cli.test_cli import run
+from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.gateway.running import ERAS, Running, extension, http_gateway, on_http, write_config
 
@@ -39,6 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield found._replace(token=file.read_text().strip())
 
 
+@shows("gateway-http-02", "gateway-http-03")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -79,6 +81,7 @@ async def test_the_right_token_is_all_that_a_client_needs(running: Running) -> N
         }
 
 
+@shows("gateway-http-04", "gateway-wire-03")
 async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_business(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +112,7 @@ async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_
     assert all(isinstance(end, Exception) for end in ends)
 
 
+@shows("gateway-http-01")
 def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -> None:
     with http.listen("127.0.0.1", 0) as one, http.listen("0.0.0.0", 0) as every:
         assert one.getsockname()[0] == "127.0.0.1"
@@ -129,6 +133,7 @@ def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
 # -- the token -------------------------------------------------------------------------------
 
 
+@shows("gateway-http-04")
 def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path) -> None:
     file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
     made = token.find(str(file), environ)
@@ -166,6 +171,7 @@ def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
     assert (done.returncode, done.stdout) == (3, "") and "X0101" in done.stderr
 
 
+@shows("gateway-install-01")
 def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Path) -> None:
     write_config(tmp_path, {})
     blocked = tmp_path / "blocked" / "mcp"

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from exthost.dialects.dialect import Progress
 from exthost.gateway.server import Gateway
+from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.roder import entry as roder_entry
@@ -53,6 +54,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # -- errors ----------------------------------------------------------------------------------
 
 
+@shows("gateway-call-05", "gateway-call-06")
 @in_both_eras
 async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
     async with (
@@ -71,6 +73,7 @@ async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
         assert again.structured_content == {"a": 1}
 
 
+@shows("gateway-call-06")
 @in_both_eras
 async def test_what_a_client_gets_wrong_is_told_with_code_and_help(era: str) -> None:
     async with inside({"extensions": [TEXT]}) as gateway, client_of(gateway, era) as client:
@@ -138,6 +141,7 @@ for line in sys.stdin:
 """
 
 
+@shows("gateway-tools-02")
 @in_both_eras
 async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(era: str) -> None:
     document = {
@@ -165,6 +169,7 @@ async def test_a_call_need_not_wait_for_the_others() -> None:
         gateway.host.kill()
 
 
+@shows("gateway-tools-03")
 @in_both_eras
 async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -> None:
     told: asyncio.Queue[Any] = asyncio.Queue()
@@ -245,6 +250,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
         assert climbed == {"climbed": 2}
 
 
+@shows("gateway-call-04")
 @in_both_eras
 async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys: None) -> None:
     under_way = asyncio.Event()

@@ -15,6 +15,7 @@ import mcp_types as types
 import pytest
 
 from exthost.gateway import stdio
+from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 from tests.gateway.running import ROOT, command, environment, extension, inside, write_config
 
@@ -128,6 +129,7 @@ async def test_a_session_goes_from_the_first_line_to_the_end_of_stdin() -> None:
         await ended(serving)
 
 
+@shows("gateway-wire-02")
 async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -> None:
     async with served(TEXT) as (peer, _):
         peer.say(b"what is this?\n" + b'{"id": 5, "method": 7}\n' + b"[]\n" + b"[" * 50_000 + b"\n")
@@ -162,6 +164,7 @@ for line in sys.stdin:
 """
 
 
+@shows("gateway-wire-04")
 @pytest.mark.both_loops
 async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
     large = extension("large", "morphir", "-S", "-E", "-c", LARGE)
@@ -183,6 +186,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
             await asyncio.wait(serving)
 
 
+@shows("gateway-wire-01")
 def test_while_it_serves_stdout_is_the_wire_alone() -> None:
     script = """if True:
         import os, sys
@@ -207,6 +211,7 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
     assert done.stderr == "stray\nfrom a child\n"
 
 
+@shows("gateway-wire-03")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (None, 0)])
 def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
     number: signal.Signals | None, code: int, tmp_path: Path

@@ -11,6 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
 from exthost.gateway import wording
 from exthost.registry import RegisteredTool
+from tests.dialects.requirements import shows
 
 OLDEST, NEWEST = HANDSHAKE_PROTOCOL_VERSIONS[0], MODERN_PROTOCOL_VERSIONS[-1]
 VERSIONS = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
@@ -39,6 +40,7 @@ def said(
     return told
 
 
+@shows("gateway-tools-04")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "schema",
@@ -78,6 +80,7 @@ def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() ->
     assert other.description == "it \ufffd"
 
 
+@shows("gateway-call-02")
 @pytest.mark.parametrize(
     ("result", "text"),
     [
@@ -97,6 +100,7 @@ def test_a_result_is_text_and_structured_if_it_is_an_object(result: Any, text: s
     assert said(result, is_error=True)["isError"] is True
 
 
+@shows("gateway-call-07")
 @pytest.mark.parametrize("result", [{"a": LONE}, {LONE: 1}, {"a": nested(300)}, nested(300)])
 def test_a_result_that_cannot_be_structured_is_text_all_the_same(result: Any) -> None:
     told = said(result)
@@ -108,12 +112,14 @@ def test_a_number_that_json_has_no_word_for_does_not_end_the_gateway() -> None:
     assert "NaN" in said({"a": math.nan})["content"][0]["text"]
 
 
+@shows("gateway-call-07")
 def test_a_result_too_deep_for_text_is_the_extensions_fault() -> None:
     with pytest.raises(ProtocolViolation) as caught:
         said(nested(100_000))
     assert caught.value.code == "X0665"
 
 
+@shows("gateway-call-02")
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
     result = {
@@ -145,6 +151,7 @@ def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
     assert json.loads(said(result, native=True)["content"][0]["text"]) == result
 
 
+@shows("gateway-call-06")
 def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
     error = CallTimeout(
         "X0801",

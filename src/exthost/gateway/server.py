@@ -155,12 +155,11 @@ class Gateway:
             self._changed.clear()
             self._ask_the_silent()
             tools = dict(self.host.tools)
-            if tools == self._shown:
-                continue
-            self._shown = tools
-            for watcher in self._watchers:
-                watcher.set()
-            await self._subscriptions.publish(ToolsListChanged())
+            if _differ(tools, self._shown):
+                self._shown = tools
+                for watcher in self._watchers:
+                    watcher.set()
+                await self._subscriptions.publish(ToolsListChanged())
 
     async def _keep_told(self, ctx: Context, params: types.NotificationParams) -> None:
         """One client of the handshake era: this ends, cancelled, with its connection."""
@@ -205,6 +204,13 @@ class Gateway:
             return result
         finally:
             forward.stop()
+
+
+def _differ(tools: Mapping[str, RegisteredTool], before: Mapping[str, RegisteredTool]) -> bool:
+    try:
+        return tools != before
+    except RecursionError:  # schemas too deep to compare: telling once too often is no harm
+        return True
 
 
 async def _start(extension: Extension) -> None:

@@ -54,7 +54,7 @@ def _tool(tool: RegisteredTool, native: bool, version: str) -> types.Tool:
                 by_alias=True, mode="json", exclude_none=True
             )
             validate_server_result("tools/list", version, listed)
-        except (ValidationError, ValueError):
+        except (ValueError, RecursionError):  # pydantic's own are ValueErrors
             continue
         if _sayable(listed):
             return shown
