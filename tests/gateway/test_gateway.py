@@ -34,10 +34,11 @@ SOON = 10.0
 
 
 class Row(NamedTuple):
-    """One dialect: what its extension is in the config, a tool of it, and what comes of a call."""
+    """One dialect: what its extension is in the config (None: it was put into the folder `found`),
+    a tool of it, and what comes of a call."""
 
     dialect: str
-    entry: Callable[[Path], dict[str, Any]]
+    entry: Callable[[Path], dict[str, Any] | None]
     tool: str
     arguments: dict[str, Any]
     shows: Callable[[types.CallToolResult], Any]
@@ -98,7 +99,8 @@ def every_dialect(folder: Path) -> Path:
     }
     (folder / "found").mkdir()
     for row in ROWS:
-        document.setdefault(row.table, []).append(row.entry(folder))
+        if (entry := row.entry(folder)) is not None:
+            document.setdefault(row.table, []).append(entry)
     return write_config(folder, document)
 
 
