@@ -30,7 +30,7 @@ from tests.gateway.running import (
 
 TEXT = str(ROOT / "examples" / "morphir" / "text.py")
 CIGEN = str(ROOT / "tests" / "extensions" / "cigen_child.py")
-SOON = 10.0
+SOON = 20.0
 
 
 class Row(NamedTuple):
