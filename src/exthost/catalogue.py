@@ -99,6 +99,19 @@ CATALOGUE: dict[str, Entry] = {
         "A file of MCP servers has a key that means nothing here; it was left alone.",
         "Nothing needs to be done. Limits, restarts and the like are set in exthost.toml.",
     ),
+    "X0165": _entry(
+        "ConfigError",
+        "the gateway is not installed",
+        "`exthost gateway` is built on the mcp package, which is an optional install.",
+        "pip install 'exthost[gateway]'",
+    ),
+    "X0166": _entry(
+        "ConfigError",
+        "the gateway's token cannot be used",
+        "The file of --token-file cannot be read or made, others can read it, or there is no token"
+        " in it; or EXTHOST_GATEWAY_TOKEN holds something that no header can carry.",
+        "chmod 600 the file and write one line into it, or leave it out: a token is made then.",
+    ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
         "ManifestError",
@@ -509,6 +522,13 @@ CATALOGUE: dict[str, Entry] = {
         "A page has no list, or the pages do not end: each names a next one.",
         "Mend the server: the last page has no nextCursor.",
     ),
+    "X0665": _entry(
+        "ProtocolViolation",
+        "a result that cannot be passed on",
+        "The extension's result is nested so deeply that it cannot be written as JSON again for"
+        " the gateway's client.",
+        "Have the extension return something flatter; call_tool in Python still gives all of it.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -813,5 +833,19 @@ CATALOGUE: dict[str, Entry] = {
         "no log level for a stateless MCP server",
         "Since 2026-07-28 the level is told with each request, not set once.",
         'Set options = { log_level = "debug" } for it in the config.',
+    ),
+    "X1365": _entry(
+        "UsageError",
+        "cannot listen there",
+        "The port of `exthost gateway --http` is in use or not allowed, or the address of --host"
+        " is none of this machine's.",
+        "Choose another port (0 takes a free one) or address.",
+    ),
+    "X1366": _entry(
+        "UsageError",
+        "an option for HTTP without HTTP",
+        "`exthost gateway` speaks on stdin and stdout unless --http is given; --host and"
+        " --token-file mean nothing there.",
+        "Add --http PORT, or leave them out.",
     ),
 }

@@ -62,6 +62,11 @@ class OfferChanged(NamedTuple):
     removed: tuple[str, ...]
 
 
+class ToolsChanged(NamedTuple):
+    """What can be called may not be what it was: `host.tools` tells. Comes more often than they
+    really change."""
+
+
 class Spawned(NamedTuple):
     """A process was started for an extension."""
 
@@ -146,6 +151,7 @@ Event: TypeAlias = (
     | Progressed
     | StateChanged
     | OfferChanged
+    | ToolsChanged
     | Spawned
     | Exited
     | LogLine

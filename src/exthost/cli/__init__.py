@@ -18,6 +18,7 @@ VERBS = {
     "doctor": "find out what keeps extensions from running, and how to mend it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
     "run": "start everything and supervise it until Ctrl-C",
+    "gateway": "offer all tools as one MCP server, on stdio or HTTP",
     "explain": "what an error code means and what to do about it",
 }
 

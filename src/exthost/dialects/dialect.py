@@ -123,6 +123,9 @@ class Progress(NamedTuple):
 
 Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progress | None
 
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""A caller's own; called in the step in which the notice was read, on the loop's thread."""
+
 
 class Codec(Protocol):
     """Frames ↔ messages, for one session in one role. May remember what it said."""

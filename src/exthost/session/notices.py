@@ -18,6 +18,8 @@ from exthost.session.violations import overrun
 if TYPE_CHECKING:
     from exthost.session.session import Session
 
+_log = logging.getLogger("exthost.session")
+
 
 def take(session: "Session", notice: Notice, size: int) -> None:
     """One notice, of a frame of so many bytes."""
@@ -58,6 +60,11 @@ def _progress(session: "Session", meant: Progress) -> None:
         session.desk.bus.publish(
             Progressed(session.desk.extension, call.method, *told, call.context)
         )
+    if call.on_progress is not None and not call.ended:
+        try:
+            call.on_progress(meant)
+        except Exception:  # an onlooker's trouble is not the child's
+            _log.exception("what was to be told of the progress of %s failed", call.method)
 
 
 def _own_event(session: "Session", emitted: Emitted) -> None:

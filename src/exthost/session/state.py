@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from exthost.dialects.dialect import Exchanges, Once, StreamKind
+from exthost.dialects.dialect import Exchanges, Once, OnProgress, StreamKind
 from exthost.messages import Id
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
@@ -84,6 +84,7 @@ class Call:
     spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
+    on_progress: OnProgress | None = None
 
     @classmethod
     def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:
