@@ -23,6 +23,8 @@ class Asked(argparse.Namespace):
     command: list[str]
     dialect: str | None
     target: str | None
+    name: str
+    timeout: float | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,6 +79,11 @@ def config_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def config_path(asked: Asked) -> str:
+    """The config that is meant, whether it is there or not."""
+    return asked.config or DEFAULT_CONFIG
+
+
 def dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", metavar="D", help="what `-- COMMAND` speaks; left out, it is found out"
@@ -125,13 +132,24 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def visible(text: str) -> str:
+    """A child's words for a terminal: what would move its cursor or change its title is shown as
+    an escape instead of being obeyed."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
+
+
 def tell_error(error: ExthostError, wants_json: bool) -> None:
     """An error: on stdout as data if JSON was asked for, else on stderr for a person."""
     if wants_json:
         show_json({"error": error.as_dict()})
         return
     about = f"{error.extension}: " if error.extension else ""
-    say(f"error[{error.code}]: {about}{error.message}")
+    say(f"error[{error.code}]: {about}{visible(error.message)}")
     evidence = error.evidence
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
@@ -145,7 +163,7 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.bytes:
         say(f"  bytes:  {evidence.bytes!r}")
     for line in evidence.stderr[-10:]:
-        say(f"  stderr: {line}")
+        say(f"  stderr: {visible(line)}")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
+from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
@@ -165,7 +165,7 @@ def _name(command: Sequence[str]) -> str:
 def talking_bus() -> Bus:
     """A bus whose log lines go to stderr."""
     bus = Bus()
-    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {visible(line.text)}"))
     return bus
 
 

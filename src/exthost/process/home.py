@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-__all__ = ["home", "state_folder"]
+__all__ = ["home", "log_file", "state_folder"]
 
 # Anything else, a leading dot included, is replaced; then a hash keeps the ids apart.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
@@ -33,6 +33,11 @@ def home(environ: Mapping[str, str]) -> str:
 def state_folder(environ: Mapping[str, str], extension: str) -> str:
     """The folder that is an extension's own."""
     return str(PurePosixPath(home(environ), "extensions", _file_name(extension)))
+
+
+def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
+    """Where the log of an extension is kept that a host of this config (by its key) runs."""
+    return str(PurePosixPath(home(environ), "logs", config, _file_name(extension) + ".log"))
 
 
 def _file_name(extension: str) -> str:
