@@ -1,13 +1,14 @@
 """How each extension of a running host is, as rows of data: for `status` and the live table.
 
-Only looks on. Remembers one thing that the host itself forgets: why an extension last failed,
-since one that runs again has no cause any more, and a person still wants to know.
+Only looks on. Remembers what the host itself does not need to: which processes each extension has
+right now, and why it last failed, since one that runs again has no cause any more, and a person
+still wants to know.
 """
 
 import time
 from typing import Any
 
-from exthost.events import StateChanged
+from exthost.events import Exited, Spawned, StateChanged
 from exthost.host import Host
 from exthost.supervision.extension import Extension
 
@@ -16,12 +17,21 @@ _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
 
 
 class Report:
-    """The rows of one host, as long as it is listening."""
+    """The rows of one host. Make it before the host starts anything."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._last: dict[str, dict[str, Any]] = {}
-        self.close = host.events.subscribe(StateChanged, self._remember)
+        self._processes: dict[int, str] = {}
+        host.events.subscribe(StateChanged, self._remember)
+        host.events.subscribe(Spawned, self._came)
+        host.events.subscribe(Exited, self._went)
+
+    def _came(self, spawned: Spawned) -> None:
+        self._processes[spawned.pid] = spawned.extension
+
+    def _went(self, exited: Exited) -> None:
+        self._processes.pop(exited.pid, None)
 
     def _remember(self, change: StateChanged) -> None:
         # On demand a crash leads back to `admitted`, with the reason of the crash.
@@ -48,7 +58,7 @@ class Report:
             "dialect": extension.spec.dialect,
             "state": extension.state,
             "health": extension.health,
-            "pids": [stats["pid"]] if stats["pid"] is not None else [],
+            "pids": [pid for pid, owner in self._processes.items() if owner == extension.id],
             "uptime": round(stats["uptime"], 3),
             "restarts": stats["restarts"],
             "crashes": stats["crashes"],
