@@ -29,11 +29,12 @@ def write_config(folder: Path, *entries: str) -> Path:
 
 
 @contextmanager
-def running(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def running(folder: Path, *words: str, **variables: str) -> Iterator["subprocess.Popen[str]"]:
     """A host that runs, from when its extensions are there; ended by SIGTERM if it still runs."""
     with subprocess.Popen(
         [*EXTHOST, "run", *words],
         cwd=folder,
+        env=os.environ | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -61,9 +62,7 @@ def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError("".join(seen))
 
 
-def exthost(
-    folder: Path, *words: str, env: dict[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
+def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*EXTHOST, *words],
         cwd=folder,
@@ -71,7 +70,7 @@ def exthost(
         text=True,
         timeout=RUN_SECONDS,
         check=False,
-        env=os.environ | (env or {}),
+        env=os.environ | variables,
     )
 
 

@@ -125,6 +125,16 @@ def test_the_socket_is_its_users_alone(folder: Path) -> None:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> None:
+    nowhere = {"EXTHOST_HOME": "/proc/nowhere", "XDG_RUNTIME_DIR": ""}
+    with running(folder, **nowhere) as host:
+        done = exthost(folder, "status", **nowhere)
+        assert done.returncode == 0 and "ready" in done.stdout
+        host.send_signal(signal.SIGINT)
+        _, talk = host.communicate(timeout=20)
+    assert host.returncode == 130 and "one: stopped" in talk
+
+
 def test_list_tells_the_states_of_a_running_host(folder: Path) -> None:
     def states() -> dict[str, str]:
         return {one["id"]: one["state"] for one in told(folder, "list")["extensions"]}

@@ -4,9 +4,10 @@ They look on, and cannot harm: whoever closes our stderr or leaves a terminal do
 host, so what cannot be shown is let go.
 """
 
+import logging
 import sys
 import time
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from exthost.cli.frame import Asked, say, show_json, visible
 from exthost.control.report import Report
@@ -31,6 +32,25 @@ class Face(Protocol):
 
     def close(self) -> None:
         """Show no more."""
+
+
+class Heard(logging.Handler):
+    """Warnings of the host's own, shown as what `run` says. What extensions say comes as events."""
+
+    def __init__(self, face: Face) -> None:
+        super().__init__(logging.WARNING)
+        self._face = face
+        self.addFilter(lambda record: record.name != "exthost.extensions")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._face.say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    def __enter__(self) -> Self:
+        logging.getLogger("exthost").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("exthost").removeHandler(self)
 
 
 def face_for(asked: Asked, host: Host, report: Report) -> Face:

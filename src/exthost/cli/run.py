@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 
-from exthost.cli.faces import Face, face_for
+from exthost.cli.faces import Face, Heard, face_for
 from exthost.cli.frame import Asked, config_option, config_path, no_command
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
@@ -44,9 +44,10 @@ async def _supervise(asked: Asked) -> int:
     key = key_of(config)
     logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
     try:
-        if control is not None:
-            await control.serve()
-        return await _until_told(host, control, face)
+        with Heard(face):
+            if control is not None:
+                await control.serve()
+            return await _until_told(host, control, face)
     finally:
         await host.close()
         face.close()
