@@ -82,7 +82,8 @@ def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
 
 
 def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True)
+    left = shutil.ignore_patterns("target")
+    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
     consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]
     assert len(consoles) == 2
     with running(tmp_path):

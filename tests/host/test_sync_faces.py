@@ -61,8 +61,8 @@ def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
 
 def test_a_stream_that_breaks_raises_in_the_thread_that_reads(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
-        ext = host["toy"]
-        with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=0.3) as events:
+        ext = host["toy"].start()
+        with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=1) as events:
             seen = iter(events)
             next(seen)
             with pytest.raises(errors.CallTimeout):
