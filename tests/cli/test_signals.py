@@ -134,6 +134,14 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
     assert ("TERM" in variables) == (b"\x1b" not in screen.shown)
 
 
+def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with running(tmp_path), terminal(tmp_path) as screen:
+        assert screen.end() == 2
+    shown = screen.shown.decode()
+    assert "X1375" in shown and shown.rfind("\x1b[?25h") >= shown.rfind("\x1b[?25l")
+
+
 def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
     write_config(tmp_path, talker(tmp_path / "drained"))
     with running(tmp_path) as host:
@@ -182,3 +190,39 @@ def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None
         assert host.wait(timeout=WAIT_SECONDS) == 130
         host.stdout.close()
     assert (tmp_path / "drained").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
+    tmp_path: Path, words: list[str]
+) -> None:
+    script = (
+        "import os, sys\n"
+        "for n in range(20000): os.write(2, b'line %d %s\\n' % (n, b'x' * 100))\n"
+        f"exec(open({str(TALKER)!r}).read())\n"
+    )
+    (tmp_path / "flood.py").write_text(script)
+    write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
+    with subprocess.Popen(
+        [*EXTHOST, "run", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as host:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while "ready" not in exthost(tmp_path, "status").stdout:
+            assert time.monotonic() < deadline
+        assert exthost(tmp_path, "restart", "f").returncode == 0
+        began = time.monotonic()
+        host.send_signal(signal.SIGTERM)
+        assert host.wait(timeout=WAIT_SECONDS) == 0
+        assert time.monotonic() - began < 10
+
+
+def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        screen.press(b"\x13")  # Ctrl-S: the terminal takes no more
+        for _ in range(2):
+            assert exthost(tmp_path, "restart", "one").returncode == 0
+        screen.press(b"\x11")
+        screen.press(CTRL_C)
+        assert screen.end() == 130

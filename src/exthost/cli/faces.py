@@ -1,7 +1,7 @@
 """What `run` shows of what happens: lines for a log, JSON for a program, a table for a person.
 
-They look on, and cannot harm: whoever closes our stderr or leaves a terminal does not end the
-host, so what cannot be shown is let go.
+They look on, and cannot harm: whoever does not read what we say, or leaves, neither holds up the
+host nor ends it (see `spout.py`).
 """
 
 import logging
@@ -9,7 +9,8 @@ import sys
 import time
 from typing import Any, Protocol, Self
 
-from exthost.cli.frame import Asked, say, show_json, visible
+from exthost.cli.frame import Asked, json_text, visible
+from exthost.cli.spout import STDERR, STDOUT, Spout
 from exthost.control.report import Report
 from exthost.events import (
     Dropped,
@@ -85,18 +86,16 @@ class Lines:
     """Each happening a line on stderr."""
 
     def __init__(self, host: Host) -> None:
+        self._talk = Spout(STDERR)
         host.events.subscribe(
             (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(line_of(one))
         )
 
     def say(self, text: str) -> None:
-        try:
-            say(visible(text))
-        except OSError:
-            pass
+        self._talk.write(visible(text) + "\n")
 
     def close(self) -> None:
-        pass
+        self._talk.close()
 
 
 class Json:
@@ -114,19 +113,17 @@ class Json:
     )
 
     def __init__(self, host: Host) -> None:
+        self._data = Spout(STDOUT, lost=lambda times: json_text({"event": "Lost", "times": times}))
+        self._talk = Spout(STDERR)
         host.events.subscribe(self.KINDS, self._show)
 
     def _show(self, event: Any) -> None:
-        try:
-            show_json({"event": type(event).__name__, "time": time.time(), **event._asdict()})
-        except OSError:
-            pass
+        told = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
+        self._data.write(json_text(told) + "\n")
 
     def say(self, text: str) -> None:
-        try:
-            say(visible(text))
-        except OSError:
-            pass
+        self._talk.write(visible(text) + "\n")
 
     def close(self) -> None:
-        pass
+        self._data.close()
+        self._talk.close()

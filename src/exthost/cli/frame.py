@@ -107,13 +107,16 @@ def _seconds(text: str) -> float:
 
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """JSON on stdout; values that are not JSON are shown as text."""
-    import json
-
-    indent = 2 if pretty else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
+    text = json_text(value, indent=2 if pretty else None)
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:

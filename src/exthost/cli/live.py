@@ -7,7 +7,7 @@ of lines as many as a person could read, and how many there were besides (the lo
 import asyncio
 import time
 from collections import deque
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from exthost.cli.faces import line_of
 from exthost.cli.frame import visible
+from exthost.cli.spout import STDERR, Spout
 from exthost.cli.status import HEADER, cells
 from exthost.control.report import Report
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
@@ -51,8 +52,9 @@ class LiveTable:
         self._words: list[str] = []  # of our own: few, and none may get lost in a flood of theirs
         self._drawn_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._spout = Spout(STDERR)
         self._live = Live(
-            console=Console(stderr=True),
+            console=Console(file=cast(IO[str], self._spout)),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -77,11 +79,9 @@ class LiveTable:
     def close(self) -> None:
         """Say the last things, and take the table away."""
         self._forget_timer()
-        try:
-            self._say_lines()
-            self._live.stop()
-        except OSError:
-            pass  # the terminal is gone
+        self._say_lines()
+        self._live.stop()
+        self._spout.close()
 
     def _draw_soon(self) -> None:
         due = self._drawn_at + BUSY_SECONDS
@@ -92,11 +92,8 @@ class LiveTable:
     def _draw(self) -> None:
         self._drawn_at = self._loop.time()
         self._forget_timer()
-        try:
-            self._say_lines()
-            self._live.update(self._table(), refresh=True)
-        except OSError:
-            return  # the terminal is gone: nothing to draw on, and no reason to end
+        self._say_lines()
+        self._live.update(self._table(), refresh=True)
         self._timer = self._loop.call_at(self._drawn_at + IDLE_SECONDS, self._draw)
 
     def _forget_timer(self) -> None:

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import os
 import signal
+from contextlib import AsyncExitStack
 
 from exthost.cli.faces import Face, Heard, face_for
 from exthost.cli.frame import Asked, config_option, config_path, no_command
@@ -39,21 +40,20 @@ async def _supervise(asked: Asked) -> int:
     config = config_path(asked)
     host = Host(read_config(config))
     report = Report(host)
-    face = face_for(asked, host, report)
-    control = _control(host, report, config, face)
-    key = key_of(config)
-    logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
-    try:
-        with Heard(face):
-            if control is not None:
-                await control.serve()
-            return await _until_told(host, control, face)
-    finally:
-        await host.close()
-        face.close()
-        logbook.close()
+    async with AsyncExitStack() as leaving:
+        face = face_for(asked, host, report)
+        leaving.callback(face.close)
+        control = _control(host, report, config, face)
         if control is not None:
-            await control.close()
+            leaving.push_async_callback(control.close)
+        key = key_of(config)
+        logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
+        leaving.callback(logbook.close)
+        leaving.enter_context(Heard(face))
+        leaving.push_async_callback(host.close)
+        if control is not None:
+            await control.serve()
+        return await _until_told(host, control, face)
 
 
 def _control(host: Host, report: Report, config: str, face: Face) -> Control | None:
