@@ -63,11 +63,25 @@ class Terminal:
         self.shown += data
         return bool(data)
 
+    def hang_up(self) -> int:
+        """Close the terminal under it; its exit code."""
+        os.close(self._fd)
+        self._fd = -1
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def close(self) -> None:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 @contextmanager
@@ -149,6 +163,14 @@ def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
         _, talk = host.communicate(timeout=WAIT_SECONDS)
     assert host.returncode == 0
     assert "one: stopped" in talk and (tmp_path / "drained").exists()
+
+
+def test_the_end_of_the_terminal_is_one_ctrl_c(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        assert screen.hang_up() == 0
+    assert (tmp_path / "drained").read_text() == "drained"
 
 
 def test_ctrl_c_while_extensions_still_start_ends_them_too(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 On a terminal a live table shows how they are; elsewhere each happening is a line on stderr, and
 with --json each event is a line of JSON on stdout. `exthost status`, `start`, `stop`, `restart`
-and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C.
+and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C, and so is the
+end of the terminal, unless nohup says otherwise.
 """
 
 import argparse
@@ -68,7 +69,10 @@ def _control(host: Host, report: Report, config: str, face: Face) -> Control | N
 async def _until_told(host: Host, control: Control | None, face: Face) -> int:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        ends.append(signal.SIGHUP)
+    for number in ends:
         loop.add_signal_handler(number, signals.put_nowait, number)
     opening = asyncio.ensure_future(host.__aenter__())
     first = asyncio.ensure_future(signals.get())
