@@ -146,6 +146,7 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
         assert screen.end() == 130
     assert b"\x1b[32m" not in screen.shown
     assert ("TERM" in variables) == (b"\x1b" not in screen.shown)
+    assert ("TERM" in variables) == (b"one: ready" in screen.shown)
 
 
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ host nor ends it (see `spout.py`).
 """
 
 import logging
+import os
 import sys
 import time
 from typing import Any, Protocol, Self
@@ -58,7 +59,7 @@ def face_for(asked: Asked, host: Host, report: Report) -> Face:
     """The face that fits whoever looks."""
     if asked.json:
         return Json(host)
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         try:
             from exthost.cli.live import LiveTable
         except ImportError:  # without rich
