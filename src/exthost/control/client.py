@@ -67,7 +67,7 @@ def _connected(config: str, environ: Mapping[str, str], timeout: float) -> socke
     )
 
 
-def _line(connection: socket.socket, deadline: float) -> bytes | bytearray:
+def _line(connection: socket.socket, deadline: float) -> bytes:
     framing = Lines(REPLY_BYTES)
     while True:
         connection.settimeout(max(0.001, deadline - time.monotonic()))
@@ -75,7 +75,7 @@ def _line(connection: socket.socket, deadline: float) -> bytes | bytearray:
         if not data:
             raise _gone()
         for item in framing.feed(data):
-            return item.head if isinstance(item, Skipped | Broken) else item
+            return item.head if isinstance(item, Skipped | Broken) else bytes(item)
 
 
 def _gone() -> ExtensionGone:

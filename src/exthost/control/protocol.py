@@ -80,7 +80,7 @@ def failure(error: ExthostError) -> bytes:
     return jsontext.encode({"error": error.as_dict()}) + b"\n"
 
 
-def outcome(line: bytes | bytearray) -> Any:
+def outcome(line: bytes) -> Any:
     """What an answer says; raises the error in it."""
     try:
         told = jsontext.decode(line)
@@ -94,7 +94,7 @@ def outcome(line: bytes | bytearray) -> Any:
         "X0675",
         "what answers at the host's socket is no host of this version",
         help="stop the host, and run it with the same version as this command",
-        evidence=Evidence(bytes=bytes(line[:200]).decode("utf-8", "backslashreplace")),
+        evidence=Evidence(bytes=line[:200].decode("utf-8", "backslashreplace")),
     )
 
 
