@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUST := examples/cigen/rust
+RUST_STAMP := $(VENV)/.rust-example
 
 # Servers and clients from npm, for tests and bench that say when they go without. A stamp that is
 # only written where npm is there and the registry answers.
@@ -27,6 +29,18 @@ node: $(STAMP)
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
 		&& touch $(NODE)/.installed; } || echo "no packages from npm: some tests are skipped"
 
+# The Rust example, where there is a Rust toolchain, so that its test need not fetch crates. Its
+# test is skipped without one, or without a network; both are said.
+$(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
+	@if ! command -v cargo >/dev/null; then \
+		echo "no cargo here: the Rust example is not built, and its test is skipped"; \
+	elif CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 \
+		cargo fetch --locked --quiet --manifest-path $(RUST)/Cargo.toml; then \
+		cargo build --locked --offline --quiet --manifest-path $(RUST)/Cargo.toml && touch $@; \
+	else \
+		echo "the Rust example's crates cannot be fetched: its test is skipped"; \
+	fi
+
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
@@ -40,7 +54,7 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-tests: $(STAMP) node
+tests: $(STAMP) $(RUST_STAMP) node
 	$(BIN)/python -X dev -m pytest
 
 bench: $(STAMP) node
@@ -57,4 +71,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUST)/target build dist .mypy_cache .ruff_cache .hypothesis

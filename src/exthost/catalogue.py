@@ -259,6 +259,18 @@ CATALOGUE: dict[str, Entry] = {
         "An extension id, a service, a tool name or a capability may be there once in a host.",
         "Disable one of the two extensions named.",
     ),
+    "X0375": _entry(
+        "Refused",
+        "no folder for the host's socket",
+        "The folder of the socket of `exthost run` is another user's, or cannot be made.",
+        "Set XDG_RUNTIME_DIR or EXTHOST_HOME to a folder of your own.",
+    ),
+    "X0376": _entry(
+        "Refused",
+        "another user's host",
+        "A running host answers only processes of the user who started it.",
+        "Ask as that user.",
+    ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(
         "SpawnFailed",
@@ -529,6 +541,12 @@ CATALOGUE: dict[str, Entry] = {
         " the gateway's client.",
         "Have the extension return something flatter; call_tool in Python still gives all of it.",
     ),
+    "X0675": _entry(
+        "ProtocolViolation",
+        "something else answers at the host's socket",
+        "What was answered is no answer of a host of this version.",
+        "Stop the host and run it again with the version of exthost that asks.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -572,6 +590,12 @@ CATALOGUE: dict[str, Entry] = {
         "it does not read",
         "What was said before has not been read, so nothing more was said.",
         "The extension must read its stdin while it works.",
+    ),
+    "X0875": _entry(
+        "CallTimeout",
+        "the running host did not answer in time",
+        "It is busy, stopped by a signal, or what was asked of it takes longer than that.",
+        "Look with exthost status; wait longer with --timeout.",
     ),
     # -- gone -------------------------------------------------------------------------------------
     "X1001": _entry(
@@ -632,6 +656,12 @@ CATALOGUE: dict[str, Entry] = {
         "call is tried on a fresh process.",
         "Look at what the last failure says, mend the extension, and wait or restart() it.",
     ),
+    "X1075": _entry(
+        "ExtensionGone",
+        "the running host ended before it answered",
+        "The host was stopped or died while a command waited for its answer.",
+        "Run it again with exthost run.",
+    ),
     # -- not found --------------------------------------------------------------------------------
     "X1201": _entry(
         "NotFound",
@@ -680,6 +710,18 @@ CATALOGUE: dict[str, Entry] = {
         "no such tool with that capability",
         "Extensions have a tool of this name, but none of them has the capability asked for.",
         "Ask for a capability that exthost inspect shows.",
+    ),
+    "X1275": _entry(
+        "NotFound",
+        "no host is running",
+        "Status, start, stop and restart talk to a running host, and none runs for this config.",
+        "Start one with exthost run, or name the config of the one that runs with --config.",
+    ),
+    "X1276": _entry(
+        "NotFound",
+        "no such extension, and no log of one",
+        "The name is in neither the config nor the logs that were kept.",
+        "Check the name with exthost list.",
     ),
     # -- usage ------------------------------------------------------------------------------------
     "X1301": _entry(
@@ -847,5 +889,29 @@ CATALOGUE: dict[str, Entry] = {
         "`exthost gateway` speaks on stdin and stdout unless --http is given; --host and"
         " --token-file mean nothing there.",
         "Add --http PORT, or leave them out.",
+    ),
+    "X1375": _entry(
+        "UsageError",
+        "a host runs for this config already",
+        "Two hosts of one config would run each extension twice.",
+        "Use the one that runs (exthost status), or end it first.",
+    ),
+    "X1376": _entry(
+        "UsageError",
+        "the host does not understand the request",
+        "What was written to the host's socket is not a request, or is one of another version.",
+        "Use the version of exthost that the host runs with.",
+    ),
+    "X1377": _entry(
+        "UsageError",
+        "too many clients",
+        "So many commands are connected to this host that it takes no more.",
+        "Try again when one of them has ended.",
+    ),
+    "X1378": _entry(
+        "UsageError",
+        "the host is ending",
+        "It was told to stop and only says how it is; nothing is started any more.",
+        "Run it again with exthost run.",
     ),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
+from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
@@ -172,7 +172,7 @@ def talking_bus() -> Bus:
 
 def talk(bus: Bus) -> None:
     """Have log lines and progress told on stderr."""
-    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {visible(line.text)}"))
     bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_how_far(told)}"))
 
 
