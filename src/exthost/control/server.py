@@ -163,7 +163,7 @@ class Control:
 
 async def _steer(extension: Extension, verb: str) -> None:
     if verb == "stop":
-        await extension.close()
+        await extension.drain()
     elif verb == "start" and extension.state in _ON_ITS_WAY:
         await extension.start()
     else:
