@@ -107,8 +107,7 @@ def survey(wish: Wish) -> Ground:
     for entry in wish.granted:
         path, writes = _granted(entry, wish)
         (seen.write if writes else seen.read).add(path)
-    if wish.state:
-        seen.write.add(os.path.realpath(wish.state))
+    state = os.path.realpath(wish.state) if wish.state else ""
     seen.read -= seen.write
     shown = (seen.read | seen.write).difference(standing.read)
     return Ground(
@@ -116,7 +115,9 @@ def survey(wish: Wish) -> Ground:
         write=tuple(sorted(seen.write)),
         links=tuple(sorted(seen.links.items())),
         cwd=cwd,
-        open=all(map(_open_to_all, shown)) and all(map(_writable_to_all, seen.write)),
+        state=state,
+        open=all(map(_open_to_all, shown))
+        and all(map(_writable_to_all, (*seen.write, *([state] if state else ())))),
     )
 
 
@@ -374,4 +375,7 @@ def _open_to_all(path: str) -> bool:
 
 
 def _writable_to_all(path: str) -> bool:
-    return bool(os.stat(path).st_mode & stat.S_IWOTH)  # noqa: PTH116
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IWOTH)  # noqa: PTH116
+    except OSError:
+        return False

@@ -21,7 +21,7 @@ __all__ = ["Ground", "NOBODY", "held", "probe", "sees", "wrapped"]
 # Who a root host's extensions are, where they can be.
 NOBODY = 65534
 
-_SHOWING = frozenset({"--ro-bind", "--bind"})
+_SHOWING = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
 # What root could still do with files of /proc that ask for no capability, only for the uid.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
@@ -30,13 +30,15 @@ _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus",
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """What an extension may see: real paths that exist. `links` are symbolic links on the way to
-    them (where, target); `cwd` is its working folder, shown or not. `open` tells whether another
-    uid could use all of it."""
+    them (where, target); `cwd` is its working folder, shown or not; `state` is a folder that it is
+    given to write in, which need not be there yet. `open` tells whether another uid could use all
+    of it."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     cwd: str = "/"
+    state: str = ""
     open: bool = False
 
 
@@ -99,6 +101,8 @@ def _options(tools: Tools, ground: Ground, network: bool) -> Iterator[str]:
     shown = dict.fromkeys(ground.read, "--ro-bind") | dict.fromkeys(ground.write, "--bind")
     for path in sorted(shown, key=lambda path: (path.count("/"), path)):
         yield from (shown[path], path, path)
+    if ground.state:
+        yield from ("--bind-try", ground.state, ground.state)
     for where, target in ground.links:
         if not any(_below(where, path) for path in shown):
             yield from ("--symlink", target, where)
