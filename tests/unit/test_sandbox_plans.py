@@ -199,7 +199,7 @@ def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None
     assert resource_limits(limits, policy) == (
         ResourceLimit(0, 2, 3),
         ResourceLimit(1, 1000, 1000),
-        ResourceLimit(2, 200, 200),
+        ResourceLimit(2, 400, 400),
         ResourceLimit(6, 36, 36),
         ResourceLimit(7, 64, 64),
     )

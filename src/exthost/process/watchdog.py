@@ -19,8 +19,8 @@ from exthost.process.leash import children_of
 
 __all__ = ["watch"]
 
-# How often each extension is looked at: a hog can take a few hundred megabytes in that time.
-INTERVAL_SECONDS = 0.05
+# How often each extension is looked at: a hog can take a hundred megabytes in that time.
+INTERVAL_SECONDS = 0.025
 
 # A fork bomb grows while it is counted; this is more than any ceiling, and ends the count.
 _MOST_COUNTED = 10_000

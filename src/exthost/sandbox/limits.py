@@ -19,9 +19,10 @@ _OPTIONS = {CPU: "cpu", FILE_SIZE: "fsize", DATA: "data", PROCESSES: "nproc", FI
 # Between the signal that a program may handle and the one that it may not.
 _CPU_GRACE_SECONDS = 1
 
-# The brake: threads count as processes, and our init is one.
-_BRAKE = 2
-_BRAKE_PROCESSES = 16
+# The brake. Narrower, and a hog would meet it first and live on without a word of ours; threads
+# count as processes, and our init is one.
+_MEMORY_BRAKE = 4
+_PROCESSES_BRAKE, _SPARE_PROCESSES = 2, 16
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
@@ -33,13 +34,17 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     memory = policy.max_memory if policy is not None else None
     for resource, most in (
         (FILE_SIZE, limits.fsize),
-        (DATA, memory * _BRAKE if memory is not None else None),
-        (PROCESSES, limits.nproc * _BRAKE + _BRAKE_PROCESSES if limits.nproc is not None else None),
+        (DATA, memory * _MEMORY_BRAKE if memory is not None else None),
+        (PROCESSES, _threads(limits.nproc)),
         (FILES, limits.nofile),
     ):
         if most is not None:
             found.append(ResourceLimit(resource, most, most))
     return tuple(found)
+
+
+def _threads(processes: int | None) -> int | None:
+    return None if processes is None else processes * _PROCESSES_BRAKE + _SPARE_PROCESSES
 
 
 def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
