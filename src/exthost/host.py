@@ -13,11 +13,12 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
+from exthost.dialects.dialect import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
-from exthost.events import Bus, HostEvent
+from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
@@ -53,7 +54,7 @@ class Host:
         self._environ = our_variables() if environ is None else dict(environ)
         self._extensions: dict[str, Extension] = {}
         self._leaving: dict[asyncio.Task[None], Extension] = {}
-        self._registry = Registry()
+        self._registry = Registry(self._tell_tools_changed)
         self._registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values)
         self._audit: Audit | None = None
@@ -191,16 +192,23 @@ class Host:
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        `on_progress` is told how far it has come, where the extension tells.
 
         Raises for what did not happen; a result that calls itself an error is returned as it came.
         """
         found = self._registry.tools.get(name)
         if found is None:
-            return self._find_and_call(name, arguments, timeout, context, wait)
+            return self._find_and_call(name, arguments, timeout, context, wait, on_progress)
         return self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def _find_and_call(
@@ -210,10 +218,16 @@ class Host:
         timeout: float | None,
         context: Mapping[str, Any],
         wait: bool,
+        on_progress: OnProgress | None,
     ) -> Any:
         found = await self.find_tool(name)
         return await self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def run_tool(
@@ -223,6 +237,7 @@ class Host:
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
         `after_tool_call` may change the result and sees failures, too."""
@@ -243,7 +258,9 @@ class Host:
         asked = before.event["arguments"]
         about["arguments"] = asked
         try:
-            result = await self.call_tool(found.name, asked, timeout=timeout, context=context)
+            result = await self.call_tool(
+                found.name, asked, timeout=timeout, context=context, on_progress=on_progress
+            )
         except ExthostError as error:
             told = {"code": error.code, "message": error.message}
             await self.hooks.run("after_tool_call", {**about, "error": told})
@@ -358,6 +375,10 @@ class Host:
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )
+
+    def _tell_tools_changed(self) -> None:
+        if ToolsChanged in self.events.kinds:
+            self.events.publish(ToolsChanged())
 
     def _watch(self) -> Watch | None:
         discovery = self.config.discovery

@@ -20,7 +20,6 @@ DUPLICATE_NAME = "X0104"
 UNSUPPORTED_SOURCE = "X0105"
 BAD_UNIT = "X0106"
 UNKNOWN_DIALECT = "X0107"
-UNSUPPORTED_SECTION = "X0108"
 
 # More are counted, not listed: a generated file may repeat one mistake ten thousand times.
 _MAX_LISTED = 50

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-__all__ = ["home", "state_folder"]
+__all__ = ["home", "log_file", "state_folder"]
 
 # Anything else, a leading dot included, is replaced; then a hash keeps the ids apart.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
@@ -43,6 +43,11 @@ def state_folder(environ: Mapping[str, str], extension: str) -> str:
 @lru_cache(maxsize=8)
 def _extensions(home: str) -> str:
     return str(PurePosixPath(home, "extensions"))
+
+
+def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
+    """Where the log of an extension is kept that a host of this config (by its key) runs."""
+    return str(PurePosixPath(home(environ), "logs", config, _file_name(extension) + ".log"))
 
 
 def _file_name(extension: str) -> str:

@@ -315,6 +315,9 @@ class Desk:
         if call.ended:
             return
         session = call.session
+        if call.tentative and session is not None:
+            session.unanswered(call)
+            return
         if session is not None:
             state = "no answer came"
         elif self.session is not None:
@@ -324,7 +327,7 @@ class Desk:
         self.waiting.pop(call, None)
         error = CallTimeout(
             "X0801",
-            f"{call.method} took longer than {call.timeout:g} s: {state}",
+            f"{call.method} took longer than {call.timeout + call.extended:g} s: {state}",
             extension=self.extension,
             help="give the call a longer timeout, or look at what the extension is doing",
         )

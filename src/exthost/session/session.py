@@ -22,13 +22,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import read
 from threading import get_ident
+from types import GeneratorType
 from typing import Any
 
 from exthost.dialects.dialect import (
     Dialect,
     Heard,
+    Inquiry,
     Offered,
     Spent,
+    Standing,
+    Tentative,
     refusal,
 )
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
@@ -187,6 +191,8 @@ class Session:
         if call.steps is not None:
             call.session = self
             self._advance(call, None)
+        elif call.once is not None:
+            self.ask(call, *call.once.ask(call.params))
         elif call.stream is not None:  # before the request: events may overtake the reply
             self._open_stream(call, call.stream)
         else:
@@ -290,17 +296,25 @@ class Session:
                 said = steps.send(heard)
                 if type(said) is Request:
                     if call.each:
+                        call.tentative = False
                         call.deadline = self.desk.now() + call.timeout
                     self.ask(call, said.method, said.params, said.id)
                     return
+                heard = None
                 if isinstance(said, Offered):
                     heard = self.offer
-                    continue
-                if isinstance(said, Spent):
+                elif isinstance(said, Spent):
                     call.spent = True
+                elif isinstance(said, Tentative):
+                    self._try(call, said)
+                    return
+                elif isinstance(said, Inquiry):
+                    self._inquire(call, said)
+                    return
+                elif isinstance(said, Standing):
+                    self._stand(said.request)
                 else:
                     self.tell(said)
-                heard = None
         except StopIteration as done:
             self._retire(call)
             self.desk.settle(call, done.value)
@@ -310,6 +324,42 @@ class Session:
         except Exception as error:  # the dialect tripped over what the child said
             _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
             self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+
+    def _try(self, call: Call, said: Tentative) -> None:
+        """Ask what may stay unanswered: `unanswered` is what becomes of it then."""
+        call.tentative = True
+        call.deadline = self.desk.now() + min(said.seconds, call.timeout / 2)
+        self.ask(call, said.request.method, said.request.params, said.request.id)
+        self.desk.watch(call)
+
+    def unanswered(self, call: Call) -> None:
+        """A tentative question has had its time: its operation goes on without the answer."""
+        self.state.forget(call)
+        call.tentative = False
+        self._advance(call, None)
+
+    def _inquire(self, call: Call, said: Inquiry) -> None:
+        """Put a question that came inside an answer to the handlers. Its call waits meanwhile like
+        any other, under an id that no child can say."""
+        with self.lock:
+            number: Any = (self.state.next_id,)
+            self.state.next_id += 1
+        call.id = number
+        self.pending[number] = call
+
+        def told(answer: Reply | Failure) -> None:
+            if self.pending.pop(number, None) is call:
+                self._advance(call, answer)
+
+        self._inbound.inquire(Request(said.method, said.params, number), told)
+
+    def _stand(self, said: Request) -> None:
+        with self.lock:
+            number = self.state.next_id
+            self.state.next_id += 1
+            if self.cause is None:
+                self.state.standing.add(number)
+                self._inlet.write(self._wrap(self._request(said.method, said.params, number)))
 
     def _retire(self, call: Call) -> None:
         """End a session that its last operation left where no other can begin; before that one is
@@ -348,7 +398,7 @@ class Session:
         if self.dialect.traits.abandon == "end":
             # In this very step: its late answer may be in the pipe, and must meet nobody else.
             self._conclude(causes.given_up(self.witness, self.dialect.name, call.method, why))
-        elif self.dialect.withdraw is not None:
+        elif self.dialect.withdraw is not None and self.state.phase is not Phase.SHAKING:
             said = self.dialect.withdraw(Request(call.method, call.params, call.id), why)
             if said is not None:
                 self.say_aside(said)
@@ -423,6 +473,8 @@ class Session:
                         straight.append(call)
                     elif call.plain:
                         desk.settle(call, result)
+                    elif call.once is not None:
+                        self._settle(call, result)
                     else:
                         self._on_reply(call, Reply(id, result))
                 elif type(item) is Skipped:
@@ -494,6 +546,9 @@ class Session:
         if call.steps is not None:
             self._advance(call, reply)
             return
+        if call.once is not None:
+            self._settle(call, reply.result)
+            return
         stream, result = call.stream, reply.result
         if isinstance(stream, EventStream):
             kind = stream.kind
@@ -508,6 +563,23 @@ class Session:
         if call.map_result is not None:
             result = call.map_result(result)
         self.desk.settle(call, result)
+
+    def _settle(self, call: Call, result: Any) -> None:
+        """The first answer of an operation that mostly has no second."""
+        assert call.once is not None
+        try:
+            value = call.once.settle(call.params, result)
+        except ExthostError as error:
+            self.desk.fail(call, error)
+        except Exception as error:  # the dialect tripped over what the child said
+            _log.exception("the %s dialect could not read an answer", self.dialect.name)
+            self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+        else:
+            if type(value) is GeneratorType:
+                call.once = None
+                self._advance(call.through(value), None)
+            else:
+                self.desk.settle(call, value)
 
     def _on_failure(self, call: Call, failure: Failure) -> None:
         error = refusal(failure, call.method)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from exthost.dialects.dialect import Exchanges, StreamKind
+from exthost.dialects.dialect import Exchanges, Once, OnProgress, StreamKind
 from exthost.messages import Id
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
@@ -75,12 +75,16 @@ class Call:
     retried = False
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
+    once: Once | None = None  # one that may turn out to be
     stream: "StreamQueue | None" = None
     map_result: Callable[[Any], Any] | None = None
     each = False  # the timeout is for each exchange, not for all of them
+    tentative = False  # what it asked may stay unanswered: then it goes on without
+    extended = 0.0  # by so many seconds progress has moved its deadline
     spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
+    on_progress: OnProgress | None = None
 
     @classmethod
     def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:
@@ -115,8 +119,15 @@ class Call:
 
     @property
     def began(self) -> float:
-        """When it was accepted; meaningless once the deadline was extended."""
-        return self.deadline - self.timeout
+        """When it was accepted."""
+        return self.deadline - self.timeout - self.extended
+
+    def extend(self, now: float, most: float) -> None:
+        """Give it its time limit anew, but not more than `most` seconds in all."""
+        began = self.began
+        later = max(self.deadline, min(now + self.timeout, began + most))
+        self.extended += later - self.deadline
+        self.deadline = later
 
     def through(self, steps: Exchanges) -> Self:
         """Make it an operation of several exchanges."""
@@ -202,7 +213,7 @@ class Emptying(dict[Any, Any]):
 class SessionState:
     """The tables of one session."""
 
-    __slots__ = ("_by_order", "_routes", "_streams", "next_id", "pending", "phase")
+    __slots__ = ("_by_order", "_routes", "_streams", "next_id", "pending", "phase", "standing")
 
     def __init__(
         self, first_id: int, kinds: Iterable[StreamKind], *, by_order: bool = False
@@ -211,6 +222,7 @@ class SessionState:
         self.phase = Phase.SHAKING
         self.pending: dict[Id, Call] = {}
         self.next_id = first_id
+        self.standing: set[Id | None] = set()  # asked, and nobody waits for the answer
         # Which notices are events of streams, and which member tells whose.
         self._routes: dict[str, str | None] = {}
         for kind in kinds:
@@ -235,6 +247,8 @@ class SessionState:
 
     def stray_reply(self, id: Id | None) -> str:
         """What to call an answer that matched nothing."""
+        if id in self.standing:
+            return "answers that nobody waits for"
         known = type(id) is int and id < self.next_id
         return "late or repeated replies" if known else "replies to no question"
 

@@ -13,7 +13,16 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
+from exthost.dialects.dialect import (
+    Dialect,
+    HookAnswer,
+    HookCall,
+    Once,
+    OnProgress,
+    Operation,
+    Row,
+    ToolCall,
+)
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -143,8 +152,10 @@ class Extension(About):
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Any:
-        """Call one of its tools by the tool's own name."""
+        """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
+        where the extension tells."""
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
@@ -154,7 +165,7 @@ class Extension(About):
         tool = self._tool(name)
         self._check(tool, arguments)
         asked = ToolCall(name, arguments, context, tool, self.spec)
-        return await self._operate("call_tool", asked, timeout, name, context)
+        return await self._operate("call_tool", asked, timeout, name, context, on_progress)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
@@ -326,6 +337,9 @@ class Extension(About):
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
             return call.asks(method, asked, timeout, now).mapped(operation.result)
+        if isinstance(operation, Once):
+            call.once, call.plain = operation, False
+            return call.asks(name, params, timeout, now)
         return call.asks(name, params, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:
@@ -345,6 +359,7 @@ class Extension(About):
         timeout: float | None,
         shown: str,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Run one of the neutral operations."""
         limit = self._call_limit if timeout is None else timeout
@@ -352,6 +367,8 @@ class Extension(About):
         self._of_operation(call, self._operation(name), params, shown, limit)
         call.each = timeout is None and self._each
         call.context = context
+        if on_progress is not None:
+            call.on_progress = on_progress
         self.desk.take(call)
         try:
             await call

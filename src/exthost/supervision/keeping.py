@@ -37,7 +37,7 @@ from exthost.supervision.wishes import Wishes
 _log = logging.getLogger("exthost.supervision")
 
 # Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
-_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506"})
+_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506", "X0560"})
 
 
 class Keeper(Standing):
@@ -212,6 +212,7 @@ class Keeper(Standing):
         self.cause, self.ailment = None, ""
         self.handshake_seconds = start.seconds
         self._offered(start.offer)
+        start.relisting.begin()
         if self.state is State.STARTING:
             self._go(Event.SHOOK_HANDS)
         if start.replaces:

@@ -7,11 +7,12 @@ that come too late why. Knows no process.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.events import Bus, OfferChanged, StateChanged
-from exthost.model import Offer, Spec
+from exthost.model import Offer, Spec, Tool
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.supervision.launching import admit
@@ -64,6 +65,7 @@ class Standing:
         self._on_change = on_change
         self._objection = objection
         self._loop: asyncio.AbstractEventLoop = desk.loop
+        starter.listed = self._listed
 
     def admit(self) -> None:
         """Pass the gate, or be refused; nothing is started."""
@@ -97,6 +99,10 @@ class Standing:
             _log.warning("[%s] %s", self.spec.id, warning)
         if (added or removed) and OfferChanged in self._bus.kinds:
             self._bus.publish(OfferChanged(self.spec.id, added, removed))
+
+    def _listed(self, tools: tuple[Tool, ...]) -> None:
+        """It was asked again what it offers, and said this."""
+        self._offered(replace(self.offer, tools=tools, warnings=()))
 
     def _go(self, event: Event, reason: str = "") -> None:
         before, self.state = self.state, step(self.state, event)

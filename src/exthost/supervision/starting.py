@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.events import Spawned
-from exthost.model import Limits, Offer, Spec
+from exthost.model import Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
 from exthost.session.desk import Desk
@@ -19,6 +19,7 @@ from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.supervision.launching import Launch, housed, prepare
+from exthost.supervision.relisting import Relisting
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -26,7 +27,18 @@ _log = logging.getLogger("exthost.supervision")
 class Starter:
     """Starts processes of one extension; each `Start` is one of them."""
 
-    __slots__ = ("_environ", "argv", "desk", "dialect", "handlers", "limits", "spec", "vet")
+    __slots__ = (
+        "_environ",
+        "argv",
+        "desk",
+        "dialect",
+        "falls_back",
+        "handlers",
+        "limits",
+        "listed",
+        "spec",
+        "vet",
+    )
 
     def __init__(
         self,
@@ -46,6 +58,9 @@ class Starter:
         self.handlers = handlers
         self.vet = vet
         self.argv = spec.argv
+        self.falls_back = False  # the dialect's usual handshake is more than it can take
+        # Told what it offers now, whenever that has changed while it runs.
+        self.listed: Callable[[tuple[Tool, ...]], None] = _unheard
         self._environ = environ
 
     def environ(self) -> Mapping[str, str]:
@@ -60,7 +75,7 @@ class Starter:
 class Start:
     """One process on its way to be asked. `session` is there from its spawn on."""
 
-    __slots__ = ("_starter", "_task", "offer", "replaces", "seconds", "session")
+    __slots__ = ("_starter", "_task", "offer", "relisting", "replaces", "seconds", "session")
 
     def __init__(
         self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
@@ -115,6 +130,22 @@ class Start:
             ) from error
 
     async def _spawn_and_shake(self, first_id: int | None) -> Session:
+        starter = self._starter
+        if starter.dialect.fallback is None or starter.falls_back:
+            return await self._one_process(first_id)
+        try:
+            return await self._one_process(first_id)
+        except HandshakeFailed as error:
+            if error.code != "X0501":  # only one that died of it gets a second chance
+                raise
+        starter.falls_back = True
+        try:
+            return await self._one_process(first_id)
+        except BaseException:
+            starter.falls_back = False
+            raise
+
+    async def _one_process(self, first_id: int | None) -> Session:
         starter, desk = self._starter, self._starter.desk
         launch = housed(starter.prepared())
         starter.argv = launch.plan.argv
@@ -131,9 +162,13 @@ class Start:
             wire_id=starter.spec.wire_id,
         )
         self.session = session
+        self.relisting = Relisting(session, starter.listed)
+        session.on_stale = self.relisting.want
         began = desk.loop.time()
         try:
-            self.offer = await shake_hands(session, launch.introduction)
+            self.offer = await shake_hands(
+                session, launch.introduction, fallback=starter.falls_back
+            )
             if starter.vet is not None:
                 starter.vet(self.offer)
         except BaseException:
@@ -141,3 +176,7 @@ class Start:
             raise
         self.seconds = desk.loop.time() - began
         return session
+
+
+def _unheard(_: tuple[Tool, ...]) -> None:
+    pass
