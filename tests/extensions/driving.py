@@ -38,6 +38,11 @@ def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extensi
     return exthost.connect(command(*flags), name="hostile", **settings)
 
 
+def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
+    """The same without a namespace around it: the pids that it tells are those that we see."""
+    return hostile(*flags, lifetime="plain", **settings)
+
+
 def unstarted(
     *flags: str, dialect: Dialect = DIALECT, bus: Bus | None = None, **settings: Any
 ) -> Extension:

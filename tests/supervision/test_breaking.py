@@ -9,7 +9,16 @@ import pytest
 from exthost.errors import BreakerOpen, CallFailed, CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
-from tests.extensions.driving import Ledger, closing, failing, hostile, outcome, unstarted, until
+from tests.extensions.driving import (
+    Ledger,
+    closing,
+    failing,
+    hostile,
+    outcome,
+    plain,
+    unstarted,
+    until,
+)
 from tests.extensions.looking import gone
 from tests.supervision.test_restarting import follows_the_table
 
@@ -35,7 +44,7 @@ async def is_over(ext: Extension) -> None:
 async def test_it_opens_probes_a_fresh_process_and_closes_again(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()
-    async with hostile(f"marks={marks}", breaker=QUICK, events=ledger.bus) as ext:
+    async with plain(f"marks={marks}", breaker=QUICK, events=ledger.bus) as ext:
         old = await ext.call("pid")
         await time_out(ext, 3)
         await until(lambda: ext.state == "open")

@@ -12,7 +12,7 @@ import exthost
 from exthost.errors import ExtensionGone
 from exthost.supervision import turns
 from exthost.supervision.keeping import Keeper
-from tests.extensions.driving import Ledger, command, failing, hostile, until
+from tests.extensions.driving import Ledger, command, failing, plain, until
 from tests.extensions.looking import gone
 from tests.supervision.test_restarting import crash, follows_the_table
 
@@ -30,7 +30,7 @@ async def test_calls_are_spread_over_the_pool_and_its_limits_hold(tmp_path: Path
     marks = tmp_path / "marks"
     ledger = Ledger()
     pool = {"min": 2, "max": 3}
-    async with hostile(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
+    async with plain(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
         await until(lambda: ext.stats["processes"] == 2)
         assert len(set(await pids(ext, 2))) == 2  # one each
         kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=2))) for _ in range(3)]
@@ -46,7 +46,7 @@ async def test_calls_are_spread_over_the_pool_and_its_limits_hold(tmp_path: Path
 async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_comes() -> None:
     ledger = Ledger()
     restart = {"strategy": "immediate", "max_retries": 3}
-    async with hostile(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
+    async with plain(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
         await until(lambda: ext.stats["processes"] == 2)
         dead = crash(ext)
         await until(lambda: gone(dead))
@@ -65,7 +65,7 @@ async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_poli
     marks = tmp_path / "marks"
     restart = {"strategy": "immediate", "max_retries": 4}
     pool = {"min": 2, "max": 2}
-    async with hostile("die_after=0", f"marks={marks}", pool=pool, restart=restart) as ext:
+    async with plain("die_after=0", f"marks={marks}", pool=pool, restart=restart) as ext:
         async with asyncio.timeout(20):
             while ext.state != "failed":
                 await failing(ext.call("echo", timeout=5))
@@ -75,7 +75,7 @@ async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_poli
 
 async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> None:
     ledger = Ledger()
-    async with hostile(limits={"idle": "200ms"}, events=ledger.bus) as ext:
+    async with plain(limits={"idle": "200ms"}, events=ledger.bus) as ext:
         first = await ext.call("pid")
         await until(lambda: ext.state == "admitted")
         assert ext.health == "idle" and "echo" in ext.tools
@@ -87,7 +87,7 @@ async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> 
 
 
 async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go() -> None:
-    async with hostile(limits={"idle": "120ms"}) as ext:
+    async with plain(limits={"idle": "120ms"}) as ext:
         first = await ext.call("pid")
         kept = asyncio.ensure_future(ext.call("keep", 1))
         await asyncio.sleep(0.4)  # three times its idle time
@@ -103,7 +103,7 @@ async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go() -> 
 
 async def test_a_pool_shrinks_to_its_least_and_no_further() -> None:
     limits = {"idle": "150ms"}
-    async with hostile(pool={"min": 1, "max": 3}, limits=limits) as ext:
+    async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
         kept = [asyncio.ensure_future(ext.call("keep", n, timeout=3)) for n in range(2)]
         await until(lambda: ext.stats["processes"] >= 2)
         pid = ext.stats["pid"]
@@ -134,7 +134,7 @@ async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
 
 
 async def test_killing_an_extension_kills_every_process_of_it() -> None:
-    async with hostile(pool={"min": 3, "max": 3}) as ext:
+    async with plain(pool={"min": 3, "max": 3}) as ext:
         await until(lambda: ext.stats["processes"] == 3)
         alive = set(await pids(ext, 3))
         for pid in alive:
