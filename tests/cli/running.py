@@ -16,10 +16,11 @@ RUN_SECONDS = 30
 
 
 def extension(name: str, *command: str, more: str = "") -> str:
-    """An entry of a config; without a command, the talker."""
+    """An entry of a config; without a command, the talker. The pids that it tells are those that
+    we see and signal: there is no namespace around it."""
     program, *args = command or (sys.executable, "-S", "-E", str(TALKER))
     source = f"{{ type = 'process', command = '{program}', args = {json.dumps(args)} }}"
-    return f'[[extensions]]\nname = "{name}"\nsource = {source}\n{more}\n'
+    return f'[[extensions]]\nname = "{name}"\nsource = {source}\nlifetime = "plain"\n{more}\n'
 
 
 def write_config(folder: Path, *entries: str) -> Path:

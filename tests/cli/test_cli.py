@@ -192,7 +192,7 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
         ("missing", "admitted"),
         ("off", "disabled"),
     ]
-    keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for"}
+    keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for", "sandbox"}
     assert all(set(one) == keys for one in report["extensions"])
     assert report["diagnostics"] == []
 

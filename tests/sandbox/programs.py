@@ -60,6 +60,12 @@ async def a_cigen_extension_runs() -> None:
 
 
 @trial
+async def an_mcp_server_runs() -> None:
+    child = PROJECT / "tests" / "extensions" / "mcp_child.py"
+    await runs_strictly([sys.executable, str(child)], dialect="mcp")
+
+
+@trial
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         nexo_tree.plugin(place / "toy", "toy")
