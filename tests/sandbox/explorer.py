@@ -26,6 +26,8 @@ def explore(code: str, facts: object) -> object:
 def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
+        if "jsonrpc" in asked:
+            sys.exit("this is morphir, which has no jsonrpc member")
         if asked["method"] == "explore":
             result = explore(asked["params"]["code"], asked["params"].get("facts"))
         elif asked["method"] == "capabilities":
