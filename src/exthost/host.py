@@ -8,7 +8,7 @@ is raised by the calls to it.
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,9 +23,11 @@ from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.registry import RegisteredTool, Registry
+from exthost.services.answering import Answering
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
-from exthost.services.hooks import Hooks
+from exthost.services.hooks import Confirm, Hooks
+from exthost.services.toolloop import ROUNDS, complete_with_tools
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
@@ -40,9 +42,11 @@ class Host:
         *,
         handlers: Mapping[str, Handler] = NONE,
         environ: Mapping[str, str] | None = None,
+        confirm: Confirm | None = None,
         shared: bool = False,
     ) -> None:
-        """`shared`: other threads call its extensions, as the blocking face does."""
+        """`confirm` asks a person, where a hook wants that; without it the answer is no.
+        `shared`: other threads call its extensions, as the blocking face does."""
         self.config = config or Config()
         self.events = Bus()
         self.diagnostics: tuple[Diagnostic, ...] = ()
@@ -54,7 +58,8 @@ class Host:
         self._leaving: list[Extension] = []
         self._registry = Registry()
         self._registry.serve(self._extensions.values())
-        self.hooks = Hooks(self._extensions.values)
+        self.hooks = Hooks(self._extensions.values, confirm)
+        self._answering = Answering(self._environ)
         self._audit: Audit | None = None
         self._sinks = EventSinks(self.events)
         self._watching: Watching | None = None
@@ -103,7 +108,7 @@ class Host:
             spec = spec_from_mapping(entry, defaults=self.config.outer(name))
         if spec.manifest_path is not None:
             spec = await asyncio.to_thread(completed, spec)
-        extension = self._add(spec)
+        extension = self._add(await self._answering.completed(spec))
         try:
             if extension.starts_eagerly:
                 await extension.start()
@@ -125,7 +130,7 @@ class Host:
 
         The new one gets ready first; if it does not, its cause is raised and the old one goes on.
         """
-        new = self._made(self.config.apply_overrides(spec))
+        new = self._made(await self._answering.completed(self.config.apply_overrides(spec)))
         try:
             new.admit()
             if new.starts_eagerly:
@@ -265,6 +270,35 @@ class Host:
                     raise outcome from None
             raise
 
+    async def complete(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] = (),
+        rounds: int = ROUNDS,
+        context: Mapping[str, Any] = NONE,
+        **options: Any,
+    ) -> Any:
+        """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
+        `run_tool`, at most `rounds` times. `options` are those of `ext.providers.complete`."""
+        extension = self[model.partition(":")[0]]
+        if extension.is_silent:
+            await extension.start()
+        providers = extension.providers
+
+        async def complete(said: list[Any]) -> Any:
+            return await providers.complete(model, said, tools=tools, **options)
+
+        async def run(name: str, arguments: Mapping[str, Any]) -> Any:
+            return await self.run_tool(name, arguments, context=context)
+
+        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+
+    async def configure(self, extension: str, key: str, value: str) -> None:
+        """Keep a setting for an extension; its processes that watch it are told."""
+        await self._answering.configure(extension, key, value)
+
     # -- life --------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
@@ -276,7 +310,8 @@ class Host:
                 self._audit = Audit(self.config.audit_path, self.events)
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            eager = [self._add(spec) for spec in found.specs if spec.enabled]
+            specs = [await self._answering.completed(one) for one in found.specs if one.enabled]
+            eager = [self._add(spec) for spec in specs]
             await asyncio.gather(
                 *(ext.start() for ext in eager if ext.starts_eagerly), return_exceptions=True
             )
@@ -304,6 +339,7 @@ class Host:
         self._extensions.clear()
         self._leaving.clear()
         self._registry.changed()
+        await self._answering.close()
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -346,6 +382,7 @@ class Host:
             environ=self._environ,
             on_change=self._registry.changed,
             objection=lambda: self._objection(spec),
+            attend=self._answering.attend(spec, dialect),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )

@@ -11,7 +11,7 @@ from typing import Any
 from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
 from exthost.config import DiscoverySettings, spec_from_mapping
-from exthost.connection import command_id
+from exthost.connection import alone, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
@@ -81,6 +81,8 @@ def _from_disk(path: Path) -> Spec:
     ):
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent
+    if any(one.parent == folder.name for one in FORMATS):  # the extension is the folder above
+        folder = folder.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
     real = path.resolve()
     candidates = [
@@ -124,11 +126,8 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     if asked.command and asked.dialect is None:
         found = await _found_out(asked.command)
         spec = replace(spec, dialect=found.dialect)
-    extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
-    try:
-        yield await extension.start()
-    finally:
-        await extension.close()
+    async with alone(spec, events=talking_bus(), environ=_environ()) as extension:
+        yield extension
 
 
 async def _found_out(command: Sequence[str]) -> Spec:

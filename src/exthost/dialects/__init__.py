@@ -9,7 +9,7 @@ from importlib import metadata
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
 
-BUILT_IN = ("morphir", "nexo", "cigen", "roder")
+BUILT_IN = ("morphir", "nexo", "cigen", "roder", "synaps")
 ENTRY_POINTS = "exthost.dialects"
 
 

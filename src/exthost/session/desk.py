@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.alarm import Alarm, alarm
+from exthost.session.causes import told_twice
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Desk:
     __slots__ = (
         "_alarm",
         "_pumping",
+        "_room",
         "alarm_at",
         "bus",
         "closed",
@@ -76,7 +78,7 @@ class Desk:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.extension = extension
-        self.max_in_flight = max_in_flight
+        self.max_in_flight = self._room = max_in_flight
         self.retry_once = retry_once
         self.special = special  # some methods are more than one request and its reply
         self.in_turn = in_turn  # one call at a time, all of its exchanges
@@ -177,6 +179,16 @@ class Desk:
         finally:
             self._pumping = False
 
+    def hold(self) -> None:
+        """Send no further call for now; those that come wait, within their own time."""
+        self.max_in_flight = 0
+
+    def release(self) -> None:
+        """Go on."""
+        self.max_in_flight = self._room
+        if self.waiting:
+            self.pump()
+
     # -- sessions come and go ----------------------------------------------------------------
 
     def attach(self, session: "Session") -> None:
@@ -212,6 +224,7 @@ class Desk:
         plain = call.steps is None
         if self.retry_once and plain and untouched and not (call.retried or call.ended):
             call.retried = True
+            call.first = error
             self.waiting[call] = None
             self.waiting.move_to_end(call, last=False)
         else:
@@ -244,6 +257,8 @@ class Desk:
 
     def _lose(self, call: Call, error: ExthostError) -> None:
         error.extension = error.extension or self.extension
+        if call.first is not None and not isinstance(error, CallFailed):
+            error = told_twice(call.first, error)
         if isinstance(error, CallFailed) and not call.aside:
             self.refusals += 1
         if not call.sink.done():

@@ -1,4 +1,8 @@
-"""The child asks: each question is served by a task of its own, so the reader never waits."""
+"""The child asks: each question is served by a task of its own, so the reader never waits.
+
+`on_busy` is told when the first of several questions is open, `on_idle` when the last was answered:
+for children that take the next thing they hear for that answer.
+"""
 
 import asyncio
 import logging
@@ -21,7 +25,17 @@ Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
 class Inbound:
     """The questions of one child that are being served."""
 
-    __slots__ = ("_handlers", "_loop", "_refuse", "_tasks", "_tell", "_witness")
+    __slots__ = (
+        "_busy",
+        "_handlers",
+        "_loop",
+        "_on_busy",
+        "_on_idle",
+        "_refuse",
+        "_tasks",
+        "_tell",
+        "_witness",
+    )
 
     def __init__(
         self,
@@ -30,12 +44,18 @@ class Inbound:
         tell: Callable[[Reply | Failure], None],
         witness: Witness,
         loop: asyncio.AbstractEventLoop,
+        *,
+        on_busy: Callable[[], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
     ) -> None:
         self._handlers = handlers
         self._refuse = refuse
         self._tell = tell
         self._witness = witness
         self._loop = loop
+        self._busy = False
+        self._on_busy = on_busy
+        self._on_idle = on_idle
         self._tasks: dict[Id | tuple[str, str] | None, asyncio.Task[None]] = {}
 
     def take(self, request: Request) -> None:
@@ -49,6 +69,9 @@ class Inbound:
             self._witness.drop("requests beyond those that can be served at once")
             self._tell(Failure(request.id, "too many requests at once", -32000))
         else:
+            if self._on_busy is not None and not self._busy:
+                self._busy = True
+                self._on_busy()
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     async def _serve(self, handler: Handler, request: Request) -> None:
@@ -61,17 +84,32 @@ class Inbound:
         except Exception as error:
             _log.exception("the handler of %s failed", request.method)
             answer = Failure(request.id, f"the host could not serve this: {error}", -32603)
-        finally:
-            self._tasks.pop(_key(request.id), None)
+        except BaseException:
+            self._over(request)
+            raise
         try:
             self._tell(answer)
         except ExthostError as error:  # the answer cannot be said in this dialect
             self._tell(Failure(request.id, error.message, -32603))
+        finally:
+            self._over(request)
+
+    def _over(self, request: Request) -> None:
+        """This question was answered, or nobody is left to be answered."""
+        self._tasks.pop(_key(request.id), None)
+        if not self._tasks:
+            self._rest()
+
+    def _rest(self) -> None:
+        if self._busy and self._on_idle is not None:
+            self._busy = False
+            self._on_idle()
 
     def end(self) -> None:
         """Nobody is left to answer to."""
         for task in list(self._tasks.values()):
             task.cancel()
+        self._rest()  # a task that is cancelled before its first step never says that it is over
 
 
 def _key(id: Any) -> Any:

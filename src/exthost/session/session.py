@@ -20,6 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from os import read
 from threading import get_ident
 from typing import Any
@@ -64,6 +65,7 @@ class Session:
         "_codec",
         "_framing",
         "_heard",
+        "_held",
         "_inbound",
         "_inlet",
         "_loop",
@@ -149,7 +151,18 @@ class Session:
             over=self._conclude,
             on_exit=self.read_on,  # even what back-pressure held up
         )
-        self._inbound = Inbound(handlers or {}, dialect.refuse, self.tell, self.witness, loop)
+        # What we would say of our own accord while the child must hear an answer first.
+        self._held: list[Callable[[], object]] | None = None
+        answers_first = dialect.traits.answers_first
+        self._inbound = Inbound(
+            {} if handlers is None else handlers,  # may still be filled
+            dialect.refuse,
+            self.tell,
+            self.witness,
+            loop,
+            on_busy=self._hold if answers_first else None,
+            on_idle=self._release if answers_first else None,
+        )
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
         self._reading = False
@@ -235,9 +248,23 @@ class Session:
 
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
+        if self._held is not None and type(message) is Notice:
+            self._held.append(partial(self.tell, message))
+            return
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
+
+    def _hold(self) -> None:
+        self._held = []
+        self.desk.hold()
+
+    def _release(self) -> None:
+        """Its question was answered: now it may hear the rest, in the order in which it arose."""
+        held, self._held = self._held or [], None
+        for say in held:
+            say()
+        self.desk.release()
 
     async def roomy(self) -> None:
         """Wait until the child has taken in everything that was said so far, or is gone."""
@@ -289,12 +316,18 @@ class Session:
         answered.add_done_callback(lambda future: future.cancelled() or future.exception())
         call = Call.of(said.method, said.params, answered, _ASIDE_SECONDS, self.desk.now())
         call.aside, call.plain = True, False
+        if self._held is not None:
+            self._held.append(partial(self._launch_aside, call))
+            return answered
+        return answered if self._launch_aside(call) else None
+
+    def _launch_aside(self, call: Call) -> bool:
         try:
             self.launch(call)
         except ExthostError:
-            return None
+            return False
         self.desk.watch(call)
-        return answered
+        return True
 
     # -- giving up ---------------------------------------------------------------------------
 
@@ -438,6 +471,12 @@ class Session:
         if isinstance(stream, EventStream):
             kind = stream.kind
             if kind.ends == "reply":
+                try:
+                    result = result if kind.result is None else kind.result(result)
+                except ExthostError as error:
+                    error.evidence = self.witness.evidence()
+                    self._fail_stream_call(call, stream, error)
+                    return
                 self.state.close_stream(stream)
                 stream.finish(result)
             elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):

@@ -71,6 +71,7 @@ class Call:
     ended: bool  # both are asked of every call: an instance's own is found faster than a class's
     plain: bool  # nothing to do with its reply but to hand it over
     retried = False
+    first: Any = None  # if it was sent again: why the first time came to nothing
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
     stream: "StreamQueue | None" = None

@@ -30,10 +30,11 @@ from exthost.schema import Checker
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler
+from exthost.session.session import Session
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
 from exthost.supervision.facets import Facets
-from exthost.supervision.launching import limits_of
+from exthost.supervision.launching import limits_of, method_limits_of
 from exthost.supervision.lifecycle import State, health, serves
 from exthost.supervision.owner import Owner
 from exthost.supervision.streaming import make_stream
@@ -56,17 +57,20 @@ class Extension(Facets):
         on_change: Any = None,
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
+        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
         shared: bool = False,
     ) -> None:
         """`objection` tells why a host must not admit it, asked each time it comes to the gate;
-        `vet` raises if what its handshake came to cannot be had beside the others."""
+        `vet` raises if what its handshake came to cannot be had beside the others. `attend` has
+        the handlers of one process of its; `handlers` are for any, and go before those."""
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
         self.spec = spec
         self.dialect = dialect
         self._call_limit = limits.call
         self._each = dialect.traits.time_limit == "exchange"
-        self._method_limits = dialect.traits.method_limits
+        self._method_limits = method_limits_of(spec, dialect)
+        self._tool_limit = self._limit("call_tool")
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
         self.desk = Desk(
@@ -90,6 +94,7 @@ class Extension(Facets):
             on_change=on_change,
             objection=objection,
             vet=vet,
+            attend=attend,
         )
         self.add_facets(dialect)
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
@@ -372,7 +377,7 @@ class Extension(Facets):
         arguments = {} if arguments is None else arguments
         tool = self._tool(name)
         self._check(tool, arguments)
-        limit = self._call_limit if timeout is None else timeout
+        limit = self._tool_limit if timeout is None else timeout
         asked = ToolCall(name, arguments, context, tool, self.spec)
         call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
         call.each = timeout is None and self._each
@@ -428,7 +433,7 @@ class Extension(Facets):
         context: Mapping[str, Any] = NONE,
     ) -> Any:
         """Run one of the neutral operations."""
-        limit = self._call_limit if timeout is None else timeout
+        limit = self._limit(name) if timeout is None else timeout
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         call = self._of_operation(self._operation(name), params, shown, limit, future)
         call.each = timeout is None and self._each
@@ -474,7 +479,7 @@ class Extension(Facets):
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._owner.need()
         try:
-            async with asyncio.timeout(self._call_limit if timeout is None else timeout):
+            async with asyncio.timeout(self._tool_limit if timeout is None else timeout):
                 await self._owner.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing

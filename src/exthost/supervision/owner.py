@@ -39,6 +39,7 @@ class Owner:
     """Keeps one extension in the wanted state."""
 
     __slots__ = (
+        "_attend",
         "_bus",
         "_desk",
         "_environ",
@@ -84,6 +85,7 @@ class Owner:
         on_change: Callable[[], None] | None = None,
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
+        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -105,6 +107,7 @@ class Owner:
         self._on_change = on_change
         self._objection = objection
         self._vet = vet
+        self._attend = attend
         self._limits = limits
         self._restart = restart_of(spec, dialect)
         self._loop = desk.loop
@@ -283,15 +286,18 @@ class Owner:
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
             self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
+        handlers = dict(self._handlers)
         session = Session(
             child,
             self.dialect,
             self._desk,
             self._limits,
             first_id=self._last_id if self.dialect.traits.ids_continue else None,
-            handlers=self._handlers,
+            handlers=handlers,
             wire_id=self.spec.wire_id,
         )
+        if self._attend is not None:  # before a byte is read: it may ask in its first breath
+            handlers |= {**self._attend(session), **self._handlers}
         self.session = session
         began = self._loop.time()
         try:
@@ -299,6 +305,7 @@ class Owner:
             if self._vet is not None:
                 self._vet(offer)
         except BaseException:
+            self._last_id = session.state.next_id
             await session.perish()
             self.session = None
             raise
