@@ -31,7 +31,7 @@ def fill(store: Store, records: int) -> float:
         span = range(start, min(start + 10_000, records))
         store.write(
             lambda connection, span=span: [
-                memory._append(connection, "bench", record(n, records), 1_000_000 + n) for n in span
+                memory.append(connection, "bench", record(n, records), 1_000_000 + n) for n in span
             ]
         ).result()
     return time.perf_counter() - began

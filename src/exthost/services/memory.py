@@ -1,16 +1,16 @@
 """What extensions want to remember: records with a time and tags, newest first, one space each.
 
-Each namespace has its own pair of tables, so that looking through one reads nobody else's pages.
-Times never go backwards within a namespace, whatever the clock does: so the order of the rows is
-the order of time, and "newest first" is reading a table from its end.
+Each namespace has its own tables, so that looking through one reads nobody else's pages. Records
+are numbered from 1 without a gap, and their times never go backwards, whatever the clock does: so
+the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
+first" is reading from the end.
 
-**Tags.** How few a prefix must match for its rows to be gathered and sorted, and how few different
-tags for the newest of each to be merged, are counted before anything is read; a prefix that
-matches much, and many tags, is common enough to be met soon by looking at the newest records one
-by one.
+**Content.** Row by row a million records take seconds. So the text of each thousand or so is kept a
+second time, in lower case, in one piece (a chapter), and a chapter without the words is passed over
+in one step. The last records, which do not fill a chapter yet, are looked at one by one.
 
-**Content** is looked through from the newest on, in lower case; where that differs from what was
-said, it is kept beside it. Durable when acknowledged, as everything in the store.
+**Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
+that matches much, under many tags, is so common that it is met soon among the newest records.
 """
 
 import heapq
@@ -18,8 +18,8 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any
+from itertools import groupby, islice
+from typing import Any, NamedTuple
 
 from exthost.dialects.wishes import Memory, Recall, Remember
 from exthost.errors import UsageError
@@ -28,11 +28,16 @@ from exthost.wire import jsontext
 
 __all__ = ["Memories"]
 
-# Gathering and sorting so many ids takes a few milliseconds.
+# Gathering and sorting so many numbers takes a few milliseconds; so does merging so many tags.
 _FEW_MATCHES = 10_000
+_FEW_TAGS = 250
 
-# Asking for the newest of each of so many tags does, too.
-_FEW_TAGS = 100
+# A chapter is closed when it has so many records, or bytes: few enough to be read in one piece.
+_CHAPTER_RECORDS = 1024
+_CHAPTER_BYTES = 256 * 1024
+
+# Between the texts of a chapter stands a byte that no UTF-8 has.
+_BREAK = b"\xff"
 
 # An answer has to fit into a message; and whoever asks for everything must not have us hold it.
 _ANSWER_BYTES = 3 * 2**20
@@ -51,131 +56,188 @@ class Memories:
     def append(self, namespace: str, wish: Remember) -> Any:
         """A future of the time under which it is kept, done when it is safe."""
         at = int(self._now() * 1000)
-        return self._store.write(lambda connection: _append(connection, namespace, wish, at))
+        return self._store.write(lambda connection: append(connection, namespace, wish, at))
 
     def query(self, namespace: str, wish: Recall) -> Any:
         """A future of what was kept, newest first."""
-        return self._store.read(lambda connection: _query(connection, namespace, wish))
+        return self._store.read(lambda connection: query(connection, namespace, wish))
 
 
-_NAMESPACES = """CREATE TABLE IF NOT EXISTS namespaces (id INTEGER PRIMARY KEY, name TEXT UNIQUE)"""
+# -- keeping -----------------------------------------------------------------------------------
 
-_TABLES = """
-CREATE TABLE records_{n} (
-    id INTEGER PRIMARY KEY, at INTEGER NOT NULL, content TEXT NOT NULL, folded TEXT,
-    tags TEXT NOT NULL, meta TEXT);
-CREATE INDEX records_{n}_at ON records_{n} (at);
-CREATE TABLE tags_{n} (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID;
-"""
+_NAMESPACES = """
+CREATE TABLE IF NOT EXISTS namespaces (
+    id INTEGER PRIMARY KEY, name TEXT UNIQUE,
+    closed INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0)"""
+
+_TABLES = (
+    """CREATE TABLE records_{n} (
+        id INTEGER PRIMARY KEY, at INTEGER NOT NULL, content TEXT NOT NULL,
+        tags TEXT NOT NULL, meta TEXT)""",
+    "CREATE INDEX records_{n}_at ON records_{n} (at)",
+    "CREATE TABLE tags_{n} (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID",
+    "CREATE TABLE chapters_{n} (first INTEGER PRIMARY KEY, text BLOB NOT NULL)",
+)
 
 
-def _append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: int) -> int:
-    n = _number(connection, namespace) or _new_namespace(connection, namespace)
-    folded = wish.content.lower()
-    newest = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
-    at = max(at, newest[0]) if newest is not None else at
-    row = (
-        at,
-        wish.content,
-        folded if folded != wish.content else None,
-        jsontext.encode(wish.tags).decode(),
-        None if wish.meta is None else jsontext.encode(wish.meta).decode(),
-    )
-    told = f"INSERT INTO records_{n} (at, content, folded, tags, meta) VALUES (?, ?, ?, ?, ?)"
-    record = connection.execute(told, row).lastrowid
+class _Space(NamedTuple):
+    """A namespace: its number, the last record in a chapter, the bytes that are in none yet."""
+
+    n: int
+    closed: int = 0
+    bytes: int = 0
+
+
+def append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: int) -> int:
+    """Keep a record, at this time or that of the one before it, whichever is later."""
+    space = _space(connection, namespace) or _new_space(connection, namespace)
+    n = space.n
+    last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
+    at = max(at, last[0]) if last is not None else at
+    tags = jsontext.encode(wish.tags).decode()
+    meta = None if wish.meta is None else jsontext.encode(wish.meta).decode()
+    asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
+    record = connection.execute(asked, (at, wish.content, tags, meta)).lastrowid
+    assert record is not None
     connection.executemany(
         f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in wish.tags]
+    )
+    size = space.bytes + len(wish.content.encode())
+    if record - space.closed >= _CHAPTER_RECORDS or size >= _CHAPTER_BYTES:
+        _close_chapter(connection, space)
+        space, size = space._replace(closed=record), 0
+    connection.execute(
+        "UPDATE namespaces SET closed = ?, bytes = ? WHERE id = ?", (space.closed, size, n)
     )
     return at
 
 
-def _number(connection: sqlite3.Connection, namespace: str) -> int | None:
+def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
     try:
         found = connection.execute(
-            "SELECT id FROM namespaces WHERE name = ?", (namespace,)
+            "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
         ).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None
         raise
-    return None if found is None else int(found[0])
+    return None if found is None else _Space(*found)
 
 
-def _new_namespace(connection: sqlite3.Connection, namespace: str) -> int:
+def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
     connection.execute(_NAMESPACES)
-    made = connection.execute("INSERT INTO namespaces (name) VALUES (?)", (namespace,))
-    n = made.lastrowid
+    n = connection.execute("INSERT INTO namespaces (name) VALUES (?)", (namespace,)).lastrowid
     assert n is not None
-    for statement in _TABLES.format(n=n).split(";")[:-1]:
-        connection.execute(statement)
-    return n
+    for table in _TABLES:
+        connection.execute(table.format(n=n))
+    return _Space(n)
 
 
-def _query(connection: sqlite3.Connection, namespace: str, wish: Recall) -> list[Memory]:
-    n = _number(connection, namespace)
-    if n is None or wish.limit == 0:
+def _close_chapter(connection: sqlite3.Connection, space: _Space) -> None:
+    asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
+    texts = [row[0].lower().encode() for row in connection.execute(asked, (space.closed,))]
+    connection.execute(
+        f"INSERT INTO chapters_{space.n} VALUES (?, ?)", (space.closed + 1, _BREAK.join(texts))
+    )
+
+
+# -- finding -----------------------------------------------------------------------------------
+
+_Row = tuple[int, int, str, str, str | None]
+_COLUMNS = "id, at, content, tags, meta"
+
+
+def query(connection: sqlite3.Connection, namespace: str, wish: Recall) -> list[Memory]:
+    """What was kept, newest first, as far as everything in the wish holds."""
+    space = _space(connection, namespace)
+    span = _span(connection, space.n, wish) if space is not None else None
+    if space is None or span is None:
         return []
-    limit = min(wish.limit, _MOST)
-    where, values = _conditions(wish)
-    ids = _tagged(connection, n, wish, limit) if wish.tag_prefix is not None else None
-    if ids is not None:
-        rows = _of_ids(connection, n, ids, where, values)
-        return _within_reason(islice(rows, limit))
-    if wish.tag_prefix is not None:
-        where.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE substr(value, 1, ?) = ?)")
-        values += [len(wish.tag_prefix), wish.tag_prefix]
-    by_time = wish.since_ms is not None or wish.until_ms is not None
-    order = "at DESC, id DESC" if by_time else "id DESC"
-    condition = f"WHERE {' AND '.join(where)}" if where else ""
-    asked = f"SELECT {_COLUMNS} FROM records_{n} {condition} ORDER BY {order} LIMIT ?"
-    return _within_reason(connection.execute(asked, (*values, limit)))
+    rows = _rows(connection, space, wish, *span)
+    fitting = (row for row in rows if _fits(row, wish))
+    return _within_reason(islice(fitting, min(wish.limit, _MOST)))
 
 
-_COLUMNS = "at, content, tags, meta"
+def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, int] | None:
+    """The first and the last record of the time that is asked for."""
+    since = 0 if wish.since_ms is None else min(wish.since_ms, _MOST)
+    until = _MOST if wish.until_ms is None else min(wish.until_ms, _MOST)
+    asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
+    first = connection.execute(asked, (since,)).fetchone()
+    asked = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
+    last = connection.execute(asked, (until,)).fetchone()
+    return None if first is None or last is None else (first[0], last[0])
 
 
-def _conditions(wish: Recall) -> tuple[list[str], list[Any]]:
-    """What must hold of a record itself."""
-    where: list[str] = []
-    values: list[Any] = []
-    if wish.since_ms is not None:
-        where.append("at >= ?")
-        values.append(min(wish.since_ms, _MOST))
-    if wish.until_ms is not None:
-        where.append("at <= ?")
-        values.append(min(wish.until_ms, _MOST))
-    if wish.content_contains:
-        where.append("instr(coalesce(folded, content), ?)")
-        values.append(wish.content_contains.lower())
-    return where, values
+def _rows(
+    connection: sqlite3.Connection, space: _Space, wish: Recall, first: int, last: int
+) -> Iterable[_Row]:
+    """Rows that may fit, newest first, by the cheapest way there is."""
+    n, prefix = space.n, wish.tag_prefix
+    numbers: Iterable[int] | None = None
+    if prefix is not None:
+        numbers = _few_tagged(connection, n, prefix, first, last)
+    if numbers is None and wish.content_contains:
+        words = wish.content_contains.lower()
+        numbers = _saying(connection, space, words, first, last)
+    elif numbers is None and prefix is not None:
+        numbers = _merged(connection, n, prefix, first, last)
+    if numbers is not None:
+        asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
+        return (connection.execute(asked, (number,)).fetchone() for number in numbers)
+    asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    return connection.execute(asked, (first, last))
 
 
-def _tagged(
-    connection: sqlite3.Connection, n: int, wish: Recall, limit: int
+def _fits(row: _Row, wish: Recall) -> bool:
+    _, _, content, tags, _ = row
+    prefix, words = wish.tag_prefix, wish.content_contains
+    if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
+        return False
+    return not words or words.lower() in content.lower()
+
+
+def _few_tagged(
+    connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
 ) -> Iterable[int] | None:
-    """The records with such a tag, newest first; None if it is better to look at all of them."""
-    prefix = wish.tag_prefix
-    assert prefix is not None
-    span, ends = _span(prefix)
-    asked = f"SELECT record FROM tags_{n} WHERE {span} LIMIT ?"
+    """The records with such a tag; None if they are many."""
+    tags, ends = _tag_range(prefix)
+    asked = f"SELECT record FROM tags_{n} WHERE {tags} LIMIT ?"
     few = [row[0] for row in connection.execute(asked, (*ends, _FEW_MATCHES + 1))]
-    if len(few) <= _FEW_MATCHES:
-        return sorted(set(few), reverse=True)
-    if wish.content_contains or wish.since_ms is not None or wish.until_ms is not None:
+    if len(few) > _FEW_MATCHES:
         return None
+    return sorted({number for number in few if first <= number <= last}, reverse=True)
+
+
+def _merged(
+    connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
+) -> Iterable[int] | None:
+    """The records with such a tag, each tag read from its newest; None if the tags are many."""
     tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
     if len(tags) > _FEW_TAGS:
         return None
-    newest = f"SELECT record FROM tags_{n} WHERE tag = ? ORDER BY record DESC LIMIT ?"
-    each = [[row[0] for row in connection.execute(newest, (tag, limit))] for tag in tags]
-    return dict.fromkeys(heapq.merge(*each, reverse=True))  # a record may have several of them
+    asked = f"""SELECT record FROM tags_{n}
+        WHERE tag = ? AND record BETWEEN ? AND ? ORDER BY record DESC"""
+    each = [connection.execute(asked, (tag, first, last)) for tag in tags]
+    merged = heapq.merge(*each, reverse=True)
+    return (row[0] for row, _ in groupby(merged))  # a record may have several of them
 
 
-def _span(prefix: str) -> tuple[str, list[Any]]:
+def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
+    """The different tags that begin with this."""
+    tags, ends = _tag_range(prefix)
+    # One lower bound and no two: SQLite would search by the first and skip by the second.
+    after = tags.replace(">=", ">", 1)
+    row = connection.execute(f"SELECT min(tag) FROM tags_{n} WHERE {tags}", ends).fetchone()
+    while row[0] is not None:
+        yield row[0]
+        asked = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
+        row = connection.execute(asked, (row[0], *ends[1:])).fetchone()
+
+
+def _tag_range(prefix: str) -> tuple[str, list[str]]:
     """The tags that begin with this, as a range of the index."""
-    if not prefix:
-        return "tag >= ?", [""]
-    # The text after all of them, in SQLite's order of bytes; surrogates are no characters.
+    # The text right after all of them, in SQLite's order of bytes; surrogates are no characters.
     for at in range(len(prefix) - 1, -1, -1):
         following = ord(prefix[at]) + 1
         following = 0xE000 if following == 0xD800 else following
@@ -184,30 +246,39 @@ def _span(prefix: str) -> tuple[str, list[Any]]:
     return "tag >= ?", [prefix]
 
 
-def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
-    """The different tags that begin with this."""
-    span, ends = _span(prefix)
-    first = f"SELECT tag FROM tags_{n} WHERE {span} ORDER BY tag LIMIT 1"
-    following = f"SELECT tag FROM tags_{n} WHERE {span} AND tag > ? ORDER BY tag LIMIT 1"
-    row = connection.execute(first, ends).fetchone()
-    while row is not None:
-        yield row[0]
-        row = connection.execute(following, (*ends, row[0])).fetchone()
+def _saying(
+    connection: sqlite3.Connection, space: _Space, words: str, first: int, last: int
+) -> Iterator[int]:
+    """The records with these words in their content."""
+    n, low = space.n, max(first, space.closed + 1)
+    asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    for number, content in connection.execute(asked, (low, last)):
+        if words in content.lower():
+            yield number
+    wanted = words.encode()
+    asked = f"SELECT first, text FROM chapters_{n} WHERE first <= ? ORDER BY first DESC"
+    for begin, text in connection.execute(asked, (last,)):
+        numbers = [begin + place for place in _places(text, wanted)] if wanted in text else []
+        yield from (number for number in reversed(numbers) if first <= number <= last)
+        if begin <= first:
+            return
 
 
-def _of_ids(
-    connection: sqlite3.Connection, n: int, ids: Iterable[int], where: list[str], values: list[Any]
-) -> Iterator[tuple[Any, ...]]:
-    condition = " AND ".join(["id = ?", *where])
-    asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE {condition}"
-    for id in ids:
-        yield from connection.execute(asked, (id, *values))
+def _places(text: bytes, wanted: bytes) -> Iterator[int]:
+    """Which texts of a chapter hold these words, counted from 0."""
+    place = start = 0
+    at = text.find(wanted)
+    while at >= 0:
+        place += text.count(_BREAK, start, at)
+        yield place
+        start = text.find(_BREAK, at)
+        at = text.find(wanted, start) if start >= 0 else -1
 
 
-def _within_reason(rows: Iterable[tuple[Any, ...]]) -> list[Memory]:
+def _within_reason(rows: Iterable[_Row]) -> list[Memory]:
     found = []
     size = 0
-    for at, content, tags, meta in rows:
+    for _, at, content, tags, meta in rows:
         size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
         if size > _ANSWER_BYTES:
             raise UsageError(

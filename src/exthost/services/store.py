@@ -157,6 +157,9 @@ class _Keeper:
             path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256
         )
         try:
+            # Texts are read in pieces of 256 KiB: larger pages halve the steps that takes.
+            connection.execute("PRAGMA page_size = 8192")
+            connection.execute("PRAGMA cache_size = -16384")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
