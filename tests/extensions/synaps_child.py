@@ -4,7 +4,9 @@
 
 `offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
 it answers to which hook ("die", "hang"); `heard` a file to which every message goes that it reads;
-`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a grandchild.
+`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a grandchild;
+`events` and `result` are what commands and providers say, `die` ends it after the events, and
+`die first` before them, the first time (it names a file that remembers).
 
 When it asks, it takes the next message for the answer, whatever that is.
 """
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-TOOLS = ("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then")
+TOOLS = ("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big")
 STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
 started: Any = None
 answers: list[Any] = []
@@ -90,6 +92,9 @@ def call(name: str, input: Any, id: int) -> Any:
         STDOUT.write(input["text"].encode("latin-1"))
         STDOUT.flush()
         time.sleep(input.get("seconds", 0))
+    if name == "big":  # a frame of just so many bytes
+        frame = '{"method":"x","params":"%s"}' % ("y" * (input["bytes"] - 26))
+        STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(frame), frame.encode()))
     if name == "flood":
         for n in range(input["times"]):
             send({"method": input.get("method", "task.log"), "params": {"id": "x", "line": str(n)}})
@@ -108,10 +113,17 @@ def hook(kind: str, params: Any) -> Any:
 
 
 def invoke(params: Any) -> Any:
+    once = told.get("die first")
+    if once is not None and not Path(once).exists():
+        Path(once).touch()
+        os._exit(3)
     for method, said in told.get("events", []):
         if said.get("request_id") == "mine":
             said = {**said, "request_id": params["request_id"]}
         send({"method": method, "params": said})
+    if "die" in told:  # when what was said has surely been heard
+        time.sleep(0.2)
+        os._exit(3)
     if told.get("fails"):
         raise RuntimeError(told["fails"])
     return told.get("result", {"content": []})

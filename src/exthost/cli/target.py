@@ -139,16 +139,12 @@ async def _found_out(command: Sequence[str]) -> Spec:
     for name in tried:
         spec = command_spec(command, name)
         quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
-        extension = Extension(quick, dialects.get(name), environ=_environ())
         try:
-            await extension.start()
+            async with alone(quick, environ=_environ()):
+                say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+                return spec
         except HandshakeFailed as error:
             answers.append(f"{name}: {error.message}")
-        else:
-            say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
-            return spec
-        finally:
-            await extension.close()
     raise HandshakeFailed(
         "X0504",
         "it shook hands in none of the dialects: " + "; ".join(answers),
