@@ -8,7 +8,7 @@ three times faster than handing a coroutine over for each call. Everything that 
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -339,6 +339,14 @@ class SyncHost:
         return self._runner(
             lambda: self._opened.run_tool(name, arguments, timeout=timeout, context=context)
         )
+
+    def complete(self, model: str, messages: Sequence[Any], **options: Any) -> Any:
+        """Have a model answer, and run the tools that it asks for; see `Host.complete`."""
+        return self._runner(lambda: self._opened.complete(model, messages, **options))
+
+    def configure(self, extension: str, key: str, value: str) -> None:
+        """Keep a setting for an extension; see `Host.configure`."""
+        self._runner(lambda: self._opened.configure(extension, key, value))
 
     @property
     def _opened(self) -> Host:

@@ -66,7 +66,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
 
 PAGES = [
     "docs/write-an-extension.md",
-    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder")),
+    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "synaps")),
 ]
 
 

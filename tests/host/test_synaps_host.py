@@ -315,6 +315,15 @@ async def test_a_model_is_named_by_plugin_provider_and_model(tmp_path: Path) -> 
         assert done.text == "hello"
 
 
+def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
+    offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
+    told = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
+    plugin(tmp_path / "model", told)
+    with exthost.SyncHost(config(tmp_path)) as host:
+        assert host.complete("model:p:m", [{"role": "user", "content": "hi"}]).text == "hello"
+        host.configure("model", "k", "v")
+
+
 # -- settings, secrets, config ---------------------------------------------------------------
 
 

@@ -3,7 +3,9 @@
 import os
 import sqlite3
 import stat
+import threading
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,15 @@ class Clock:
         return self.ms / 1000
 
 
+def _insert(n: int, connection: sqlite3.Connection) -> int:
+    connection.execute("INSERT INTO t VALUES (?)", (n,))
+    return n
+
+
 # -- the store -------------------------------------------------------------------------------
 
 
 def test_writes_that_wait_together_are_committed_together(store: Store) -> None:
-    import threading
-
     started, gate = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> int:
@@ -64,10 +69,7 @@ def test_writes_that_wait_together_are_committed_together(store: Store) -> None:
     of(store.read(lambda c: c.set_trace_callback(count)))
     first = store.write(slow)
     assert started.wait(SECONDS)
-    rest = [
-        store.write(lambda c, n=n: c.execute("INSERT INTO t VALUES (?)", (n,)) and n)
-        for n in range(100)
-    ]
+    rest = [store.write(partial(_insert, n)) for n in range(100)]
     gate.set()
     assert [of(one) for one in (first, *rest)][1:] == list(range(100))
     assert commits == 2
@@ -75,19 +77,16 @@ def test_writes_that_wait_together_are_committed_together(store: Store) -> None:
 
 
 def test_one_write_that_fails_takes_no_neighbour_with_it(store: Store) -> None:
-    def insert(n: Any) -> Any:
-        return lambda connection: connection.execute("INSERT INTO t VALUES (?)", (n,)).lastrowid
-
     def half(connection: sqlite3.Connection) -> None:
-        insert(7)(connection)
+        _insert(7, connection)
         raise ValueError("no")
 
-    futures = [
+    futures: list[Future[Any]] = [
         store.write(lambda c: c.execute("CREATE TABLE t (n UNIQUE)").rowcount),
-        store.write(insert(1)),
+        store.write(partial(_insert, 1)),
         store.write(half),
-        store.write(insert(1)),
-        store.write(insert(2)),
+        store.write(partial(_insert, 1)),
+        store.write(partial(_insert, 2)),
     ]
     for good in (0, 1, 4):
         of(futures[good])
@@ -110,7 +109,10 @@ def test_reading_makes_no_file_and_the_file_is_its_owners_alone(store: Store) ->
 
 def test_it_is_written_with_the_promise_that_it_is_safe(store: Store) -> None:
     of(store.write(lambda c: c.execute("CREATE TABLE t (n)").rowcount))
-    pragma = lambda name: of(store.read(lambda c: c.execute(f"PRAGMA {name}").fetchone()[0]))  # noqa: E731
+
+    def pragma(name: str) -> Any:
+        return of(store.read(lambda c: c.execute(f"PRAGMA {name}").fetchone()[0]))
+
     assert (pragma("journal_mode"), pragma("synchronous")) == ("wal", 2)
 
 
