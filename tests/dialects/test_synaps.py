@@ -569,7 +569,7 @@ async def test_a_flood_of_notices_harms_no_call() -> None:
 # -- what it asks ----------------------------------------------------------------------------
 
 
-@shows("synaps-ask-04")
+@shows("synaps-ask-04", "synaps-ask-05")
 @pytest.mark.parametrize(
     ("method", "params", "code", "says"),
     [

@@ -290,7 +290,7 @@ def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
 def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store) -> None:
     configs = Configs(store)
     told: list[tuple[str, str]] = []
-    end = configs.watch("a", ("k",), lambda key, value: told.append((key, value)))
+    end = configs.watch("a", frozenset({"k"}), lambda key, value: told.append((key, value)))
     everything: list[str] = []
     configs.watch("a", None, lambda key, value: everything.append(key))
     with pytest.raises(Missing):
@@ -303,7 +303,7 @@ def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store)
     configs.changed("a", "k", "4")
     assert (told, everything) == ([("k", "1")], ["k", "other", "k"])
     assert of(configs.get("a", "k")) == "1" and of(configs.get("a", "nothing")) is None
-    assert of(configs.all("a")) == {"k": "1", "other": "3"}
+    assert of(configs.some("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}
 
 
 def test_two_hosts_share_one_file(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class Watching:
             told.label or before.label,
             before.current if told.current is None else told.current,
             before.total if told.total is None else told.total,
-            told.message or before.message,
+            told.message if told.done else told.message or before.message,
             told.done,
         )
         self._bars[told.id] = bar

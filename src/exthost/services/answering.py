@@ -29,12 +29,15 @@ from exthost.services.memory import Memories
 from exthost.services.store import Missing, Store
 from exthost.session.inbound import Handler
 
-__all__ = ["Answering"]
+__all__ = ["Answering", "completed_now"]
 
 _log = logging.getLogger("exthost.services")
 
 _STORAGE = -32000
 _BAD_PARAMS = -32602
+
+# Whoever wants more than so many by name wants them all.
+_WATCHED_KEYS = 1000
 
 
 class Peer(Protocol):
@@ -61,41 +64,13 @@ class Answering:
             return None
 
         def serve(peer: Peer) -> Mapping[str, Handler]:
+            attendant = _Attendant(self, spec.id, peer)
             return {
-                method: self._handler(spec, question, peer)
+                method: _handler(attendant, spec, question)
                 for method, question in dialect.questions.items()
             }
 
         return serve
-
-    def _handler(self, spec: Spec, question: Question, peer: Peer) -> Handler:
-        async def handle(params: Any) -> Any:
-            return question.answer(spec, await self._serve(spec, question.read(spec, params), peer))
-
-        return handle
-
-    async def _serve(self, spec: Spec, wish: Wish, peer: Peer) -> Any:
-        try:
-            match wish:
-                case Remember():
-                    return await _of(self.memories.append(spec.id, wish))
-                case Recall():
-                    return await _of(self.memories.query(spec.id, wish), missing=[])
-                case ReadConfig(key):
-                    return await _of(self.configs.get(spec.id, key))
-                case WriteConfig(key, value):
-                    return await self.configure(spec.id, key, value)
-                case WatchConfig(keys, changed):
-                    end = self.configs.watch(
-                        spec.id, keys, lambda key, value: peer.tell(changed(key, value))
-                    )
-                    peer.ended.add_done_callback(lambda _: end())
-        except ConfigError as error:
-            _log.error("[%s] %s", spec.id, error.message)
-            raise _told("X0750", error.message, _STORAGE) from None
-        except UsageError as error:
-            raise _told("X0751", f"{error.message}: {error.help}", _BAD_PARAMS) from None
-        return None
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a value for an extension, and tell its processes that watch."""
@@ -107,8 +82,9 @@ class Answering:
         warning: what it would have said may also be said by a variable."""
         if not spec.settings:
             return spec
+        keys = tuple(setting.key for setting in spec.settings)
         try:
-            return replace(spec, stored=await _of(self.configs.all(spec.id), missing={}))
+            return replace(spec, stored=await _of(self.configs.some(spec.id, keys), missing={}))
         except ConfigError as error:
             _log.warning("[%s] its stored settings are not used: %s", spec.id, error.message)
             return spec
@@ -117,6 +93,82 @@ class Answering:
         """Let go of the store."""
         if self._store.is_open:
             await asyncio.to_thread(self._store.close)
+
+
+class _Attendant:
+    """Serves the wishes of one process."""
+
+    def __init__(self, answering: Answering, extension: str, peer: Peer) -> None:
+        self._answering = answering
+        self._extension = extension
+        self._peer = peer
+        self._watched: frozenset[str] | None = frozenset()  # None: every key
+        self._unwatch: Callable[[], None] | None = None
+        peer.ended.add_done_callback(lambda _: self._look_away())
+
+    async def serve(self, wish: Wish) -> Any:
+        """What comes of it. Raises CallFailed with what the process is to be told."""
+        configs, memories = self._answering.configs, self._answering.memories
+        try:
+            match wish:
+                case Remember():
+                    return await _of(memories.append(self._extension, wish))
+                case Recall():
+                    return await _of(memories.query(self._extension, wish), missing=[])
+                case ReadConfig(key):
+                    return await _of(configs.get(self._extension, key))
+                case WriteConfig(key, value):
+                    return await self._answering.configure(self._extension, key, value)
+                case WatchConfig():
+                    return self._watch(wish)
+        except ConfigError as error:
+            _log.error("[%s] %s", self._extension, error.message)
+            raise _told("X0750", error.message, _STORAGE) from None
+        except UsageError as error:
+            raise _told("X0751", f"{error.message}: {error.help}", _BAD_PARAMS) from None
+
+    def _watch(self, wish: WatchConfig) -> None:
+        """What it wants to be told of, on top of what it wanted before: each change is told once,
+        however often it asks."""
+        if wish.keys is None or self._watched is None:
+            watched = None
+        else:
+            watched = self._watched | frozenset(wish.keys)
+            if len(watched) > _WATCHED_KEYS:
+                raise _told("X0751", f"more than {_WATCHED_KEYS} keys to watch", _BAD_PARAMS)
+        self._look_away()
+        self._watched = watched
+        self._unwatch = self._answering.configs.watch(
+            self._extension,
+            watched,
+            lambda key, value: self._peer.tell(wish.changed(key, value)),
+        )
+
+    def _look_away(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+
+def _handler(attendant: _Attendant, spec: Spec, question: Question) -> Handler:
+    async def handle(params: Any) -> Any:
+        return question.answer(spec, await attendant.serve(question.read(spec, params)))
+
+    return handle
+
+
+def completed_now(spec: Spec, environ: Mapping[str, str]) -> Spec:
+    """The extension with what is kept for its settings, for listings that have no loop."""
+    if not spec.settings:
+        return spec
+    store = Store(home(environ))
+    try:
+        keys = tuple(setting.key for setting in spec.settings)
+        return replace(spec, stored=Configs(store).some(spec.id, keys).result())
+    except (Missing, ConfigError):
+        return spec
+    finally:
+        store.close()
 
 
 async def _of(future: Any, missing: Any = None) -> Any:

@@ -18,7 +18,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS config (
 
 class _Watcher(NamedTuple):
     extension: str
-    keys: tuple[str, ...] | None
+    keys: frozenset[str] | None
     tell: Callable[[str, str], None]
 
 
@@ -31,11 +31,16 @@ class Configs:
 
     def get(self, extension: str, key: str) -> Any:
         """A future of the value, or of None."""
-        return self._store.read(lambda connection: _all(connection, extension).get(key))
+        return self._store.read(lambda connection: _get(connection, extension, key))
 
-    def all(self, extension: str) -> Any:
-        """A future of everything that is kept for it."""
-        return self._store.read(lambda connection: _all(connection, extension))
+    def some(self, extension: str, keys: tuple[str, ...]) -> Any:
+        """A future of those of these keys that have a value."""
+
+        def read(connection: sqlite3.Connection) -> dict[str, str]:
+            found = {key: _get(connection, extension, key) for key in keys}
+            return {key: value for key, value in found.items() if value is not None}
+
+        return self._store.read(read)
 
     def set(self, extension: str, key: str, value: str) -> Any:
         """A future, done when it is safe. Then call `changed`."""
@@ -48,7 +53,7 @@ class Configs:
                 one.tell(key, value)
 
     def watch(
-        self, extension: str, keys: tuple[str, ...] | None, tell: Callable[[str, str], None]
+        self, extension: str, keys: frozenset[str] | None, tell: Callable[[str, str], None]
     ) -> Callable[[], None]:
         """Tell of each change of these keys, or of any (None); returns what ends that."""
         watcher = _Watcher(extension, keys, tell)
@@ -61,14 +66,16 @@ class Configs:
         return end
 
 
-def _all(connection: sqlite3.Connection, extension: str) -> dict[str, str]:
+def _get(connection: sqlite3.Connection, extension: str, key: str) -> str | None:
     try:
-        rows = connection.execute("SELECT key, value FROM config WHERE extension = ?", (extension,))
-        return dict(rows)
+        row = connection.execute(
+            "SELECT value FROM config WHERE extension = ? AND key = ?", (extension, key)
+        ).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
-            return {}
+            return None
         raise
+    return None if row is None else str(row[0])
 
 
 def _set(connection: sqlite3.Connection, extension: str, key: str, value: str) -> None:

@@ -433,7 +433,9 @@ class Extension(Facets):
         context: Mapping[str, Any] = NONE,
     ) -> Any:
         """Run one of the neutral operations."""
-        limit = self._limit(name) if timeout is None else timeout
+        limit = timeout
+        if limit is None:
+            limit = self._tool_limit if name == "call_tool" else self._limit(name)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         call = self._of_operation(self._operation(name), params, shown, limit, future)
         call.each = timeout is None and self._each

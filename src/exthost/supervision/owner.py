@@ -286,7 +286,7 @@ class Owner:
         child = Child(launch.plan, self.spec.id)
         if Spawned in self._bus.kinds:
             self._bus.publish(Spawned(self.spec.id, child.pid, launch.plan.argv))
-        handlers = dict(self._handlers)
+        handlers = self._handlers if self._attend is None else dict(self._handlers)
         session = Session(
             child,
             self.dialect,
@@ -296,7 +296,8 @@ class Owner:
             handlers=handlers,
             wire_id=self.spec.wire_id,
         )
-        if self._attend is not None:  # before a byte is read: it may ask in its first breath
+        if isinstance(handlers, dict) and self._attend is not None:
+            # Before a byte is read: it may ask in its first breath.
             handlers |= {**self._attend(session), **self._handlers}
         self.session = session
         began = self._loop.time()
