@@ -1,7 +1,7 @@
 """The child asks: each question is served by a task of its own, so the reader never waits.
 
-`on_busy` is told when the first of several questions is open, `on_idle` when the last was answered:
-for children that take the next thing they hear for that answer.
+A `holding` is told when the first of several questions is open, and when the last was answered: for
+children that take the next thing they hear for that answer.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Reply, Request
+from exthost.session.holding import Holding
 from exthost.session.witness import Witness
 
 _log = logging.getLogger("exthost.session")
@@ -28,9 +29,8 @@ class Inbound:
     __slots__ = (
         "_busy",
         "_handlers",
+        "_holding",
         "_loop",
-        "_on_busy",
-        "_on_idle",
         "_refuse",
         "_tasks",
         "_tell",
@@ -45,8 +45,7 @@ class Inbound:
         witness: Witness,
         loop: asyncio.AbstractEventLoop,
         *,
-        on_busy: Callable[[], None] | None = None,
-        on_idle: Callable[[], None] | None = None,
+        holding: Holding | None = None,
     ) -> None:
         self._handlers = handlers
         self._refuse = refuse
@@ -54,8 +53,7 @@ class Inbound:
         self._witness = witness
         self._loop = loop
         self._busy = False
-        self._on_busy = on_busy
-        self._on_idle = on_idle
+        self._holding = holding
         self._tasks: dict[Id | tuple[str, str] | None, asyncio.Task[None]] = {}
 
     def take(self, request: Request) -> None:
@@ -69,9 +67,9 @@ class Inbound:
             self._witness.drop("requests beyond those that can be served at once")
             self._tell(Failure(request.id, "too many requests at once", -32000))
         else:
-            if self._on_busy is not None and not self._busy:
+            if self._holding is not None and not self._busy:
                 self._busy = True
-                self._on_busy()
+                self._holding.begin()
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     async def _serve(self, handler: Handler, request: Request) -> None:
@@ -101,9 +99,9 @@ class Inbound:
             self._rest()
 
     def _rest(self) -> None:
-        if self._busy and self._on_idle is not None:
+        if self._busy and self._holding is not None:
             self._busy = False
-            self._on_idle()
+            self._holding.end()
 
     def end(self) -> None:
         """Nobody is left to answer to."""

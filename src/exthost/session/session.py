@@ -41,6 +41,7 @@ from exthost.process.outlet import read_large, widen
 from exthost.session import causes, notices, violations
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
+from exthost.session.holding import Holding
 from exthost.session.inbound import Handler, Inbound
 from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
@@ -65,7 +66,7 @@ class Session:
         "_codec",
         "_framing",
         "_heard",
-        "_held",
+        "_holding",
         "_inbound",
         "_inlet",
         "_loop",
@@ -151,17 +152,14 @@ class Session:
             over=self._conclude,
             on_exit=self.read_on,  # even what back-pressure held up
         )
-        # What we would say of our own accord while the child must hear an answer first.
-        self._held: list[Callable[[], object]] | None = None
-        answers_first = dialect.traits.answers_first
+        self._holding = Holding(desk) if dialect.traits.answers_first else None
         self._inbound = Inbound(
             {} if handlers is None else handlers,  # may still be filled
             dialect.refuse,
             self.tell,
             self.witness,
             loop,
-            on_busy=self._hold if answers_first else None,
-            on_idle=self._release if answers_first else None,
+            holding=self._holding,
         )
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
@@ -248,23 +246,12 @@ class Session:
 
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
-        if self._held is not None and type(message) is Notice:
-            self._held.append(partial(self.tell, message))
+        holding = self._holding if type(message) is Notice else None
+        if holding is not None and holding.keeps(partial(self.tell, message)):
             return
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
-
-    def _hold(self) -> None:
-        self._held = []
-        self.desk.hold()
-
-    def _release(self) -> None:
-        """Its question was answered: now it may hear the rest, in the order in which it arose."""
-        held, self._held = self._held or [], None
-        for say in held:
-            say()
-        self.desk.release()
 
     async def roomy(self) -> None:
         """Wait until the child has taken in everything that was said so far, or is gone."""
@@ -316,8 +303,7 @@ class Session:
         answered.add_done_callback(lambda future: future.cancelled() or future.exception())
         call = Call.of(said.method, said.params, answered, _ASIDE_SECONDS, self.desk.now())
         call.aside, call.plain = True, False
-        if self._held is not None:
-            self._held.append(partial(self._launch_aside, call))
+        if self._holding is not None and self._holding.keeps(partial(self._launch_aside, call)):
             return answered
         return answered if self._launch_aside(call) else None
 
