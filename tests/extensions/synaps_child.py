@@ -4,7 +4,8 @@
 
 `offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
 it answers to which hook ("die", "hang"); `heard` a file to which every message goes that it reads;
-`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a grandchild;
+`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
+grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, and
 `die first` before them, the first time (it names a file that remembers).
 
@@ -149,7 +150,8 @@ def answer(message: Any) -> Any:
 
 
 if "fork" in told:
-    subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
+    left = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
+    Path(told["fork"]).write_text(str(left.pid))
 while True:
     message = read()
     if message.get("id") is None or "method" not in message:
