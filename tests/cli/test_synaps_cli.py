@@ -121,6 +121,27 @@ asyncio.run(main())
     assert json.loads(done.stdout)["result"] == {"value": "kept"}
 
 
+def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
+    home: Path, tmp_path: Path
+) -> None:
+    told = {"init": [["config.set", {"key": "k", "value": "v"}]]}
+    plugin(tmp_path / "p" / "fine", told, config=[{"key": "k", "required": True}])
+    config = tmp_path / "exthost.toml"
+    config.write_text('[discovery]\nsearch_paths = ["p"]\n[overrides.fine]\n')
+    done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
+    assert "X0350" in done.stdout or "required" in done.stdout, done.stdout
+    env = {"SYNAPS_EXTENSION_FINE_K": "1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        done = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
+    found = [one for one in json.loads(done.stdout)["findings"] if one["level"] != "info"]
+    assert done.returncode == 0 and found == [], done.stdout
+    # By now the value is stored, too: the list says that it could run.
+    done = exthost("list", "--json", home=home, cwd=tmp_path)
+    assert json.loads(done.stdout)["extensions"][0]["state"] == "admitted", done.stdout
+
+
 @pytest.mark.parametrize(
     ("extension", "code", "exit"),
     [

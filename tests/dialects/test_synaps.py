@@ -659,10 +659,17 @@ async def test_a_store_that_cannot_be_used_is_told_and_the_calls_go_on(
         assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
 
 
-async def test_a_new_handshake_that_offers_something_else_is_told(tmp_path: Path) -> None:
+@shows("synaps-hand-12")
+async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_told(
+    tmp_path: Path,
+) -> None:
+    once = str(tmp_path / "once")
+    tool = {"name": "die", "description": "d", "input_schema": {}}
+    offer = {"protocol_version": 1, "capabilities": {"tools": [tool, tool | {"name": "new"}]}}
     bus = Bus()
-    changes: list[Any] = []
+    changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
-    async with child(events=bus, **QUICK) as ext:
-        await ext.call_tool("die", {"once": str(tmp_path / "once")})
-    assert len(changes) == 1  # the same tools again are no change
+    async with child({"again": [once, offer]}, events=bus, **QUICK) as ext:
+        assert await ext.call_tool("die", {"once": once}) == "alive"
+        assert set(ext.tools) == {"die", "new"}
+    assert "new" in changes[-1].added and "echo" in changes[-1].removed

@@ -7,7 +7,8 @@ it answers to which hook ("die", "hang"); `heard` a file to which every message 
 `linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
 grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, and
-`die first` before them, the first time (it names a file that remembers).
+`die first` before them, the first time (it names a file that remembers); `again` is such a file and
+what it offers once that is there.
 
 When it asks, it takes the next message for the answer, whatever that is.
 """
@@ -139,6 +140,8 @@ def answer(message: Any) -> Any:
         started = params
         for question, asked_with in told.get("init", []):
             answers.append(ask(question, asked_with))
+        if "again" in told and Path(told["again"][0]).exists():
+            return told["again"][1]
         return told.get("offer", offered())
     if method == "tool.call":
         return call(params["name"], params["input"], message["id"])

@@ -84,7 +84,8 @@ def test_hooks_and_their_filters() -> None:
         {"hook": "after_tool_call", "match": {"input_contains": "rm"}, "tool": None},
     ]
     spec = spec_of(GOOD | {"permissions": ["tools.intercept"], "hooks": hooks})
-    assert spec.manifest.hooks == (
+    assert spec.manifest.hooks == ("before_tool_call", "after_tool_call")
+    assert spec.manifest.subscriptions == (
         Subscription("before_tool_call", "bash", (None,), None),
         Subscription("after_tool_call", None, None, "rm"),
     )

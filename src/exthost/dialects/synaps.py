@@ -122,8 +122,7 @@ def _handshake(introduction: Introduction) -> Handshake:
         ) from None
     manifest = introduction.manifest
     known = manifest if isinstance(manifest, Manifest) else Manifest()
-    hooks = tuple(dict.fromkeys(one.hook for one in known.hooks))
-    return offer(answer, granted(manifest, introduction.options), hooks, known.version)
+    return offer(answer, granted(manifest, introduction.options), known.hooks, known.version)
 
 
 def _tool_call(call: ToolCall) -> Request:
@@ -136,7 +135,7 @@ def _tool_call(call: ToolCall) -> Request:
 
 def looks_at(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
     """Whether a plugin wants to be asked about this event: one of its subscriptions fits."""
-    subscribed = spec.manifest.hooks if isinstance(spec.manifest, Manifest) else ()
+    subscribed = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
     return any(one.hook == hook and _fits(one, event) for one in subscribed)
 
 

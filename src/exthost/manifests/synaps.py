@@ -85,11 +85,16 @@ class Manifest:
     """What a plugin.json says beyond what every extension has."""
 
     permissions: tuple[str, ...] = ()
-    hooks: tuple[Subscription, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
     version: str = ""
     description: str = ""
     setup: Any = None
     prebuilt: Any = None
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The hooks that it has subscribed to, each once."""
+        return tuple(dict.fromkeys(one.hook for one in self.subscriptions))
 
 
 def parse(found: Found) -> tuple[Spec, Manifest] | None:
@@ -116,7 +121,7 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     permissions = _permissions(table)
     manifest = Manifest(
         permissions=permissions,
-        hooks=tuple(_hook(one, permissions) for one in table.tables("hooks")),
+        subscriptions=tuple(_hook(one, permissions) for one in table.tables("hooks")),
         version=_said(document, "version"),
         description=_said(document, "description"),
         setup=table.values.get("setup"),
@@ -319,6 +324,7 @@ FORMAT = Format(
     dialect="synaps",
     names=("plugin.json",),
     parent=".synaps-plugin",
+    lists_tools=False,
     homes=("~/.synaps-cli/plugins", ".synaps/plugins"),
     read=read,
     join=join,
