@@ -5,9 +5,8 @@ are numbered from 1 without a gap, and their times never go backwards, whatever 
 the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
 first" is reading from the end.
 
-**Content.** Row by row a million records take seconds. So the text of each thousand or so is kept a
-second time, in lower case, in one piece (a chapter), and a chapter without the words is passed over
-in one step. The last records, which do not fill a chapter yet, are looked at one by one.
+**Content** is looked for in chapters (see there); the last records, which do not fill one yet, are
+looked at one by one.
 
 **Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
 that matches much, under many tags, is so common that it is met soon among the newest records.
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 from exthost.dialects.wishes import Memory, Recall, Remember
 from exthost.errors import UsageError
+from exthost.services import chapters
 from exthost.services.store import Store
 from exthost.wire import jsontext
 
@@ -35,9 +35,6 @@ _FEW_TAGS = 250
 # A chapter is closed when it has so many records, or bytes: few enough to be read in one piece.
 _CHAPTER_RECORDS = 1024
 _CHAPTER_BYTES = 256 * 1024
-
-# Between the texts of a chapter stands a byte that no UTF-8 has.
-_BREAK = b"\xff"
 
 # An answer has to fit into a message; and whoever asks for everything must not have us hold it.
 _ANSWER_BYTES = 3 * 2**20
@@ -76,7 +73,7 @@ _TABLES = (
         tags TEXT NOT NULL, meta TEXT)""",
     "CREATE INDEX records_{n}_at ON records_{n} (at)",
     "CREATE TABLE tags_{n} (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID",
-    "CREATE TABLE chapters_{n} (first INTEGER PRIMARY KEY, text BLOB NOT NULL)",
+    *chapters.TABLES,
 )
 
 
@@ -135,10 +132,8 @@ def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
 
 def _close_chapter(connection: sqlite3.Connection, space: _Space) -> None:
     asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
-    texts = [row[0].lower().encode() for row in connection.execute(asked, (space.closed,))]
-    connection.execute(
-        f"INSERT INTO chapters_{space.n} VALUES (?, ?)", (space.closed + 1, _BREAK.join(texts))
-    )
+    texts = [row[0] for row in connection.execute(asked, (space.closed,))]
+    chapters.close(connection, space.n, space.closed + 1, texts)
 
 
 # -- finding -----------------------------------------------------------------------------------
@@ -178,8 +173,7 @@ def _rows(
     if prefix is not None:
         numbers = _few_tagged(connection, n, prefix, first, last)
     if numbers is None and wish.content_contains:
-        words = wish.content_contains.lower()
-        numbers = _saying(connection, space, words, first, last)
+        numbers = _saying(connection, space, wish.content_contains, first, last)
     elif numbers is None and prefix is not None:
         numbers = _merged(connection, n, prefix, first, last)
     if numbers is not None:
@@ -202,11 +196,11 @@ def _few_tagged(
 ) -> Iterable[int] | None:
     """The records with such a tag; None if they are many."""
     tags, ends = _tag_range(prefix)
-    asked = f"SELECT record FROM tags_{n} WHERE {tags} LIMIT ?"
-    few = [row[0] for row in connection.execute(asked, (*ends, _FEW_MATCHES + 1))]
-    if len(few) > _FEW_MATCHES:
+    many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
+    if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
         return None
-    return sorted({number for number in few if first <= number <= last}, reverse=True)
+    few = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
+    return sorted({row[0] for row in few if first <= row[0] <= last}, reverse=True)
 
 
 def _merged(
@@ -250,29 +244,12 @@ def _saying(
     connection: sqlite3.Connection, space: _Space, words: str, first: int, last: int
 ) -> Iterator[int]:
     """The records with these words in their content."""
-    n, low = space.n, max(first, space.closed + 1)
+    n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
     asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
     for number, content in connection.execute(asked, (low, last)):
-        if words in content.lower():
+        if lowered in content.lower():
             yield number
-    wanted = words.encode()
-    asked = f"SELECT first, text FROM chapters_{n} WHERE first <= ? ORDER BY first DESC"
-    for begin, text in connection.execute(asked, (last,)):
-        numbers = [begin + place for place in _places(text, wanted)] if wanted in text else []
-        yield from (number for number in reversed(numbers) if first <= number <= last)
-        if begin <= first:
-            return
-
-
-def _places(text: bytes, wanted: bytes) -> Iterator[int]:
-    """Which texts of a chapter hold these words, counted from 0."""
-    place = start = 0
-    at = text.find(wanted)
-    while at >= 0:
-        place += text.count(_BREAK, start, at)
-        yield place
-        start = text.find(_BREAK, at)
-        at = text.find(wanted, start) if start >= 0 else -1
+    yield from chapters.saying(connection, n, words, first, min(last, space.closed))
 
 
 def _within_reason(rows: Iterable[_Row]) -> list[Memory]:
