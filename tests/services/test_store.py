@@ -164,6 +164,13 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == b"not a database at all" * 100
 
 
+def test_a_store_of_another_format_is_left_alone(store: Store) -> None:
+    of(store.write(lambda c: c.execute("PRAGMA user_version = 7").rowcount))
+    store.close()
+    with pytest.raises(ConfigError, match="format 7"):
+        of(Memories(store).append("a", Remember("x")))
+
+
 def test_it_can_be_closed_and_asked_again(store: Store) -> None:
     memories = Memories(store)
     of(memories.append("a", Remember("one")))

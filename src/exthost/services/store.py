@@ -27,6 +27,9 @@ Work = Callable[[sqlite3.Connection], T]
 
 FILE_NAME = "exthost.sqlite3"
 
+# Of what is in the file, all services together.
+_VERSION = 1
+
 # As many writes as one commit takes at most: the first of them waits for the last.
 _GROUP = 512
 
@@ -162,6 +165,11 @@ class _Keeper:
             connection.execute("PRAGMA cache_size = -16384")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version not in (0, _VERSION):
+                raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
+            if version == 0:
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
         except BaseException:
             connection.close()
             raise

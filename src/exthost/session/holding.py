@@ -2,8 +2,8 @@
 
 Many children are one plain loop: having asked, they take the next message for the answer. So for
 dialects that want it (the trait `answers_first`) notices, asides and further calls are kept back
-from the moment a question is taken in until the last open one was answered, and then go out in the
-order in which they arose. Calls wait at the desk, within their own time.
+from the moment a question is taken in until it was answered, and then go out in the order in which
+they arose. Calls wait at the desk, within their own time. Which answers count, `inbound` says.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ class Holding:
         self._kept: list[Callable[[], object]] | None = None
 
     def begin(self) -> None:
-        """A question is open."""
+        """From now on."""
         self._kept = []
         self._desk.hold()
 
     def end(self) -> None:
-        """Every question was answered, or nobody is left to be answered."""
+        """It heard its answer, or nobody is left to hear it."""
         kept, self._kept = self._kept or [], None
         for say in kept:
             say()

@@ -1,7 +1,8 @@
 """The child asks: each question is served by a task of its own, so the reader never waits.
 
-A `holding` is told when the first of several questions is open, and when the last was answered: for
-children that take the next thing they hear for that answer.
+A `holding` is told when a question is open, and when it was answered with those that came along
+with it: for children that take the next thing they hear for that answer. Questions that come after
+the first answer do not count: a child that goes on asking must not keep everything else away.
 """
 
 import asyncio
@@ -27,10 +28,11 @@ class Inbound:
     """The questions of one child that are being served."""
 
     __slots__ = (
-        "_busy",
+        "_counts",
         "_handlers",
         "_holding",
         "_loop",
+        "_more_count",
         "_refuse",
         "_tasks",
         "_tell",
@@ -52,7 +54,8 @@ class Inbound:
         self._tell = tell
         self._witness = witness
         self._loop = loop
-        self._busy = False
+        self._counts: set[Any] = set()  # the questions for whose answers the rest is kept back
+        self._more_count = True
         self._holding = holding
         self._tasks: dict[Id | tuple[str, str] | None, asyncio.Task[None]] = {}
 
@@ -67,9 +70,8 @@ class Inbound:
             self._witness.drop("requests beyond those that can be served at once")
             self._tell(Failure(request.id, "too many requests at once", -32000))
         else:
-            if self._holding is not None and not self._busy:
-                self._busy = True
-                self._holding.begin()
+            if self._holding is not None:
+                self._count(key, self._holding)
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     async def _serve(self, handler: Handler, request: Request) -> None:
@@ -92,15 +94,26 @@ class Inbound:
         finally:
             self._over(request)
 
+    def _count(self, key: Any, holding: Holding) -> None:
+        if not self._counts:
+            self._counts.add(key)
+            self._more_count = True
+            holding.begin()
+        elif self._more_count:
+            self._counts.add(key)
+
     def _over(self, request: Request) -> None:
         """This question was answered, or nobody is left to be answered."""
-        self._tasks.pop(_key(request.id), None)
-        if not self._tasks:
+        key = _key(request.id)
+        self._tasks.pop(key, None)
+        self._more_count = False
+        if self._counts == {key}:
             self._rest()
+        self._counts.discard(key)
 
     def _rest(self) -> None:
-        if self._busy and self._holding is not None:
-            self._busy = False
+        if self._counts and self._holding is not None:
+            self._counts.clear()
             self._holding.end()
 
     def end(self) -> None:
