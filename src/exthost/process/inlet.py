@@ -157,8 +157,9 @@ class Inlet:
                 self._flush_now()
 
     def _flush_now(self) -> None:
-        gathered, self.gathered = self.gathered, []
-        self.write(self._join(gathered))
+        data = self._join(self.gathered)
+        self.gathered.clear()
+        self.write(data)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
         """Remember what was not written yet, in order."""
@@ -230,7 +231,7 @@ class Inlet:
         """The child closed its stdin or is gone; whoever watches the process will know which."""
         self._unwatch()
         self._backlog = None
-        self.gathered = []
+        self.gathered.clear()
         if threading.get_ident() == self._thread:
             self._loop.call_soon(self._broken)
         else:
