@@ -64,7 +64,8 @@ def queries(records: int) -> Iterator[tuple[str, float, Recall]]:
     yield "by tag that is not there", FAST_MS, Recall(tag_prefix="nobody")
     yield "by content, the oldest alone", SLOW_MS, Recall(content_contains="NOTE 0 ABOUT")
     yield "by content that is not there", SLOW_MS, Recall(content_contains="omega")
-    yield "by content, every chapter is read", SLOW_MS, Recall(content_contains="qq")
+    yield "by content, two signs, not there", SLOW_MS, Recall(content_contains="qq")
+    yield "by content, every chapter is read", SLOW_MS, Recall(content_contains="q")
     yield "by content that is common", SLOW_MS, Recall(content_contains="gamma")
     both = Recall(content_contains="omega", tag_prefix="kind:3")
     yield "by content and a common tag, none", SLOW_MS, both
