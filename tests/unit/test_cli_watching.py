@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from exthost.cli.watching import Watching
-from exthost.dialects.dialect import Progress
+from exthost.dialects.dialect import Bar
 from exthost.dialects.synaps_types import Output, TaskDone, TaskStart, TaskUpdate, Text, shown
 
 
@@ -73,5 +73,5 @@ def test_without_words_of_the_dialect_an_event_is_shown_as_it_is(
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     with Watching(None) as watching:
-        watching.show(Progress("a"))
-    assert "Progress(id='a'" in stderr.getvalue()
+        watching.show(Bar("a"))
+    assert "Bar(id='a'" in stderr.getvalue()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from exthost.dialects.dialect import Progress, StreamEvent, Told, Unfit
+from exthost.dialects.dialect import Bar, StreamEvent, Told, Unfit
 from exthost.model import nothing
 
 # -- providers ---------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def _text(value: Any) -> bool:
     return value is None or type(value) is str
 
 
-def shown(event: Any) -> Progress | str | None:
+def shown(event: Any) -> Bar | str | None:
     """An event of a stream, for a person."""
     match event:
         case Text(text):
@@ -230,13 +230,13 @@ def shown(event: Any) -> Progress | str | None:
             lines = [headers, *(row if type(row) is list else [row] for row in rows)]
             return "".join("  ".join(map(str, line)) + "\n" for line in lines)
         case TaskStart(id, label):
-            return Progress(id, label)
+            return Bar(id, label)
         case TaskUpdate(id, current, total, message):
-            return Progress(id, "", current, total, message or "")
+            return Bar(id, "", current, total, message or "")
         case TaskLog(_, line):
             return f"{line}\n"
         case TaskDone(id, error):
-            return Progress(id, message=error or "", done=True)
+            return Bar(id, message=error or "", done=True)
     return None
 
 
