@@ -218,6 +218,16 @@ async def test_ids_go_on_over_restarts_and_initialize_tells_the_same_again(tmp_p
     assert messages[-1]["params"] is None and "params" in messages[-1]
 
 
+@shows("synaps-turn-04", "synaps-life-04")
+async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> None:
+    file, once = tmp_path / "heard", str(tmp_path / "once")
+    told = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
+    async with child(told, **QUICK) as ext:
+        assert await ext.call_tool("die", {"once": once}) == "alive"
+        assert ext.stats["restarts"] == 2
+    assert [one["id"] for one in heard(file)] == [1, 2, 3, 4, 5, 6]
+
+
 # -- crashes ---------------------------------------------------------------------------------
 
 

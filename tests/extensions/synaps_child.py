@@ -8,7 +8,8 @@ it answers to which hook ("die", "hang"); `heard` a file to which every message 
 grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, and
 `die first` before them, the first time (it names a file that remembers); `again` is such a file and
-what it offers once that is there.
+what it offers once that is there. `crash` ends it in every handshake, `crash second` in its second:
+two files that remember.
 
 When it asks, it takes the next message for the answer, whatever that is.
 """
@@ -137,6 +138,11 @@ def answer(message: Any) -> Any:
     if method == "initialize":
         if "crash" in told:
             os._exit(4)
+        if "crash second" in told:
+            first, second = map(Path, told["crash second"])
+            if first.exists() and not second.exists():
+                second.touch()
+                os._exit(4)
         started = params
         for question, asked_with in told.get("init", []):
             answers.append(ask(question, asked_with))
