@@ -60,6 +60,10 @@ tests: $(STAMP) $(RUST_STAMP) node
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
+# Finding memory among a million records: filling the store takes minutes.
+recall: $(STAMP)
+	$(BIN)/python -m bench.recall
+
 # The generated messages of cigen are committed; this is for whoever changes the .proto.
 proto: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group proto
