@@ -14,7 +14,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench proto format clean
+.PHONY: node test demo lint types imports tests bench recall proto format clean
 
 test: lint types imports tests
 
