@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any
 
+from exthost.events import Bus
 from exthost.messages import Failure, Reply, Request
+from exthost.session.desk import Desk
 from exthost.session.inbound import Inbound
 from tests.dialects.requirements import shows
 
@@ -98,3 +100,17 @@ async def test_a_question_that_nobody_serves_keeps_nothing_back() -> None:
     served = Served()
     served.inbound.take(Request("unknown", None, 9))
     assert served.log.seen == [9]
+
+
+async def test_a_door_that_is_narrow_stays_narrow_when_a_hold_ends() -> None:
+    desk = Desk("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
+    desk.hold()
+    desk.narrow(1)
+    assert desk.max_in_flight == 0
+    desk.release()
+    assert desk.max_in_flight == 1
+    desk.hold()
+    desk.narrow(None)
+    assert desk.max_in_flight == 0
+    desk.release()
+    assert desk.max_in_flight == 10

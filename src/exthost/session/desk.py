@@ -46,6 +46,7 @@ class Desk:
         "_holds",
         "_pumping",
         "_room",
+        "_widest",
         "alarm_at",
         "bus",
         "closed",
@@ -83,7 +84,7 @@ class Desk:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.extension = extension
-        self.max_in_flight = self._room = max_in_flight
+        self.max_in_flight = self._room = self._widest = max_in_flight
         self._holds = 0  # how many sessions keep calls back, see `holding`
         self.retry_once = retry_once
         self.special = special  # a call may be more than one request and its reply, or not ours
@@ -201,6 +202,14 @@ class Desk:
     def release(self) -> None:
         """Go on, unless somebody else still holds."""
         self._holds -= 1
+        self._open_door()
+
+    def narrow(self, room: int | None) -> None:
+        """Send so many calls at a time for now; None: as many as ever."""
+        self._room = self._widest if room is None else room
+        self._open_door()
+
+    def _open_door(self) -> None:
         if not self._holds:
             self.max_in_flight = self._room
             if self.waiting:
