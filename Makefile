@@ -14,7 +14,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench proto init bubblewrap format clean
+.PHONY: node test demo lint types imports tests bench recall proto init bubblewrap format clean
 
 test: lint types imports tests
 
@@ -67,6 +67,10 @@ bubblewrap:
 
 bench: $(STAMP) node
 	$(BIN)/python -m bench
+
+# Finding memory among a million records: filling the store takes minutes.
+recall: $(STAMP)
+	$(BIN)/python -m bench.recall
 
 # The generated messages of cigen are committed; this is for whoever changes the .proto.
 proto: $(STAMP)

@@ -71,7 +71,7 @@ PAGES = [
     "docs/write-an-extension.md",
     "docs/gateway.md",
     "docs/security.md",
-    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "mcp")),
+    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "synaps", "mcp")),
 ]
 
 

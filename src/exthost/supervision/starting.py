@@ -32,6 +32,7 @@ class Starter:
     __slots__ = (
         "_environ",
         "argv",
+        "attend",
         "desk",
         "dialect",
         "falls_back",
@@ -54,6 +55,7 @@ class Starter:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None,
         vet: Callable[[Offer], None] | None,
+        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -61,6 +63,7 @@ class Starter:
         self.limits = limits
         self.handlers = handlers
         self.vet = vet
+        self.attend = attend
         self.argv = spec.argv
         self.landmarks: Landmarks = NONE  # where its paths led when it was admitted
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
@@ -162,15 +165,19 @@ class Start:
         if Spawned in desk.bus.kinds:
             held = launch.enforced
             desk.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
+        handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,
             starter.dialect,
             desk,
             starter.limits,
             first_id=first_id,
-            handlers=starter.handlers,
+            handlers=handlers,
             wire_id=starter.spec.wire_id,
         )
+        if starter.attend is not None and isinstance(handlers, dict):
+            # Before a byte is read: it may ask in its first breath.
+            handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.relisting = Relisting(session, starter.listed)
         session.on_stale = self.relisting.want
