@@ -9,7 +9,7 @@ from typing import Any
 
 import exthost
 from exthost.errors import ExthostError
-from tests.extensions import nexo_tree, roder
+from tests.extensions import nexo_tree, roder, synaps_tree
 from tests.sandbox.confined import EXPLORER, explore, folder
 from tests.sandbox.trials import NotHere, trial
 
@@ -63,6 +63,17 @@ async def a_cigen_extension_runs() -> None:
 async def an_mcp_server_runs() -> None:
     child = PROJECT / "tests" / "extensions" / "mcp_child.py"
     await runs_strictly([sys.executable, str(child)], dialect="mcp")
+
+
+@trial
+async def a_synaps_extension_runs_from_its_manifest() -> None:
+    with folder() as place:
+        synaps_tree.plugin(place / "toy")
+        discovery = {"search_paths": [str(place)]}
+        config = {"discovery": discovery, "defaults": {"permissions": {}, "start": "eager"}}
+        async with exthost.Host.from_config(config) as host:
+            assert host["toy"].state == "ready", host["toy"].cause
+            assert host["toy"].enforced["filesystem"] == "mountns"
 
 
 @trial

@@ -179,6 +179,8 @@ def _folders(spec: Spec) -> tuple[str, ...]:
     found = []
     if spec.manifest is not None and spec.manifest_file:
         found.append(str(Path(spec.manifest_file).parent))
+        if spec.cwd and spec.manifest_file.startswith(f"{spec.cwd}/"):
+            found.append(spec.cwd)  # the manifest lies in a folder of the extension's folder
     if spec.own_cwd and spec.cwd:
         found.append(spec.cwd)
     return tuple(found)
