@@ -391,7 +391,7 @@ async def test_the_log_level_by_facet_and_by_option() -> None:
 
 @shows("mcp-end-01")
 async def test_one_that_does_not_end_by_itself_is_killed() -> None:
-    async with child() as ext:
+    async with child(lifetime="plain") as ext:  # the pid that it tells is the one that we see
         pid = int(said(await ext.call_tool("deaf")))
         began = asyncio.get_running_loop().time()
     took = asyncio.get_running_loop().time() - began

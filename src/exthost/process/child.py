@@ -213,7 +213,7 @@ def _popen(
         stdout=ends[1],
         stderr=ends[2],
         cwd=plan.cwd,
-        env=dict(plan.env),
+        env=plan.env,
         start_new_session=True,
         pass_fds=passed,
     )
