@@ -309,7 +309,8 @@ async def test_one_that_answers_shutdown_and_never_exits_is_gone_in_about_a_seco
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "grandchild"
-    async with child({"linger": True, "fork": str(file)}) as ext:
+    told = {"linger": True, "fork": str(file)}
+    async with child(told, lifetime="plain") as ext:  # the pids that it tells are ours
         family = [ext.stats["pid"], int(file.read_text())]
         assert all(map(runs, family))
         began = time.monotonic()
