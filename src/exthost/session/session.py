@@ -63,6 +63,7 @@ class Session:
         "_closing",
         "_codec",
         "_framing",
+        "_hear",
         "_heard",
         "_inbound",
         "_inlet",
@@ -124,6 +125,9 @@ class Session:
         self._thread = get_ident()
         # Taking a lock that nobody contends for still costs a twentieth of a call.
         self.ask = self._ask_locked if desk.shared else self._ask
+        self._hear = self._on_stdout
+        if by_order:
+            self.ask, self._hear = self._ask_in_order, self._on_answers
         self.on_stale = on_stale
         self._framing = dialect.framing(limits.max_message)
         self._small = min(_JOIN_BYTES, limits.max_message)
@@ -233,6 +237,14 @@ class Session:
         with self.lock:
             self._ask(call, method, params, id, foreign=get_ident() != self._thread)
 
+    def _ask_in_order(self, call: Call, method: str, params: Any, id: Id | None = None) -> None:
+        """Where answers have no ids, listen before speaking: what was said already answers
+        something else, and would pass for the answer to this."""
+        if not self.pending and self._reading and get_ident() == self._thread:
+            self._hear()
+        ask = self._ask_locked if self.desk.shared else self._ask
+        ask(call, method, params, id)
+
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
         with self.lock:
@@ -328,7 +340,7 @@ class Session:
         """Read what the child writes, if that was left undone."""
         if not self._reading and self.state.phase is not Phase.CLOSED:
             self._reading = True
-            self._loop.add_reader(self._stdout, self._on_stdout)
+            self._loop.add_reader(self._stdout, self._hear)
 
     def hurry(self) -> None:
         """A call waits for its turn: back-pressure of a stream must not hold it up."""
@@ -339,6 +351,11 @@ class Session:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._stdout)
+
+    def _on_answers(self) -> None:
+        """Read answers that have no ids: none of them is to a question asked from here on."""
+        self.state.asked_so_far = self.state.next_id
+        self._on_stdout()
 
     def _on_stdout(self) -> None:
         framing = self._framing
@@ -408,7 +425,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(id))
+                self._on_stray(id)
             elif call.plain:
                 self.desk.settle(call, message.result)
             else:
@@ -419,7 +436,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(id))
+                self._on_stray(id)
             elif call.steps is not None:
                 self._advance(call, message)
             else:
@@ -461,6 +478,12 @@ class Session:
         self.state.close_stream(stream)
         self.desk.fail(call, causes.copy_of(error))
         stream.fail(error)
+
+    def _on_stray(self, id: Id | None) -> None:
+        """An answer that matched nothing; by order, every later one would be one off."""
+        if self.dialect.traits.correlation == "order":
+            raise violations.no_message(self.witness, Noise(b"", "an answer that nobody asked for"))
+        self.witness.drop(self.state.stray_reply(id))
 
     def _on_noise(self, noise: Noise) -> None:
         if self.dialect.traits.noise == "fatal":
