@@ -5,7 +5,6 @@ also where a slow consumer is held to its room (see `state.Room`): its child is 
 nobody else waits, and the stream is ended alone when somebody does.
 """
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from exthost.dialects.dialect import Emitted, Log, OfferStale, Unfit
@@ -51,8 +50,7 @@ def _own_event(session: "Session", emitted: Emitted) -> None:
 
 
 def _unfit(session: "Session", why: str) -> None:
-    session.witness.drop(why)
-    session.witness.log("stdout", logging.WARNING, f"dropped: {why}")
+    session.witness.complain(why, f"dropped: {why}")
 
 
 def _event(session: "Session", stream: StreamQueue, method: str, params: Any, size: int) -> None:

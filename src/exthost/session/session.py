@@ -360,10 +360,8 @@ class Session:
     def _on_stdout(self) -> None:
         framing = self._framing
         try:
-            if framing.wants > READ_BYTES:
-                data = read_large(self._stdout)
-            else:
-                data = read(self._stdout, READ_BYTES)
+            wants = framing.wants
+            data = read_large(self._stdout) if wants > READ_BYTES else read(self._stdout, wants)
         except BlockingIOError:
             return
         except OSError:
@@ -496,8 +494,7 @@ class Session:
             return
         cap = self.limits.max_message
         why = f"it sent a message longer than the limit of {cap:,} bytes"
-        self.witness.drop("messages over the size limit")
-        self.witness.log("stdout", logging.WARNING, why)
+        self.witness.complain("messages over the size limit", why)
         number = self._codec.answers(skipped.head)
         call = self.pending.pop(number, None) if number is not None else None
         if call is not None:

@@ -14,6 +14,7 @@ from exthost.wire.framing import (
     Bytes,
     Item,
     Skipped,
+    read_after,
 )
 
 _BLANK = ord(" ")  # the largest byte that is white space
@@ -53,6 +54,7 @@ class Lines:
             for part in parts:
                 self._take(part, items)
                 self._close(items)
+        self.wants = read_after(len(data), len(items))
         if rest:
             self._take(rest, items)
         return items
