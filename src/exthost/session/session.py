@@ -52,6 +52,10 @@ _log = logging.getLogger("exthost.session")
 # A message this large is not copied to join it with its frame.
 _JOIN_BYTES = 64 * 1024
 
+# So much of what we said may lie unread before we stop listening: a child that asks without end
+# and reads no answer would otherwise fill our memory with them.
+_UNREAD_BYTES = 1024 * 1024
+
 # For what we say without an interest in the answer: a cancel, for example.
 _ASIDE_SECONDS = 30.0
 
@@ -250,6 +254,13 @@ class Session:
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
+        if self._inlet.held > _UNREAD_BYTES and self._reading and get_ident() == self._thread:
+            self.pause()
+            self._loop.create_task(self._read_on_when_read())
+
+    async def _read_on_when_read(self) -> None:
+        await self._inlet.drained()
+        self.read_on()
 
     async def roomy(self) -> None:
         """Wait until the child has taken in everything that was said so far, or is gone."""
