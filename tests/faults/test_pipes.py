@@ -49,7 +49,7 @@ DIGITS = {
     "plus five": b"+5",
     "underscore": b"1_000",
     "arabic-indic digits": "٣٤".encode(),
-    "full-width digits": "５".encode(),
+    "full-width digits": "\uff15".encode(),
     "superscript": "²".encode(),
     "hexadecimal": b"0x10",
     "a float": b"5.0",

@@ -97,7 +97,7 @@ CIGEN = Guest(
     worded=lambda words: {"repo": {"root_path": json.dumps(words)}},
     words=lambda params: json.loads(params["repo"]["root_path"]),
     answered=lambda value: {"facts": {"value": json.dumps(value)}},
-    value=lambda result: json.loads(result["facts"]["value"]),
+    value=lambda result: json.loads(result["facts"].get("value", "null")),
     needs=("google.protobuf",),
 )
 
