@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo lint types imports tests bench proto format clean
+.PHONY: test demo lint types imports tests bench soak fuzz proto format clean
 
 test: lint types imports tests
 
@@ -34,6 +34,15 @@ tests: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+# The long versions of the fault suite: half an hour at most, a table, and an exit code.
+soak: $(STAMP)
+	$(BIN)/python -m soak
+
+# Half a minute for each dialect in each role. atheris has wheels for Linux only.
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python -m fuzz
 
 # The generated messages of cigen are committed; this is for whoever changes the .proto.
 proto: $(STAMP)

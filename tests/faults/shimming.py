@@ -29,9 +29,14 @@ async def converse(ext: Extension, guest: Guest, limit: float) -> list[Any]:
     for value in ASKED:
         params = guest.worded({"do": "echo", "value": value})
         try:
-            ends.append(guest.value(await ext.call(guest.method, params, timeout=limit)))
+            result = await ext.call(guest.method, params, timeout=limit)
         except ExthostError as error:
             ends.append(error)
+            continue
+        try:
+            ends.append(guest.value(result))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            ends.append(("spoilt", result))
     return ends
 
 
@@ -67,8 +72,8 @@ def length(recording: Path) -> int:
     return sum(len(text) // 2 for _, text in json.loads(recording.read_text()))
 
 
-# A late byte is no fault: it gets the time that a busy machine may take. For the others the limit is
-# what ends a call to which no answer will come.
+# A late byte is no fault: it gets the time that a busy machine may take. For the others the limit
+# is what ends a call to which no answer will come.
 LATE_SECONDS, LIMIT_SECONDS = 10.0, 0.5
 
 

@@ -36,7 +36,7 @@ def grace(guest: Guest) -> float:
 
 
 async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(folder: Path) -> None:
-    """With the real ladders: SIGTERM and end-of-file ignored, or stopped in the middle of a call."""
+    """With the real ladders: SIGTERM and end-of-file ignored, or stopped, or in a call."""
 
     async def stubborn(guest: Guest, way: str) -> None:
         ext = extension(guest, folder, "stubborn")

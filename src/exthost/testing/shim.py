@@ -10,9 +10,9 @@
     flip       byte AT comes with one bit turned over
     drop       byte AT does not come at all
 
-A recording is what went either way, in order. Played back, each of the extension's pieces is written
-when as many bytes have come in as had when it was recorded; what they are does not matter, so the
-same host must be asked the same things. Knows no dialect; standard library only.
+A recording is what went either way, in order. Played back, each of the extension's pieces is
+written when as many bytes have come in as had when it was recorded; what they are does not matter,
+so the same host must be asked the same things. Knows no dialect; standard library only.
 """
 
 import json
@@ -34,7 +34,7 @@ def record(file: str, command: list[str]) -> int:
     """Pass everything on, and write down [bytes that came in so far, hex of what was answered]."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None and child.stdout is not None
-        came, said = 0, bytearray()
+        came = 0
         pieces: list[tuple[int, str]] = []
         out = child.stdout.fileno()
         ways = {0: child.stdin.fileno(), out: 1}
@@ -51,7 +51,6 @@ def record(file: str, command: list[str]) -> int:
                 if fd == 0:
                     came += len(data)
                 else:
-                    said += data
                     pieces.append((came, data.hex()))
                     # Written down at once: this process may be killed at any moment.
                     Path(file).write_text(json.dumps(pieces), encoding="ascii")
