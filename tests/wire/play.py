@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from exthost.wire.framing import Broken, Framing, Item, Skipped
+from exthost.wire.framing import READ_BYTES, Broken, Framing, Item, Skipped
 
 
 class Played(NamedTuple):
@@ -40,8 +40,24 @@ def whole(framing: Framing, data: bytes) -> Played:
 
 def frozen(item: Item) -> bytes | Skipped | Broken:
     """A frame as bytes: whether it was gathered or cut out is the framing's own affair."""
-    assert type(item) in (bytes, bytearray, Skipped, Broken), f"no item: {item!r}"
-    return bytes(item) if isinstance(item, bytearray) else item
+    assert type(item) in (bytes, bytearray, memoryview, Skipped, Broken), f"no item: {item!r}"
+    return bytes(item) if isinstance(item, bytearray | memoryview) else item
+
+
+def read_into(framing: Framing, chunks: Iterable[bytes], memory: type = bytearray) -> Played:
+    """The same, by a reader that reads large frames to where their framing wants them."""
+    items: list[bytes | Skipped | Broken] = []
+    for chunk in chunks:
+        while chunk:
+            space = framing.space(memory) if framing.wants > READ_BYTES else None
+            if space is None:
+                got, chunk = framing.feed(chunk), b""
+            else:
+                part, chunk = chunk[: len(space)], chunk[len(space) :]
+                space[: len(part)] = part
+                got = framing.filled(len(part))
+            items += [frozen(item) for item in got]
+    return Played(items, framing.end())
 
 
 def bytewise(data: bytes) -> list[bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.errors import UsageError
@@ -13,7 +13,7 @@ from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
-from tests.wire.play import Played, bytewise, cut, play, whole
+from tests.wire.play import Played, bytewise, cut, play, read_into, whole
 
 Make = Callable[[int], Framing]
 FRAMINGS: tuple[Make, ...] = (Lines, Headers, Prefixed)
@@ -202,6 +202,55 @@ def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
     assert framing.wants == LARGE_READ_BYTES
     assert len(framing.feed(stream[2 * READ_BYTES :])) == 1
     assert framing.wants == READ_BYTES
+
+
+@every_framing
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_reading_into_the_framings_own_memory_gives_the_same(
+    make: Make, data: st.DataObject
+) -> None:
+    cap = data.draw(st.sampled_from([READ_BYTES, 3 * READ_BYTES, 2**20]))
+    sizes = data.draw(
+        st.lists(st.sampled_from([0, 5, READ_BYTES, 2 * READ_BYTES, cap, cap + 1]), max_size=4)
+    )
+    fill = data.draw(st.sampled_from([b"a", b" ", b"\xef\xbb\xbf"]))
+    maker = make(2 * cap)
+    stream = b"".join(maker.wrap((fill * size)[:size]) for size in sizes)
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
+    unended = stream[: data.draw(st.integers(0, len(stream)))]
+    for said in (stream, unended):
+        assert read_into(make(cap), cut(said, cuts)) == play(make(cap), cut(said, cuts))
+
+
+def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
+    framing = Lines(2**20)
+    asked: list[int] = []
+
+    def allocate(size: int) -> bytearray:
+        asked.append(size)
+        return bytearray(size)
+
+    def long_line() -> None:
+        framing.feed(b"a" * (2 * READ_BYTES))
+        space = framing.space(allocate)
+        assert space is not None
+        space[:2] = b"a\n"
+        assert [len(item) for item in framing.filled(2)] == [2 * READ_BYTES + 1]
+
+    long_line()
+    long_line()
+    assert len(asked) == 1
+    framing.rest()
+    long_line()
+    assert len(asked) == 2
+
+
+def test_a_long_line_is_gathered_as_ever_where_there_is_no_memory_for_it() -> None:
+    framing = Lines(2**20)
+    framing.feed(b"a" * (2 * READ_BYTES))
+    assert framing.space(lambda size: None) is None
+    assert [len(item) for item in framing.feed(memoryview(b"a\n"))] == [2 * READ_BYTES + 1]
 
 
 @every_framing

@@ -160,8 +160,9 @@ class Inlet:
                 self._flush_now()
 
     def _flush_now(self) -> None:
-        gathered, self.gathered = self.gathered, []
-        self.write(self._join(gathered))
+        data = self._join(self.gathered)
+        self.gathered.clear()
+        self.write(data)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
         """Remember what was not written yet, in order."""
@@ -236,7 +237,7 @@ class Inlet:
         self._unwatch()
         self._backlog = None
         self.held = 0
-        self.gathered = []
+        self.gathered.clear()
         if threading.get_ident() == self._thread:
             self._loop.call_soon(self._broken)
         else:

@@ -1,11 +1,13 @@
-"""Reading large messages from a pipe: a wider pipe, and one buffer to read into.
+"""Reading large messages from a pipe: a wider pipe, and memory to read into.
 
 Small reads are plain `os.read`. A read of a quarter megabyte that way allocates as much each time,
-and the system hands such blocks out page by page: slower than the copying. So large reads go into
-one buffer, kept for the next, and what came is copied once from there.
+and the system hands such blocks out page by page: slower than the copying. So large reads go
+straight into the memory in which their message is gathered, where its framing can have that
+(`room_for`), else into one buffer, kept for the next, from which what came is copied once.
 """
 
 import fcntl
+import mmap
 import os
 import threading
 from functools import cache
@@ -33,6 +35,20 @@ def read_large(fd: int) -> memoryview | bytes:
         buffer = _buffers.buffer = memoryview(bytearray(LARGE_READ_BYTES))
     count = os.readv(fd, [buffer])
     return buffer[:count] if count else b""
+
+
+def room_for(size: int) -> mmap.mmap | None:
+    """Memory for a message that may become so large. It costs only what is written to it."""
+    try:
+        room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError):
+        return None  # so much is not to be had at once; as it grows, it may be
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            room.madvise(mmap.MADV_HUGEPAGE)  # 512 times fewer faults to write to it
+        except OSError:
+            pass  # a kernel without it
+    return room
 
 
 def widen(fd: int) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.alarm import Alarm, alarm
+from exthost.session.awaited import Wakes
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Desk:
         "shared",
         "special",
         "waiting",
+        "wakes",
     )
 
     def __init__(
@@ -78,7 +80,7 @@ class Desk:
         self.extension = extension
         self.max_in_flight = max_in_flight
         self.retry_once = retry_once
-        self.special = special  # some methods are more than one request and its reply
+        self.special = special  # a call may be more than one request and its reply, or not ours
         self.in_turn = in_turn  # one call at a time, all of its exchanges
         self.shared = shared  # other threads call, too: the blocking face
         self.bus = bus
@@ -88,6 +90,7 @@ class Desk:
         self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
         self.session: Session | None = None
         self.waiting: OrderedDict[Call, None] = OrderedDict()
+        self.wakes = Wakes(loop)
         self.results = 0
         self.losses: Counter[str] = Counter()
         self.refusals = 0  # of the errors, those that the extension itself answered with
@@ -224,10 +227,7 @@ class Desk:
         if call.ended:
             return
         call.ended = True
-        try:
-            call.sink.set_result(result)
-        except asyncio.InvalidStateError:
-            pass  # cancelled in this very tick: its caller is told by its own cancellation
+        call.deliver(result)
         if call.aside or self.listeners:
             self._seen_out(call, "result")
         else:
@@ -246,12 +246,11 @@ class Desk:
         error.extension = error.extension or self.extension
         if isinstance(error, CallFailed) and not call.aside:
             self.refusals += 1
-        if not call.sink.done():
-            call.sink.set_exception(error)
+        call.spoil(error)
         self._seen_out(call, _OUTCOMES.get(type(error).__name__, "error"))
 
     def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
-        """The caller is no longer interested; its sink is its own affair."""
+        """The caller is no longer interested, and told by nobody but itself."""
         if call.ended:
             return
         call.ended = True

@@ -36,8 +36,9 @@ from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Repl
 from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
-from exthost.process.outlet import read_large, widen
+from exthost.process.outlet import read_large, room_for, widen
 from exthost.session import causes, notices, violations
+from exthost.session.awaited import Awaited
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler, Inbound
@@ -45,7 +46,7 @@ from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
-from exthost.wire.framing import READ_BYTES, Broken, Bytes, Skipped
+from exthost.wire.framing import READ_BYTES, Broken, Bytes, Framing, Skipped
 
 _log = logging.getLogger("exthost.session")
 
@@ -55,6 +56,9 @@ _JOIN_BYTES = 64 * 1024
 # So much of what we said may lie unread before we stop listening: a child that asks without end
 # and reads no answer would otherwise fill our memory with them.
 _UNREAD_BYTES = 1024 * 1024
+
+# Memory for large messages is kept so long for the next one.
+_KEPT_SECONDS = 1.0
 
 # For what we say without an interest in the answer: a cancel, for example.
 _ASIDE_SECONDS = 30.0
@@ -67,6 +71,7 @@ class Session:
         "_closing",
         "_codec",
         "_framing",
+        "_gathered",
         "_hear",
         "_heard",
         "_inbound",
@@ -74,6 +79,7 @@ class Session:
         "_loop",
         "_reading",
         "_request",
+        "_resting",
         "_small",
         "_stdout",
         "_thread",
@@ -148,6 +154,7 @@ class Session:
             stalled=self._on_stall,
             broken=self._on_broken_stdin,
         )
+        self._gathered = self._inlet.gathered
         self.life = Life(
             child,
             self._inlet,
@@ -158,6 +165,7 @@ class Session:
             on_exit=self.read_on,  # even what back-pressure held up
         )
         self._inbound = Inbound(handlers or {}, dialect.refuse, self.tell, self.witness, loop)
+        self._resting: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
         self._reading = False
@@ -181,7 +189,7 @@ class Session:
     # -- saying ------------------------------------------------------------------------------
 
     def launch(self, call: Call) -> None:
-        """Send a call of any kind; its outcome goes to its sink. Raises if it is unsendable."""
+        """Send a call of any kind; its outcome goes to its caller. Raises if it is unsendable."""
         if call.steps is not None:
             call.session = self
             self._advance(call, None)
@@ -213,8 +221,40 @@ class Session:
         if id is None:
             id = self.state.next_id
             self.state.next_id = id + 1
+        call.id, call.session = id, self
+        self._put(id, call, self._request(method, params, id), foreign)
+
+    def ask_plainly(self, method: str, params: Any, limit: float) -> Awaited:
+        """The same for the commonest of calls, which an open session with room gets from a task
+        of the loop: made and sent in one go, since each step of it is a step of every call."""
+        state = self.state
+        id = state.next_id
         payload = self._request(method, params, id)
-        pending, inlet = self.pending, self._inlet
+        state.next_id = id + 1
+        desk = self.desk
+        call = Awaited()
+        call.id = id
+        call.session = self
+        call.method = method
+        call.params = params
+        call.timeout = limit
+        call.deadline = deadline = desk.now() + limit
+        call.ended = False
+        call.straight = True
+        call.desk = desk
+        call._loop = self._loop
+        gathered = self._gathered
+        if 0 < len(gathered) < BATCH and len(payload) <= self._small and self._reading:
+            self.pending[id] = call
+            gathered.append(payload)
+        else:
+            self._put(id, call, payload, foreign=False)
+        if deadline < desk.alarm_at:
+            desk.watch(call)
+        return call
+
+    def _put(self, id: Id, call: Call, payload: bytes, foreign: bool) -> None:
+        pending = self.pending
         alone = not pending
         if len(payload) > self._small:
             try:
@@ -222,18 +262,14 @@ class Session:
             except UsageError:
                 self._codec.unsaid()
                 raise
-            call.id, call.session = id, self
             pending[id] = call
-            inlet.write_parts(head, payload, tail)
+            self._inlet.write_parts(head, payload, tail)
         else:
-            call.id, call.session = id, self
             pending[id] = call
             if alone or foreign:
-                inlet.write(self._wrap(payload))
-            elif 0 < len(inlet.gathered) < BATCH:
-                inlet.gathered.append(payload)
+                self._inlet.write(self._wrap(payload))
             else:
-                inlet.gather(payload)
+                self._inlet.gather(payload)
         if not self._reading:  # back-pressure of a stream must not hold up this call
             self._loop.call_soon_threadsafe(self.read_on)
 
@@ -370,9 +406,13 @@ class Session:
 
     def _on_stdout(self) -> None:
         framing = self._framing
+        data: Bytes | int
         try:
             wants = framing.wants
-            data = read_large(self._stdout) if wants > READ_BYTES else read(self._stdout, wants)
+            if wants > READ_BYTES:
+                data = self._read_large(framing)
+            else:
+                data = read(self._stdout, wants)
         except BlockingIOError:
             return
         except OSError:
@@ -380,17 +420,18 @@ class Session:
         if not data:
             self._on_stdout_end()
             return
-        if not self._heard:
+        if not self._heard and type(data) is bytes:
             self._heard = True
-            self.witness.first_output = bytes(data[:256])
+            self.witness.first_output = data[:256]
         # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
         decode: Callable[[Bytes], Any] = self._codec.decode
-        pending, desk = self.pending, self.desk
+        pending, desk, wakes = self.pending, self.desk, self.desk.wakes
         unobserved = not (desk.listeners or desk.waiting)
-        settled = 0
+        straight: list[Any] = []  # of calls whose way is so
+        wakes.reading = True
         try:
-            for item in framing.feed(data):
-                if type(item) is bytes or type(item) is bytearray:
+            for item in framing.filled(data) if isinstance(data, int) else framing.feed(data):
+                if type(item) is bytes or type(item) is bytearray or type(item) is memoryview:
                     message = decode(item)
                     if type(message) is not tuple:
                         self._receive(message, len(item))
@@ -399,17 +440,14 @@ class Session:
                     call = pending.pop(id, None)
                     if call is None:
                         self.witness.drop(self.state.stray_reply(id))
-                    elif not call.plain:
-                        self._on_reply(call, Reply(id, result))
-                    elif unobserved and not call.ended:  # desk.settle, without the call
-                        call.ended = True
-                        settled += 1
-                        try:
-                            call.sink.set_result(result)
-                        except asyncio.InvalidStateError:
-                            pass  # cancelled in this very tick, which its caller knows
-                    else:
+                    elif unobserved and call.straight:
+                        call.ended = True  # desk.settle, without the call
+                        call.value = result
+                        straight.append(call)
+                    elif call.plain:
                         desk.settle(call, result)
+                    else:
+                        self._on_reply(call, Reply(id, result))
                 elif type(item) is Skipped:
                     self._on_skipped(item)
                 elif type(item) is Broken:
@@ -423,10 +461,27 @@ class Session:
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)
             self._conclude(causes.not_understood(self.witness, error))
-        desk.results += settled
+        desk.results += len(straight)
+        wakes.ended += straight
+        wakes.reading = False
+        if wakes.ended:
+            wakes.wake()
         if framing.wants > READ_BYTES and not self._wide:
             self._wide = True
             widen(self._stdout)
+
+    def _read_large(self, framing: Framing) -> Bytes | int:
+        """Read inside a large frame: what came, or how much of it, where the framing wants it."""
+        space = framing.space(room_for)
+        if space is None:
+            return read_large(self._stdout)
+        if self._resting is None:
+            self._resting = self._loop.call_later(_KEPT_SECONDS, self._rest)
+        return os.readv(self._stdout, [space])
+
+    def _rest(self) -> None:
+        self._resting = None
+        self._framing.rest()
 
     def _receive(self, message: Incoming, size: int) -> None:
         """Whatever is not the plainest of replies."""

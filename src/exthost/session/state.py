@@ -56,7 +56,7 @@ class Sink(Protocol):
 
 
 class Call:
-    """One accepted call. It ends exactly once: whoever sets `ended` tells the sink.
+    """One accepted call. It ends exactly once: whoever sets `ended` delivers or spoils it.
 
     What most calls do not need stands on the class, so that making one is a few stores; there is
     no `__init__` since that would cost as much again. `Call.of` is the comfortable way.
@@ -69,8 +69,10 @@ class Call:
     deadline: float
 
     id: Id | None = None
-    ended: bool  # both are asked of every call: an instance's own is found faster than a class's
-    plain: bool  # nothing to do with its reply but to hand it over
+    ended: bool
+    plain = True  # nothing to do with its reply but to hand it over
+    straight = False  # and its caller is a task: see `awaited`
+    value: Any  # of one that went straight, once it has ended
     retried = False
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
@@ -84,15 +86,33 @@ class Call:
     @classmethod
     def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:
         """A call that was accepted at the time `began`."""
+        return cls.into_sink(sink).asks(method, params, timeout, began)
+
+    @classmethod
+    def into_sink(cls, sink: Sink) -> Self:
+        """One whose outcome goes there, once it asks something."""
         call = cls()
-        call.method = method
-        call.params = params
         call.sink = sink
-        call.timeout = timeout
-        call.deadline = began + timeout
-        call.ended = False
-        call.plain = True
         return call
+
+    def asks(self, method: str, params: Any, timeout: float, began: float) -> Self:
+        """Make it ask this."""
+        self.method = method
+        self.params = params
+        self.timeout = timeout
+        self.deadline = began + timeout
+        self.ended = False
+        return self
+
+    def deliver(self, result: Any) -> None:
+        """Tell its caller, unless that has given up in this very tick."""
+        if not self.sink.done():
+            self.sink.set_result(result)
+
+    def spoil(self, error: BaseException) -> None:
+        """The same, of a call that will not be answered well."""
+        if not self.sink.done():
+            self.sink.set_exception(error)
 
     @property
     def began(self) -> float:

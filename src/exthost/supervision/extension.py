@@ -7,10 +7,9 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 
 import asyncio
 import logging
-from asyncio import Future
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
 from exthost.errors import (
@@ -27,6 +26,7 @@ from exthost.model import NONE, Offer, Spec, Tool
 from exthost.names import nearest, registered_name
 from exthost.process.environment import Environment
 from exthost.schema import Checker
+from exthost.session.awaited import Awaited
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler
@@ -40,6 +40,8 @@ from exthost.supervision.streaming import make_stream
 from exthost.supervision.toolbox import Toolbox
 
 _log = logging.getLogger("exthost.supervision")
+
+AnyCall = TypeVar("AnyCall", bound=Call)
 
 
 class Extension(Facets):
@@ -69,12 +71,13 @@ class Extension(Facets):
         self._method_limits = dialect.traits.method_limits
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
+        by_order = dialect.traits.correlation == "order"
         self.desk = Desk(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
             shared=shared,
-            special=bool(dialect.methods) or dialect.closed,
+            special=shared or bool(dialect.methods) or dialect.closed or by_order,
             in_turn=dialect.traits.in_turn,
             bus=bus or Bus(),
             loop=self._loop,
@@ -213,7 +216,6 @@ class Extension(Facets):
         if not wait:
             self._be_ready(method)
         limit = self._limit(method) if timeout is None else timeout
-        future: Future[Any] = Future(loop=desk.loop)
         session = desk.session
         if (
             session is None
@@ -222,26 +224,17 @@ class Extension(Facets):
             or desk.listeners
             or len(session.pending) >= desk.max_in_flight
         ):
-            call = self._new_call(method, params, limit, future)
+            call = self._new_call(Awaited.at(desk), method, params, limit)
             call.each = timeout is None and self._each
             desk.take(call)
-        else:  # the same, straight on, for the plainest and commonest of calls
-            call = Call()
-            call.method = method
-            call.params = params
-            call.sink = future
-            call.timeout = limit
-            call.deadline = deadline = desk.now() + limit
-            call.ended = False
-            call.plain = True
-            session.ask(call, method, params)
-            if deadline < desk.alarm_at:
-                desk.watch(call)
+        else:
+            call = session.ask_plainly(method, params, limit)
         try:
-            return await future
+            await call
         except asyncio.CancelledError:
             desk.cancel(call)
             raise
+        return call.value
 
     async def call_tool(
         self,
@@ -355,7 +348,7 @@ class Extension(Facets):
     def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
         """Send a call whose caller sees to its own deadline."""
         limit = self._limit(method) if timeout is None else timeout
-        call = self._new_call(method, params, limit, sink)
+        call = self._new_call(Call.into_sink(sink), method, params, limit)
         call.each = timeout is None and self._each
         self.desk.submit(call)
         return call
@@ -374,7 +367,8 @@ class Extension(Facets):
         self._check(tool, arguments)
         limit = self._call_limit if timeout is None else timeout
         asked = ToolCall(name, arguments, context, tool, self.spec)
-        call = self._of_operation(self._operation("call_tool"), asked, name, limit, sink)
+        call = Call.into_sink(sink)
+        self._of_operation(call, self._operation("call_tool"), asked, name, limit)
         call.each = timeout is None and self._each
         call.context = context
         self.desk.submit(call)
@@ -385,11 +379,11 @@ class Extension(Facets):
     def _limit(self, method: str) -> float:
         return self._method_limits.get(method, self._call_limit)
 
-    def _new_call(self, method: str, params: Any, timeout: float, sink: Sink) -> Call:
+    def _new_call(self, call: AnyCall, method: str, params: Any, timeout: float) -> AnyCall:
         """A call in the dialect's own words, which may be more than one exchange."""
         operation = self._methods.get(method)
         if operation is not None:
-            return self._of_operation(operation, params, method, timeout, sink)
+            return self._of_operation(call, operation, params, method, timeout)
         if self.dialect.closed:
             known = ", ".join(self._methods)
             raise NotFound(
@@ -398,16 +392,16 @@ class Extension(Facets):
                 extension=self.id,
                 help=f"its methods are: {known}",
             )
-        return Call.of(method, params, sink, timeout, self.desk.now())
+        return call.asks(method, params, timeout, self.desk.now())
 
     def _of_operation(
-        self, operation: Operation, params: Any, name: str, timeout: float, sink: Sink
-    ) -> Call:
+        self, call: AnyCall, operation: Operation, params: Any, name: str, timeout: float
+    ) -> AnyCall:
         now = self.desk.now()
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
-            return Call.of(method, asked, sink, timeout, now).mapped(operation.result)
-        return Call.of(name, params, sink, timeout, now).through(operation(params))
+            return call.asks(method, asked, timeout, now).mapped(operation.result)
+        return call.asks(name, params, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:
         operation = self.dialect.operations.get(name)
@@ -429,16 +423,17 @@ class Extension(Facets):
     ) -> Any:
         """Run one of the neutral operations."""
         limit = self._call_limit if timeout is None else timeout
-        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
-        call = self._of_operation(self._operation(name), params, shown, limit, future)
+        call = Awaited.at(self.desk)
+        self._of_operation(call, self._operation(name), params, shown, limit)
         call.each = timeout is None and self._each
         call.context = context
         self.desk.take(call)
         try:
-            return await future
+            await call
         except asyncio.CancelledError:
             self.desk.cancel(call)
             raise
+        return call.value
 
     def _tool(self, name: str) -> Tool:
         tool = self._owner.tools.get(name)

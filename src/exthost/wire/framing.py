@@ -12,11 +12,13 @@ are never lost, and any chunking of the same bytes gives the same items.
 
 **Cost.** Each byte is looked at once and copied once: small frames are cut out of what was read;
 a frame that outgrows a read is gathered in one growing buffer, which itself becomes the frame.
-Where a large frame is under way `wants` asks the reader for larger reads; and where what comes are
-crumbs, for smaller ones, since each is looked at and a read is one step of the host's loop.
+Where a large frame is under way `wants` asks the reader for larger reads, and a framing that has a
+`space` for them is read into directly. Where what comes are crumbs it asks for smaller ones, since
+each is looked at and a read is one step of the host's loop.
 """
 
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -52,7 +54,25 @@ class Broken(NamedTuple):
     head: bytes
 
 
-Item: TypeAlias = bytes | bytearray | Skipped | Broken
+Item: TypeAlias = bytes | bytearray | memoryview | Skipped | Broken
+
+# A bytearray, or what has its `find` and its slices: an anonymous map, for example.
+Memory: TypeAlias = Any
+
+
+class Unspacious:
+    """A framing that is always fed."""
+
+    __slots__ = ()
+
+    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+        return None
+
+    def filled(self, count: int) -> list[Item]:
+        raise NotImplementedError
+
+    def rest(self) -> None:
+        pass
 
 
 def read_after(size: int, pieces: int) -> int:
@@ -69,6 +89,16 @@ class Framing(Protocol):
 
     def feed(self, data: Bytes) -> list[Item]:
         """Take what was read, return what is complete."""
+
+    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+        """Where the next read of a large frame goes, if it is to go to a place; `filled` follows.
+        `allocate` gives memory of this size, if it can, without touching it."""
+
+    def filled(self, count: int) -> list[Item]:
+        """So many bytes were read into the space. What is complete is good until the next read."""
+
+    def rest(self) -> None:
+        """Keep no memory for a next large frame."""
 
     def end(self) -> Broken | None:
         """No more bytes will come."""

@@ -15,6 +15,7 @@ from exthost.wire.framing import (
     Bytes,
     Item,
     Skipped,
+    Unspacious,
     read_after,
 )
 from exthost.wire.lines import BOM, too_large
@@ -26,7 +27,7 @@ HEADER_LINE_BYTES = 1024
 _LENGTH_DIGITS = 12
 
 
-class Headers:
+class Headers(Unspacious):
     """Content-Length framing with a cap on the body."""
 
     __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "wants")

@@ -5,6 +5,8 @@ stray text (which comes out as a frame; the codec calls it noise). A line longer
 reported as one `Skipped` in the moment it exceeds it, and let go up to its newline.
 """
 
+from collections.abc import Callable
+
 from exthost.errors import UsageError
 from exthost.wire.framing import (
     EVIDENCE_BYTES,
@@ -13,6 +15,7 @@ from exthost.wire.framing import (
     Broken,
     Bytes,
     Item,
+    Memory,
     Skipped,
     read_after,
 )
@@ -24,7 +27,16 @@ BOM = b"\xef\xbb\xbf"
 class Lines:
     """Line framing with a cap on the bytes before the newline."""
 
-    __slots__ = ("_cap", "_enough", "_fresh", "_letting_go", "_open", "wants")
+    __slots__ = (
+        "_cap",
+        "_enough",
+        "_fresh",
+        "_letting_go",
+        "_memory",
+        "_open",
+        "_used",
+        "wants",
+    )
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
@@ -33,6 +45,8 @@ class Lines:
         self._fresh = True  # nothing seen yet: a byte-order mark may still come
         self._open: bytearray | None = None  # a line begun in an earlier read
         self._letting_go = False  # inside an over-long line, which was told when it became one
+        self._memory: Memory = None  # for a long line
+        self._used = 0  # of it; not 0: the line under way is there
         self.wants = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
@@ -49,7 +63,8 @@ class Lines:
             self._take(parts.pop(0), items)
             self._close(items)
         if len(data) <= self._cap:  # the way of nearly every read: no room for an over-long line
-            items += [part for part in parts if part and not part.isspace()]
+            # What begins with more than white space is not blank; most need no closer look.
+            items += [part for part in parts if part > b"!" or (part and not part.isspace())]
         else:
             for part in parts:
                 self._take(part, items)
@@ -75,6 +90,42 @@ class Lines:
         self._take(b"", items)
         self._close(items)
         return [*items, *self.feed(rest)] if rest else items
+
+    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+        if self._memory is None:
+            self._memory = allocate(self._enough + LARGE_READ_BYTES)
+            if self._memory is None:
+                return None
+        if self._open is not None:
+            self._used = len(self._open)
+            self._memory[: self._used] = self._open
+            self._open = None
+        return memoryview(self._memory)[self._used : self._used + LARGE_READ_BYTES]
+
+    def filled(self, count: int) -> list[Item]:
+        begun, used = self._used, self._used + count
+        newline: int = self._memory.find(b"\n", begun, used)
+        if newline < 0 and used < self._enough:
+            self._used = used
+            return []
+        if newline < 0 or newline > self._cap:  # the general way knows what to say of it
+            self._open, self._used = bytearray(self._memory[:begun]), 0
+            data = self._memory[begun:used]
+            self.rest()
+            return self.feed(bytes(data))
+        line = memoryview(self._memory)[:newline]
+        rest = bytes(self._memory[newline + 1 : used])
+        self._used = 0
+        self.wants = READ_BYTES
+        if self._fresh and line[:3] == BOM:
+            line = line[3:]
+        self._fresh = False
+        blank = line[0] <= _BLANK and bytes(line).isspace()
+        return [*([] if blank else [line]), *(self.feed(rest) if rest else [])]
+
+    def rest(self) -> None:
+        if not self._used:
+            self._memory = None
 
     def _take(self, part: bytes, items: list[Item]) -> None:
         """One more part of a line. Told and let go of as soon as it is too long: its newline may
@@ -113,6 +164,8 @@ class Lines:
     def end(self) -> Broken | None:
         if self._letting_go:
             return Broken("the output ended inside an over-long line", b"")
+        if self._used:
+            self._open, self._used = bytearray(self._memory[: self._used]), 0
         if self._open is None:
             return None
         if len(self._open) > self._cap:

@@ -11,13 +11,14 @@ from exthost.wire.framing import (
     Broken,
     Bytes,
     Item,
+    Unspacious,
 )
 from exthost.wire.lines import too_large
 
 _PREFIX_BYTES = 4
 
 
-class Prefixed:
+class Prefixed(Unspacious):
     """u32 length framing with a cap, inclusive."""
 
     __slots__ = ("_broken", "_buffer", "_cap", "_length", "wants")

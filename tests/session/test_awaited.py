@@ -1,0 +1,136 @@
+"""A call is awaited without a future: what a task may rely on holds all the same."""
+
+import asyncio
+import contextvars
+from typing import Any
+
+import pytest
+
+from exthost.events import Bus
+from exthost.session.awaited import Awaited
+from exthost.session.desk import Desk
+from tests.extensions.driving import hostile
+
+_WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+def _desk() -> Desk:
+    loop = asyncio.get_running_loop()
+    return Desk("x", max_in_flight=10, bus=Bus(), loop=loop)
+
+
+def _call(desk: Desk) -> Awaited:
+    return Awaited.at(desk).asks("echo", 1, 5.0, desk.now())
+
+
+async def _outcome(call: Awaited) -> object:
+    await call
+    return call.value
+
+
+async def _as_task(call: Awaited) -> "asyncio.Task[object]":
+    """A task that is waiting for it."""
+    task = asyncio.create_task(_outcome(call))
+    await asyncio.sleep(0)
+    assert call.within is not None
+    return task
+
+
+@pytest.mark.parametrize("reading", [True, False])
+async def test_callers_go_on_in_the_order_in_which_they_were_answered(reading: bool) -> None:
+    desk, order = _desk(), []
+
+    async def caller(call: Awaited, name: str) -> None:
+        _WHO.set(name)
+        await call
+        order.append((name, _WHO.get(), call.value))
+
+    calls = [_call(desk) for _ in range(3)]
+    tasks = [asyncio.create_task(caller(call, str(n))) for n, call in enumerate(calls)]
+    await asyncio.sleep(0)
+    desk.wakes.reading = reading
+    for n in (2, 0, 1):
+        desk.settle(calls[n], n * 10)
+    assert order == []  # whoever settles is never interrupted by those it settles
+    desk.wakes.reading = False
+    if reading:
+        asyncio.get_running_loop().call_soon(desk.wakes.wake)
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert order == [("2", "2", 20), ("0", "0", 0), ("1", "1", 10)]
+    assert _WHO.get() == "nobody"
+
+
+async def test_one_that_ended_before_it_was_awaited_is_not_waited_for() -> None:
+    desk = _desk()
+    good, bad = _call(desk), _call(desk)
+    desk.settle(good, 1)
+    desk.expire(bad)
+    assert await _outcome(good) == 1
+    with pytest.raises(Exception, match="took longer than 5 s"):
+        await _outcome(bad)
+
+
+async def test_a_cancelled_caller_is_accounted_for_at_once_and_only_once() -> None:
+    desk = _desk()
+    call = _call(desk)
+    task = await _as_task(call)
+    task.cancel("enough")
+    assert desk.losses["cancelled"] == 1
+    desk.settle(call, 1)  # its answer comes in the same tick
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await asyncio.wait_for(task, 5)
+    assert caught.value.args == ("enough",)
+    assert (desk.results, desk.losses["cancelled"]) == (0, 1)
+
+
+async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all_the_same() -> None:
+    desk = _desk()
+    call = _call(desk)
+    task = await _as_task(call)
+    desk.settle(call, 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    assert (desk.results, desk.losses["cancelled"]) == (1, 0)
+
+
+def test_an_interrupt_in_one_caller_is_passed_on_and_the_others_still_get_their_answers() -> None:
+    got: list[Any] = []
+
+    async def caller(call: Awaited) -> None:
+        await call
+        if call.value == 0:
+            raise KeyboardInterrupt
+        got.append(call.value)
+
+    async def ask() -> "tuple[Desk, dict[Awaited, asyncio.Task[None]]]":
+        desk = _desk()
+        calls = [_call(desk) for _ in range(3)]
+        tasks = {call: asyncio.create_task(caller(call)) for call in calls}
+        await asyncio.sleep(0)
+        desk.wakes.reading = True
+        return desk, tasks
+
+    with asyncio.Runner() as runner:
+        desk, tasks = runner.run(ask())
+        for n, call in enumerate(tasks):
+            desk.settle(call, n)
+        with pytest.raises(KeyboardInterrupt):
+            desk.wakes.wake()
+        interrupted, *others = tasks.values()
+        assert isinstance(interrupted.exception(), KeyboardInterrupt)
+        runner.get_loop().run_until_complete(asyncio.wait(others, timeout=5))
+    assert got == [1, 2]
+
+
+async def test_what_users_wrap_around_a_call_works() -> None:
+    async with hostile() as extension:
+        async with asyncio.timeout(5):
+            assert await extension.call("echo", 1) == 1
+        assert await asyncio.wait_for(extension.call("echo", 2), 5) == 2
+        assert await asyncio.gather(*(extension.call("echo", n) for n in range(3))) == [0, 1, 2]
+        assert await asyncio.shield(extension.call("echo", 4)) == 4
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(extension.call("keep"), 0.05)
+        assert extension.stats["cancelled"] == 1
+        assert extension.stats["in_flight"] == 0
