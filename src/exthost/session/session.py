@@ -409,10 +409,7 @@ class Session:
         data: Bytes | int
         try:
             wants = framing.wants
-            if wants > READ_BYTES:
-                data = self._read_large(framing)
-            else:
-                data = read(self._stdout, wants)
+            data = self._read_large(framing) if wants > READ_BYTES else read(self._stdout, wants)
         except BlockingIOError:
             return
         except OSError:
