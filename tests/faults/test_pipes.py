@@ -37,7 +37,9 @@ def by_order(guest: Guest) -> bool:
 
 
 def fatal_noise(guest: Guest) -> bool:
-    return dialects.get(guest.dialect).traits.noise == "fatal"
+    """Where a message says how long it is, garbage in it means that the count is off."""
+    dialect = dialects.get(guest.dialect)
+    return dialect.traits.noise == "fatal" or dialect.framing is not Lines
 
 
 # -- frames -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from exthost.dialects import BUILT_IN
 from exthost.messages import Failure, Notice, Reply, Request
 
 Flags: TypeAlias = Mapping[str, str]
@@ -59,7 +60,12 @@ def _answers(table: Mapping[str, Any]) -> Callable[[Request, Flags], Reply | Fai
     """A handshake whose answers are always the same."""
 
     def shake(request: Request, flags: Flags) -> Reply | Failure | None:
-        return Reply(request.id, table[request.method]) if request.method in table else None
+        if request.method not in table:
+            return None
+        answer = table[request.method]
+        if isinstance(answer, Failure):
+            return answer._replace(id=request.id)
+        return Reply(request.id, answer)
 
     return shake
 
@@ -81,6 +87,33 @@ NEXO = Guest(
     shake=_answers({"initialize": {"server_version": "6.6.6", "tools": ["do"]}}),
     last="initialize",
     notice=Notice("progress", {"n": 1}),
+    question=Request("host/ask", {"n": 1}, 1),
+)
+
+
+SYNAPS = Guest(
+    dialect="synaps",
+    shake=_answers({"initialize": {"protocol_version": 1, "capabilities": []}, "shutdown": None}),
+    last="initialize",
+    notice=Notice("progress", {"n": 1}),
+    question=Request("host/ask", {"n": 1}, 1),
+    settings=MappingProxyType({"retry": "never"}),  # what dies of a request would die of it twice
+)
+
+MCP = Guest(
+    dialect="mcp",
+    shake=_answers(
+        {
+            "server/discover": Failure(None, "never heard of it", -32601),
+            "initialize": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "serverInfo": {"name": "hostile", "version": "6.6.6"},
+            },
+        }
+    ),
+    last="initialize",
+    notice=Notice("notifications/resources/list_changed", {}),
     question=Request("host/ask", {"n": 1}, 1),
 )
 
@@ -157,5 +190,9 @@ RODER = Guest(
 )
 
 GUESTS: Mapping[str, Guest] = MappingProxyType(
-    {guest.dialect: guest for guest in (MORPHIR, NEXO, CIGEN, RODER)}
+    {
+        guest.dialect: guest
+        for guest in (MORPHIR, NEXO, CIGEN, SYNAPS, RODER, MCP)
+        if guest.dialect in BUILT_IN
+    }
 )
