@@ -5,8 +5,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUST := examples/cigen/rust
+RUST_STAMP := $(VENV)/.rust-example
 
-.PHONY: test demo lint types imports tests bench soak fuzz proto format clean
+# Servers and clients from npm, for tests and bench that say when they go without. A stamp that is
+# only written where npm is there and the registry answers.
+NODE := $(VENV)/node
+NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
+	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
+
+.PHONY: node test demo lint types imports tests bench soak fuzz proto format clean
 
 test: lint types imports tests
 
@@ -15,6 +23,23 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test
 	touch $@
+
+node: $(STAMP)
+	@test -e $(NODE)/.installed || { command -v npm >/dev/null \
+		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
+		&& touch $(NODE)/.installed; } || echo "no packages from npm: some tests are skipped"
+
+# The Rust example, where there is a Rust toolchain, so that its test need not fetch crates. Its
+# test is skipped without one, or without a network; both are said.
+$(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
+	@if ! command -v cargo >/dev/null; then \
+		echo "no cargo here: the Rust example is not built, and its test is skipped"; \
+	elif CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 \
+		cargo fetch --locked --quiet --manifest-path $(RUST)/Cargo.toml; then \
+		cargo build --locked --offline --quiet --manifest-path $(RUST)/Cargo.toml && touch $@; \
+	else \
+		echo "the Rust example's crates cannot be fetched: its test is skipped"; \
+	fi
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -29,10 +54,10 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-tests: $(STAMP)
+tests: $(STAMP) $(RUST_STAMP) node
 	$(BIN)/python -X dev -m pytest
 
-bench: $(STAMP)
+bench: $(STAMP) node
 	$(BIN)/python -m bench
 
 # The long versions of the fault suite: half an hour at most, a table, and an exit code.
@@ -55,4 +80,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUST)/target build dist .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ everything has started; what starts later inherits it from its starter.
 """
 
 import os
+from collections.abc import Collection
 from enum import Enum
 from pathlib import Path
 
@@ -102,9 +103,10 @@ def _pin_process(pid: int, core: int) -> None:
             pass
 
 
-def pin(cores: tuple[int, int] | None) -> str:
+def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
     """Pin this process and all below it now; returns a note when nothing could be pinned.
 
+    `hosts` are processes below that are hosts themselves, and get the host's core.
     `cores` comes from `pair`, asked before anything was pinned: afterwards it would see one core.
     """
     if cores is None:
@@ -112,5 +114,5 @@ def pin(cores: tuple[int, int] | None) -> str:
     host, child = cores
     _pin_process(os.getpid(), host)
     for pid in descendants(os.getpid()):
-        _pin_process(pid, child)
+        _pin_process(pid, host if pid in hosts else child)
     return ""

@@ -3,6 +3,9 @@
  *   echo               a morphir extension: `initialize` -> {}, `capabilities` -> a list of one,
  *                      `big` with a number N -> a string of N bytes, anything else -> its params
  *   echo --raw         sends every byte back, lines or not
+ *   echo --mcp         an MCP server of the handshake era with one tool, which gives back the `text`
+ *                      of its arguments; for any client's order of members. With --mcp-headers the
+ *                      same in frames of Content-Length
  *   echo --cigen       a cigen plugin: introduces itself, then answers plans and generates in turn
  *   echo --limit N H C the limit no host can beat: starts itself as a child, plays N rounds of a
  *                      100-byte line with it from core H to core C (-1 = not pinned), and prints
@@ -39,6 +42,7 @@
 
 static char *out;
 static size_t out_used, out_room;
+static int mcp_headers;
 
 static void fail(const char *what) {
     perror(what);
@@ -162,7 +166,89 @@ static void serve(const char *line, size_t size) {
     }
 }
 
-static int serve_lines(void) {
+/* {"jsonrpc":"2.0","id":ID, and a body that ends the object */
+static void answer_mcp(const char *id, size_t id_size, const char *body, size_t body_size) {
+    char head[64];
+    if (mcp_headers)
+        put(head, (size_t)sprintf(head, "Content-Length: %zu\r\n\r\n", id_size + body_size + 22));
+    put("{\"jsonrpc\":\"2.0\",\"id\":", 22);
+    put(id, id_size);
+    put(body, body_size);
+    if (!mcp_headers) put("\n", 1);
+}
+
+/* A text or a number as it stands, up to what ends it. */
+static size_t scalar(const char *from, const char *end) {
+    const char *at = from;
+    if (at < end && *at == '"') {
+        const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
+        return close ? (size_t)(close + 1 - from) : 0;
+    }
+    while (at < end && *at != ',' && *at != '}') at++;
+    return (size_t)(at - from);
+}
+
+static void serve_mcp(const char *line, size_t size) {
+    static const char hello[] =
+        ",\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{}},"
+        "\"serverInfo\":{\"name\":\"c\",\"version\":\"1\"}}}";
+    static const char tools[] =
+        ",\"result\":{\"tools\":[{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}]}}";
+    static const char unknown[] = ",\"error\":{\"code\":-32601,\"message\":\"unknown\"}}";
+    static const char before[] = ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":";
+    const char *end = line + size;
+    const char *id = member(line, end, "\"id\""), *method = member(line, end, "\"method\"");
+    if (!id || !method) return; /* a notification */
+    size_t id_size = scalar(id, end), method_size = scalar(method, end);
+    if (is(method, method_size, "\"tools/call\"")) {
+        const char *text = member(line, end, "\"text\"");
+        size_t text_size = text ? scalar(text, end) : 0;
+        static char body[HEAD_BYTES];
+        if (text_size + sizeof before + 8 > sizeof body) fail("a text that long");
+        memcpy(body, before, sizeof before - 1);
+        memcpy(body + sizeof before - 1, text, text_size);
+        memcpy(body + sizeof before - 1 + text_size, "}]}}", 4);
+        answer_mcp(id, id_size, body, sizeof before - 1 + text_size + 4);
+    } else if (is(method, method_size, "\"initialize\"")) {
+        answer_mcp(id, id_size, hello, sizeof hello - 1);
+    } else if (is(method, method_size, "\"tools/list\"")) {
+        answer_mcp(id, id_size, tools, sizeof tools - 1);
+    } else {
+        answer_mcp(id, id_size, unknown, sizeof unknown - 1);
+    }
+}
+
+/* The end of the frame that begins at `from`, and where its payload begins; NULL for not yet. */
+static char *frame_end(char *from, size_t size, char **payload) {
+    char *blank = memmem(from, size, "\r\n\r\n", 4);
+    const char *length = blank ? member(from, blank, "Content-Length") : NULL;
+    if (!length) return NULL;
+    *payload = blank + 4;
+    char *end = *payload + strtoull(length, NULL, 10);
+    return end <= from + size ? end : NULL;
+}
+
+static int serve_frames(void) {
+    char *in = NULL;
+    size_t used = 0, room = 0;
+    for (;;) {
+        in = room_for(in, &room, used + READ_BYTES);
+        ssize_t got = read(STDIN_FILENO, in + used, READ_BYTES);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got < 0;
+        used += (size_t)got;
+        char *at = in, *payload, *end;
+        while ((end = frame_end(at, used - (size_t)(at - in), &payload))) {
+            serve_mcp(payload, (size_t)(end - payload));
+            at = end;
+        }
+        flush_out();
+        used -= (size_t)(at - in);
+        memmove(in, at, used);
+    }
+}
+
+static int serve_lines(void (*serve)(const char *, size_t)) {
     char *in = NULL;
     size_t used = 0, room = 0, searched = 0;
     for (;;) {
@@ -282,7 +368,9 @@ int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN);
     if (count == 2 && !strcmp(words[1], "--raw")) return serve_bytes();
     if (count == 2 && !strcmp(words[1], "--cigen")) return serve_cigen();
+    if (count == 2 && !strcmp(words[1], "--mcp")) return serve_lines(serve_mcp);
+    if (count == 2 && !strcmp(words[1], "--mcp-headers")) return mcp_headers = 1, serve_frames();
     if (count == 5 && !strcmp(words[1], "--limit"))
         return ping(atol(words[2]), atoi(words[3]), atoi(words[4]), words[0]);
-    return serve_lines();
+    return serve_lines(serve);
 }

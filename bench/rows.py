@@ -6,7 +6,7 @@ not exist yet `NotBuiltYet`.
 """
 
 from bench.cores import Pin
-from bench.measures import bulk, calls, cigen, discovery, events, growth, memory, start
+from bench.measures import bulk, calls, cigen, discovery, events, growth, memory, peers, start
 from bench.measures.later import later
 from bench.memory import MIB
 from bench.row import Direction, Row
@@ -217,18 +217,25 @@ ROWS: tuple[Row, ...] = (
         must=1.8,
         stretch=1.5,
     ),
+    # Other clients on the same C server: tools/call, 100 in flight.
     Row(
         key="peer-mcp-python",
         name="100 in flight / MCP Python SDK client",
-        measure=later("the mcp dialect"),
+        measure=peers.python_sdk,
         direction=Direction.AT_LEAST,
         must=15,
         stretch=25,
     ),
     Row(
+        key="peer-fastmcp",
+        name="100 in flight / FastMCP client",
+        measure=peers.fastmcp,
+        direction=Direction.AT_LEAST,
+    ),
+    Row(
         key="peer-mcp-node",
         name="100 in flight / Node MCP SDK",
-        measure=later("the mcp dialect"),
+        measure=peers.node("mcp_sdk.cjs", "--mcp", "@modelcontextprotocol/sdk"),
         direction=Direction.AT_LEAST,
         must=1.5,
         stretch=2.5,
@@ -236,7 +243,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         key="peer-vscode-jsonrpc",
         name="100 in flight / Node vscode-jsonrpc",
-        measure=later("a peer client in Node"),
+        measure=peers.node("vscode_jsonrpc.cjs", "--mcp-headers", "vscode-jsonrpc"),
         direction=Direction.AT_LEAST,
         must=2,
         stretch=4,

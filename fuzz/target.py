@@ -10,7 +10,7 @@ errors may come, and from the codec only ProtocolViolation.
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,20 @@ from exthost.discovery.configfile import completed
 
 with atheris.instrument_imports(include=["exthost"]):
     from exthost import dialects
-    from exthost.dialects.dialect import Dialect, HookCall, Offered, Positional, Row, ToolCall
+    from exthost.dialects.dialect import (
+        Dialect,
+        Exchanges,
+        HookCall,
+        Inquiry,
+        Offered,
+        Once,
+        Operation,
+        Positional,
+        Row,
+        Tentative,
+        ToolCall,
+        expect,
+    )
     from exthost.errors import ExthostError, ProtocolViolation
     from exthost.messages import Failure, Noise, Notice, Reply, Request
     from exthost.model import Introduction, Offer, Role, Tool
@@ -106,11 +119,22 @@ def _operate(dialect: Dialect, frames: list[bytes], introduction: Introduction) 
         "hook": HookCall("before_message", {}),
     }
     for name, operation in dialect.operations.items():
-        if not isinstance(operation, Row):
-            _converse(dialect, operation(asked.get(name)), frames)
+        _converse(dialect, _steps(operation, asked.get(name)), frames)
     for method in dialect.methods.values():
-        if not isinstance(method, Row):
-            _converse(dialect, method({}), frames)
+        _converse(dialect, _steps(method, {}), frames)
+
+
+def _steps(operation: Operation, params: Any) -> Exchanges:
+    """Any operation as a generator of exchanges."""
+    if isinstance(operation, Row):
+        request = operation.request(params)
+        result = expect((yield request), request.method)
+        return operation.result(result) if operation.result is not None else result
+    if isinstance(operation, Once):
+        method, asked = operation.ask(params)
+        settled = operation.settle(params, expect((yield Request(method, asked)), method))
+        return (yield from settled) if isinstance(settled, Generator) else settled
+    return (yield from operation(params))
 
 
 def _notice(dialect: Dialect, notice: Notice) -> None:
@@ -130,8 +154,12 @@ def _converse(dialect: Dialect, steps: Any, frames: list[bytes]) -> None:
         while True:
             said = steps.send(heard)
             heard = None
+            if isinstance(said, Tentative):
+                said = said.request
             if isinstance(said, Offered):
                 heard = OFFER
+            elif isinstance(said, Inquiry):
+                heard = Failure(None, "nobody here answers that")
             elif isinstance(said, Request):
                 codec.request(said.method, said.params, 1)
                 heard = next(filter(None, (_answer(codec.decode(frame)) for frame in left)), None)

@@ -37,6 +37,7 @@ GRACE_SECONDS = 3.0
 # State of ours must not end up in the home of whoever runs the tests.
 _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
+os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.

@@ -63,12 +63,6 @@ CATALOGUE: dict[str, Entry] = {
         "No dialect of this name is built in or installed.",
         "Use one of the names listed, or install the package that brings the dialect.",
     ),
-    "X0108": _entry(
-        "ConfigError",
-        "section not supported yet",
-        "The section belongs to a dialect that this version cannot run.",
-        "Take the section out, or use a later version.",
-    ),
     "X0109": _entry(
         "ConfigError",
         "an override without an extension",
@@ -92,6 +86,31 @@ CATALOGUE: dict[str, Entry] = {
         "watchfiles is not installed",
         "The config wants manifests to be watched, which is an optional part of the installation.",
         "pip install 'exthost[watch]', or set watch.enabled = false.",
+    ),
+    "X0160": _entry(
+        "ConfigError",
+        "a JSON config without MCP servers",
+        "A config that ends in .json is a file of MCP servers as other programs have it.",
+        'Write {"mcpServers": {name: {command, args}}}, or use exthost.toml.',
+    ),
+    "X0161": _entry(
+        "ConfigError",
+        "a key of another program",
+        "A file of MCP servers has a key that means nothing here; it was left alone.",
+        "Nothing needs to be done. Limits, restarts and the like are set in exthost.toml.",
+    ),
+    "X0165": _entry(
+        "ConfigError",
+        "the gateway is not installed",
+        "`exthost gateway` is built on the mcp package, which is an optional install.",
+        "pip install 'exthost[gateway]'",
+    ),
+    "X0166": _entry(
+        "ConfigError",
+        "the gateway's token cannot be used",
+        "The file of --token-file cannot be read or made, others can read it, or there is no token"
+        " in it; or EXTHOST_GATEWAY_TOKEN holds something that no header can carry.",
+        "chmod 600 the file and write one line into it, or leave it out: a token is made then.",
     ),
     # -- what the extension says about itself on disk ---------------------------------------------
     "X0201": _entry(
@@ -239,6 +258,18 @@ CATALOGUE: dict[str, Entry] = {
         "another extension has it already",
         "An extension id, a service, a tool name or a capability may be there once in a host.",
         "Disable one of the two extensions named.",
+    ),
+    "X0375": _entry(
+        "Refused",
+        "no folder for the host's socket",
+        "The folder of the socket of `exthost run` is another user's, or cannot be made.",
+        "Set XDG_RUNTIME_DIR or EXTHOST_HOME to a folder of your own.",
+    ),
+    "X0376": _entry(
+        "Refused",
+        "another user's host",
+        "A running host answers only processes of the user who started it.",
+        "Ask as that user.",
     ),
     # -- starting ---------------------------------------------------------------------------------
     "X0401": _entry(
@@ -392,6 +423,24 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to extension/initialize is not an object.",
         "Answer with protocolVersion, extensionId, services and manifestChecksum.",
     ),
+    "X0560": _entry(
+        "HandshakeFailed",
+        "a revision of MCP that is not known",
+        "The server speaks a revision of the protocol that this version does not.",
+        "Update the server or exthost; the message names both sides.",
+    ),
+    "X0561": _entry(
+        "HandshakeFailed",
+        "not the answer of an MCP server",
+        "Its answer to `initialize` names no protocolVersion, as every MCP server's does.",
+        "Check the command; if it is an extension of another kind, say its dialect.",
+    ),
+    "X0562": _entry(
+        "HandshakeFailed",
+        "an MCP server that does not tell its tools",
+        "It says that it has tools, and its tools/list is an error, is none, or does not end.",
+        "Mend the server; its log may tell more.",
+    ),
     # -- the peer broke the rules -----------------------------------------------------------------
     "X0601": _entry(
         "ProtocolViolation",
@@ -461,6 +510,43 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to this method is not what its dialect says.",
         "Report it to the extension's author.",
     ),
+    "X0660": _entry(
+        "ProtocolViolation",
+        "an answer to an MCP tool that is none",
+        "The result of tools/call is an object with a list `content`.",
+        "Mend the server; what it sent is in the evidence.",
+    ),
+    "X0661": _entry(
+        "ProtocolViolation",
+        "structured content against its own schema",
+        "The tool has an outputSchema, and its structuredContent is missing or does not fit.",
+        "Mend the tool or its schema; the message names what does not fit.",
+    ),
+    "X0662": _entry(
+        "ProtocolViolation",
+        "an MCP server that only asks back",
+        "A request was answered with questions too many times, or with an empty one.",
+        "Mend the server: after its answers it must come to a result.",
+    ),
+    "X0663": _entry(
+        "ProtocolViolation",
+        "an MCP list that cannot be read",
+        "A page has no list, or the pages do not end: each names a next one.",
+        "Mend the server: the last page has no nextCursor.",
+    ),
+    "X0665": _entry(
+        "ProtocolViolation",
+        "a result that cannot be passed on",
+        "The extension's result is nested so deeply that it cannot be written as JSON again for"
+        " the gateway's client.",
+        "Have the extension return something flatter; call_tool in Python still gives all of it.",
+    ),
+    "X0675": _entry(
+        "ProtocolViolation",
+        "something else answers at the host's socket",
+        "What was answered is no answer of a host of this version.",
+        "Stop the host and run it again with the version of exthost that asks.",
+    ),
     # -- calls ------------------------------------------------------------------------------------
     "X0701": _entry(
         "CallFailed",
@@ -481,6 +567,12 @@ CATALOGUE: dict[str, Entry] = {
         "nor JSON, a file where a folder is needed.",
         "Look at the pieces without --write, and tell the author.",
     ),
+    "X0760": _entry(
+        "CallFailed",
+        "an MCP server's question was not answered",
+        "To go on it needs roots, a model's answer or a person's, and nobody here gives it.",
+        'Register a handler for it: Host(handlers={"elicitation/create": …}).',
+    ),
     "X0801": _entry(
         "CallTimeout",
         "no answer in time",
@@ -498,6 +590,12 @@ CATALOGUE: dict[str, Entry] = {
         "it does not read",
         "What was said before has not been read, so nothing more was said.",
         "The extension must read its stdin while it works.",
+    ),
+    "X0875": _entry(
+        "CallTimeout",
+        "the running host did not answer in time",
+        "It is busy, stopped by a signal, or what was asked of it takes longer than that.",
+        "Look with exthost status; wait longer with --timeout.",
     ),
     # -- gone -------------------------------------------------------------------------------------
     "X1001": _entry(
@@ -549,6 +647,21 @@ CATALOGUE: dict[str, Entry] = {
         "a Generate after a cigen plan, so its process was ended.",
         "Nothing: the next call starts a fresh process.",
     ),
+    # -- left alone -------------------------------------------------------------------------------
+    "X1170": _entry(
+        "BreakerOpen",
+        "the breaker is open",
+        "Too many calls in a row timed out or died with the process (breaker.failures), so none is "
+        "sent for a while (breaker.open, doubling up to breaker.max_open). After that the first "
+        "call is tried on a fresh process.",
+        "Look at what the last failure says, mend the extension, and wait or restart() it.",
+    ),
+    "X1075": _entry(
+        "ExtensionGone",
+        "the running host ended before it answered",
+        "The host was stopped or died while a command waited for its answer.",
+        "Run it again with exthost run.",
+    ),
     # -- not found --------------------------------------------------------------------------------
     "X1201": _entry(
         "NotFound",
@@ -597,6 +710,18 @@ CATALOGUE: dict[str, Entry] = {
         "no such tool with that capability",
         "Extensions have a tool of this name, but none of them has the capability asked for.",
         "Ask for a capability that exthost inspect shows.",
+    ),
+    "X1275": _entry(
+        "NotFound",
+        "no host is running",
+        "Status, start, stop and restart talk to a running host, and none runs for this config.",
+        "Start one with exthost run, or name the config of the one that runs with --config.",
+    ),
+    "X1276": _entry(
+        "NotFound",
+        "no such extension, and no log of one",
+        "The name is in neither the config nor the logs that were kept.",
+        "Check the name with exthost list.",
     ),
     # -- usage ------------------------------------------------------------------------------------
     "X1301": _entry(
@@ -744,5 +869,49 @@ CATALOGUE: dict[str, Entry] = {
         "no error results here",
         "In this dialect a result is never an error, so failures cannot be returned as one.",
         "Use call_tool(), which raises.",
+    ),
+    "X1360": _entry(
+        "UsageError",
+        "no log level for a stateless MCP server",
+        "Since 2026-07-28 the level is told with each request, not set once.",
+        'Set options = { log_level = "debug" } for it in the config.',
+    ),
+    "X1365": _entry(
+        "UsageError",
+        "cannot listen there",
+        "The port of `exthost gateway --http` is in use or not allowed, or the address of --host"
+        " is none of this machine's.",
+        "Choose another port (0 takes a free one) or address.",
+    ),
+    "X1366": _entry(
+        "UsageError",
+        "an option for HTTP without HTTP",
+        "`exthost gateway` speaks on stdin and stdout unless --http is given; --host and"
+        " --token-file mean nothing there.",
+        "Add --http PORT, or leave them out.",
+    ),
+    "X1375": _entry(
+        "UsageError",
+        "a host runs for this config already",
+        "Two hosts of one config would run each extension twice.",
+        "Use the one that runs (exthost status), or end it first.",
+    ),
+    "X1376": _entry(
+        "UsageError",
+        "the host does not understand the request",
+        "What was written to the host's socket is not a request, or is one of another version.",
+        "Use the version of exthost that the host runs with.",
+    ),
+    "X1377": _entry(
+        "UsageError",
+        "too many clients",
+        "So many commands are connected to this host that it takes no more.",
+        "Try again when one of them has ended.",
+    ),
+    "X1378": _entry(
+        "UsageError",
+        "the host is ending",
+        "It was told to stop and only says how it is; nothing is started any more.",
+        "Run it again with exthost run.",
     ),
 }

@@ -187,9 +187,11 @@ class ExtensionGone(ExthostError):
 
 
 class BreakerOpen(ExthostError):
-    """Too many failures in a row: not asked again until the breaker lets a probe through."""
+    """Too many failures in a row: not asked again until the breaker lets a probe through, which is
+    in `seconds_left`."""
 
     exit_code = 7
+    seconds_left = 0.0
 
 
 class NotFound(ExthostError):

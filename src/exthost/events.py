@@ -34,6 +34,17 @@ class CallEnded(NamedTuple):
     context: Any = None
 
 
+class Progressed(NamedTuple):
+    """A call reported how far it has come; `context` is the caller's own."""
+
+    extension: str
+    method: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+    context: Any = None
+
+
 class StateChanged(NamedTuple):
     """An extension moved in the life-cycle table."""
 
@@ -49,6 +60,11 @@ class OfferChanged(NamedTuple):
     extension: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
+
+
+class ToolsChanged(NamedTuple):
+    """What can be called may not be what it was: `host.tools` tells. Comes more often than they
+    really change."""
 
 
 class Spawned(NamedTuple):
@@ -132,8 +148,10 @@ class ManifestChanged(NamedTuple):
 Event: TypeAlias = (
     CallStarted
     | CallEnded
+    | Progressed
     | StateChanged
     | OfferChanged
+    | ToolsChanged
     | Spawned
     | Exited
     | LogLine

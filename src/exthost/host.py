@@ -7,21 +7,22 @@ is raised by the calls to it.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
+from exthost.dialects.dialect import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
-from exthost.events import Bus, HostEvent
+from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
+from exthost.process.ourselves import our_variables
 from exthost.registry import RegisteredTool, Registry
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
@@ -29,6 +30,7 @@ from exthost.services.hooks import Hooks
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
+from exthost.supervision.turns import start_all
 
 
 class Host:
@@ -49,10 +51,10 @@ class Host:
         self._handlers = handlers
         self._shared = shared
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
-        self._environ = dict(os.environ if environ is None else environ)
+        self._environ = our_variables() if environ is None else dict(environ)
         self._extensions: dict[str, Extension] = {}
-        self._leaving: list[Extension] = []
-        self._registry = Registry()
+        self._leaving: dict[asyncio.Task[None], Extension] = {}
+        self._registry = Registry(self._tell_tools_changed)
         self._registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values)
         self._audit: Audit | None = None
@@ -124,6 +126,8 @@ class Host:
         """Have this extension instead of the one of its id, or of the id `before`.
 
         The new one gets ready first; if it does not, its cause is raised and the old one goes on.
+        Then it takes the old one's place in one step. The old one answers what it was asked, within
+        the limits of those calls, and ends; nobody waits for that but the end of the host.
         """
         new = self._made(self.config.apply_overrides(spec))
         try:
@@ -139,12 +143,17 @@ class Host:
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
         self._registry.changed()
-        # Kept in sight until they are gone: whoever replaces may be cancelled meanwhile.
-        leaving = [one for one in (old, renamed) if one is not None]
-        self._leaving += leaving
-        for one in leaving:
-            await one.close()
-            self._leaving.remove(one)
+        for one in (old, renamed):
+            if one is not None:
+                await self._sinks.remove(one.id)
+                self._see_out(one)
+        self._add_sink(new)
+
+    def _see_out(self, extension: Extension) -> None:
+        """Let it end in its own time."""
+        leaving = asyncio.get_running_loop().create_task(extension.close(patience=None))
+        self._leaving[leaving] = extension
+        leaving.add_done_callback(self._leaving.pop)
 
     async def _reload(self, spec: Spec, before: str) -> None:
         """`replace`, for what was found on disk: entries of the config go before it."""
@@ -183,16 +192,23 @@ class Host:
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        `on_progress` is told how far it has come, where the extension tells.
 
         Raises for what did not happen; a result that calls itself an error is returned as it came.
         """
         found = self._registry.tools.get(name)
         if found is None:
-            return self._find_and_call(name, arguments, timeout, context, wait)
+            return self._find_and_call(name, arguments, timeout, context, wait, on_progress)
         return self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def _find_and_call(
@@ -202,10 +218,16 @@ class Host:
         timeout: float | None,
         context: Mapping[str, Any],
         wait: bool,
+        on_progress: OnProgress | None,
     ) -> Any:
         found = await self.find_tool(name)
         return await self._extensions[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context, wait=wait
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
         )
 
     async def run_tool(
@@ -215,6 +237,7 @@ class Host:
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
         `after_tool_call` may change the result and sees failures, too."""
@@ -235,7 +258,9 @@ class Host:
         asked = before.event["arguments"]
         about["arguments"] = asked
         try:
-            result = await self.call_tool(found.name, asked, timeout=timeout, context=context)
+            result = await self.call_tool(
+                found.name, asked, timeout=timeout, context=context, on_progress=on_progress
+            )
         except ExthostError as error:
             told = {"code": error.code, "message": error.message}
             await self.hooks.run("after_tool_call", {**about, "error": told})
@@ -277,9 +302,7 @@ class Host:
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
             eager = [self._add(spec) for spec in found.specs if spec.enabled]
-            await asyncio.gather(
-                *(ext.start() for ext in eager if ext.starts_eagerly), return_exceptions=True
-            )
+            await start_all(ext.start for ext in eager if ext.starts_eagerly)
             self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
             if watch is not None:
                 reload = self.config.discovery is not None and self.config.discovery.watch.reload
@@ -293,16 +316,19 @@ class Host:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """End every extension, all at the same time. Closing twice is fine."""
+    async def close(self, *, drain: bool = False) -> None:
+        """End every extension, all at the same time. Closing twice is fine.
+
+        `drain`: calls under way are given `limits.stop` of their extension to end before.
+        """
         await self._sinks.close()
         if self._watching is not None:
             await self._watching.close()
             self._watching = None
-        extensions = [*self._extensions.values(), *self._leaving]
-        await asyncio.gather(*(ext.close() for ext in extensions), return_exceptions=True)
+        extensions = [*self._extensions.values(), *self._leaving.values()]
+        closing = [ext.drain() if drain else ext.close() for ext in extensions]
+        await asyncio.gather(*closing, return_exceptions=True)
         self._extensions.clear()
-        self._leaving.clear()
         self._registry.changed()
         if self._audit is not None:
             self._audit.close()
@@ -311,7 +337,7 @@ class Host:
 
     def kill(self) -> None:
         """End every process at once, without a word; `close` then returns soon."""
-        for extension in (*self.extensions, *self._leaving):
+        for extension in (*self.extensions, *self._leaving.values()):
             extension.kill()
 
     def _add(self, spec: Spec) -> Extension:
@@ -349,6 +375,10 @@ class Host:
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )
+
+    def _tell_tools_changed(self) -> None:
+        if ToolsChanged in self.events.kinds:
+            self.events.publish(ToolsChanged())
 
     def _watch(self) -> Watch | None:
         discovery = self.config.discovery

@@ -11,7 +11,7 @@ extensions that get ready one after another cost one rebuild. Knows no process a
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -53,7 +53,8 @@ class RegisteredTool(Tool):
 class Registry:
     """Names → tools of the extensions that are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] | None = None) -> None:
+        self._on_change = on_change
         self._servers: Iterable[Server] = ()
         self._stale = True
         self._tools: dict[str, RegisteredTool] = {}
@@ -69,6 +70,8 @@ class Registry:
     def changed(self) -> None:
         """Something that an extension offers, or its state, is not what it was."""
         self._stale = True
+        if self._on_change is not None:
+            self._on_change()
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:

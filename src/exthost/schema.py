@@ -59,6 +59,7 @@ _HOLD_TABLES = frozenset(["properties", "patternProperties", "dependentSchemas",
 
 
 class _Validator(Protocol):
+    def is_valid(self, instance: Any) -> bool: ...
     def iter_errors(self, instance: Any) -> Iterator[Any]: ...
 
 
@@ -91,13 +92,16 @@ class Checker:
             return cls(f"the input schema is invalid ({_cut(said)}); arguments are not checked")
         return cls(warning, validator, survey.forks, survey.visits, survey.depth)
 
-    def problems(self, arguments: Any) -> list[str]:
-        """What is wrong with these arguments, in words; empty when nothing is, or unchecked."""
+    def problems(self, arguments: Any, called: str = "arguments") -> list[str]:
+        """What is wrong with these arguments, or with what else they are `called`, in words; empty
+        when nothing is, or unchecked."""
         if self._validator is None or (self._forks and not self._affordable(arguments)):
             return []
         try:
+            if self._validator.is_valid(arguments):  # half the price of looking for what is wrong
+                return []
             errors = islice(self._validator.iter_errors(arguments), MAX_PROBLEMS)
-            told = [_told(error) for error in errors if not _undecided(error)]
+            told = [_told(error, called) for error in errors if not _undecided(error)]
         except BaseException as error:
             if not _is_the_checkers(error):
                 raise
@@ -138,8 +142,7 @@ def _undecided(error: Any) -> bool:
     return "BacktrackLimit" in kind or "RegexEngineFailure" in kind
 
 
-def _told(error: Any) -> str:
-    where = "arguments"
+def _told(error: Any, where: str) -> str:
     for step in error.instance_path:
         where += f"[{step}]" if isinstance(step, int) else f".{step}"
     return _cut(f"{where}: {error.message}")

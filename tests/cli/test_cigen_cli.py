@@ -15,6 +15,7 @@ from tests.cli.test_cli import run, told
 from tests.dialects.requirements import shows
 
 ROOT = Path(__file__).parents[2]
+RUST = ROOT / "examples" / "cigen" / "rust"
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
 DEMO = ROOT / "examples" / "cigen" / "cigen-provider-demo"
 SCHEMA = '{"schema": {"version": "1", "jobs": [{"id": "build"}]}}'
@@ -176,21 +177,26 @@ def test_inspect_shows_name_capabilities_and_conflicts() -> None:
 
 
 @pytest.fixture(scope="session")
-def rust_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
+def rust_plugin() -> str:
+    """The Rust example. `make tests` has fetched its crates and built it; else it is built here."""
     if shutil.which("cargo") is None:
         pytest.skip("no Rust toolchain here: the Rust example is not tried")
-    target = tmp_path_factory.mktemp("rust")
-    built = subprocess.run(
-        ["cargo", "build", "--release", "--offline", "--target-dir", str(target)],
-        cwd=ROOT / "examples" / "cigen" / "rust",
+    if _cargo("fetch").returncode != 0:
+        pytest.skip("the Rust example's crates are not here: cargo fetch in its folder brings them")
+    built = _cargo("build")
+    assert built.returncode == 0, built.stderr
+    return str(RUST / "target" / "debug" / "cigen-provider-rust")
+
+
+def _cargo(verb: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["cargo", verb, "--locked", "--offline"],
+        cwd=RUST,
         capture_output=True,
         text=True,
         timeout=50,
         check=False,
     )
-    if built.returncode != 0:
-        pytest.skip("the Rust example's crates are not here: cargo fetch in its folder brings them")
-    return str(target / "release" / "cigen-provider-rust")
 
 
 @pytest.mark.parametrize("language", ["python", "rust"])

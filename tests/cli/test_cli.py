@@ -248,6 +248,7 @@ def test_help_imports_nothing_heavy() -> None:
         [sys.executable, "-c", seen], capture_output=True, text=True, timeout=30, check=True
     )
     heavy = {"asyncio", "msgspec", "subprocess", "logging", "jsonschema_rs", "json", "argparse"}
+    heavy |= {"mcp", "pydantic", "exthost.gateway"}
     assert not heavy & set(done.stdout.split())
 
 
@@ -288,3 +289,16 @@ def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
         process.stderr.read()
         assert process.wait(timeout=RUN_SECONDS) == 130
         assert time.monotonic() - began < 2.5
+
+
+def test_what_asks_a_running_host_pays_for_no_loop_and_only_the_table_for_rich() -> None:
+    def imported(*modules: str) -> set[str]:
+        seen = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
+        done = subprocess.run(
+            [sys.executable, "-c", seen], capture_output=True, text=True, timeout=30, check=True
+        )
+        return set(done.stdout.split())
+
+    asking = [f"exthost.cli.{verb}" for verb in ("status", "start", "stop", "restart")]
+    assert not {"asyncio", "subprocess", "rich"} & imported(*asking)
+    assert "rich" not in imported("exthost.cli.run", "exthost.cli.logs")

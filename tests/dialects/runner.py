@@ -35,19 +35,25 @@ from typing import Any
 from exthost.dialects.dialect import (
     Codec,
     Dialect,
+    Inquiry,
     Log,
     Offered,
+    Once,
     Positional,
+    Progress,
     Row,
     Spent,
+    Standing,
+    Tentative,
     ToolCall,
     Unfit,
+    method_unknown,
 )
 from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
 from exthost.manifests.format import Found
-from exthost.messages import Message, Noise, Notice, Request
+from exthost.messages import Message, Noise, Notice, Reply, Request
 from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
@@ -232,32 +238,47 @@ def fit(expected: list[Stated | Garbage], heard: list[Any]) -> bool:
 # -- scripts, without a process --------------------------------------------------------------
 
 
-def drive(steps: Generator[Any, Any, Any], script: list[str], offer: Any = None) -> Any:
+def drive(
+    steps: Generator[Any, Any, Any],
+    script: list[str],
+    offer: Any = None,
+    handlers: dict[str, Any] | None = None,
+) -> Any:
     """Let a generator of exchanges play the host's part; returns its value or raises its error.
 
     What the session serves beside it (the child's own questions and notices, and our answers to
-    those) and what only a process can do is passed over.
+    those) and what only a process can do is passed over. A tentative question whose answer the
+    script does not have stays without one.
     """
-    lines = iter(_exchanges(script))
+    lines = _exchanges(script)
     heard: Any = None
     while True:
         try:
             said = steps.send(heard)
-            while isinstance(said, Offered | Spent):
-                said = steps.send(offer if isinstance(said, Offered) else None)
+            while isinstance(said, Offered | Spent | Inquiry):
+                said = steps.send(_inside(said, offer, handlers or {}))
         except StopIteration as done:
-            left = list(lines)
-            assert not left, f"the script has more than was said: {left}"
+            assert not lines, f"the script has more than was said: {lines}"
             return done.value
-        sign, stated = next(lines, ("", None))
-        assert stated is not None, f"said more than the script has: {said}"
+        assert lines, f"said more than the script has: {said}"
+        sign, stated = lines.pop(0)
         assert sign == ">", f"said {said} where the child was to say {stated}"
-        _assert_said(stated, said)
+        spoken = said.request if isinstance(said, Tentative | Standing) else said
+        _assert_said(stated, spoken)
         heard = None
-        if isinstance(said, Request):
-            sign, stated = next(lines, ("", None))
-            assert stated is not None and sign == "<", f"the script does not answer {said}"
-            heard = stated.message()
+        if isinstance(spoken, Request) and not isinstance(said, Standing):
+            answered = bool(lines) and lines[0][0] == "<"
+            assert answered or isinstance(said, Tentative), f"the script does not answer {said}"
+            heard = lines.pop(0)[1].message() if answered else None
+
+
+def _inside(said: Any, offer: Any, handlers: dict[str, Any]) -> Any:
+    """What the session itself answers."""
+    if isinstance(said, Inquiry):
+        asked = Request(said.method, said.params)
+        known = said.method in handlers
+        return Reply(None, handlers[said.method]) if known else method_unknown(asked)
+    return offer if isinstance(said, Offered) else None
 
 
 def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
@@ -289,6 +310,7 @@ def handshake_without_process(vector: Vector) -> Any:
         host_version="1.2.3",
         manifest=spec.manifest,
         wire_id=spec.wire_id,
+        handles=frozenset(vector.json("handlers", {})),
     )
     return drive(vector.dialect.handshake(introduction), vector.row["script"])
 
@@ -306,7 +328,10 @@ def operation_without_process(vector: Vector) -> Any:
         operation = dialect.methods[row["method"]]
     if isinstance(operation, Row):
         return drive(_one_exchange(operation, params), row["script"])
-    return drive(operation(params), row["script"], _offer_before(vector))
+    handlers = vector.json("handlers", {})
+    if isinstance(operation, Once):
+        return drive(_once(operation, params), row["script"], _offer_before(vector), handlers)
+    return drive(operation(params), row["script"], _offer_before(vector), handlers)
 
 
 def _offer_before(vector: Vector) -> Any:
@@ -316,6 +341,14 @@ def _offer_before(vector: Vector) -> Any:
     own = {key: vector.row[key] for key in ("config", "options") if key in vector.row}
     first = vector.first_handshake | own
     return handshake_without_process(replace(vector, table="handshake", row=first))
+
+
+def _once(operation: Once, params: Any) -> Generator[Any, Any, Any]:
+    heard = yield Request(*operation.ask(params))
+    if type(heard).__name__ == "Failure":
+        raise CallFailed("X0701", heard.message, error_message=heard.message)
+    value = operation.settle(params, heard.result)
+    return (yield from value) if isinstance(value, Generator) else value
 
 
 def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:
@@ -373,6 +406,8 @@ async def operate(extension: Extension, vector: Vector) -> Any:
             return await extension.call_tool(params["name"], params["arguments"], context=context)
         case "health":
             return await extension.check_health()
+        case "list_tools":
+            return [tool.name for tool in await extension.list_tools()]
         case other:
             raise AssertionError(f"the runner cannot run {other}")
 
@@ -404,6 +439,8 @@ def meaning(vector: Vector) -> str:
     meant = read(notice.params) if read is not None else None
     if isinstance(meant, Unfit):
         return f"Unfit {meant.why}"
+    if isinstance(meant, Progress):
+        return f"Progress {list(meant)}"
     if isinstance(meant, Log):
         return f"Log {logging.getLevelName(meant.level)} {meant.text}"
     return "" if meant is None else type(meant).__name__

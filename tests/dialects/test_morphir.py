@@ -310,6 +310,23 @@ async def test_health_is_asked_and_an_extension_without_the_method_is_healthy() 
         assert await ext.check_health() == {"status": "healthy"}
 
 
+@shows("morphir-restart-05")
+async def test_what_it_says_of_its_health_is_its_health_until_the_next_process() -> None:
+    said = 'echo "{\\"id\\":$n,\\"result\\":{\\"status\\":\\"unhealthy\\"}}"'
+    script = (
+        "n=0; while read -r line; do case $line in"
+        ' *capabilities*) echo "{\\"id\\":$n,\\"result\\":[]}";;'
+        f" *health_check*) {said};;"
+        ' *) echo "{\\"id\\":$n,\\"result\\":null}";; esac; n=$((n+1)); done'
+    )
+    async with exthost.connect(["/bin/sh", "-c", script], name="sh") as ext:
+        assert ext.health == "running"
+        assert await ext.check_health() == {"status": "unhealthy"}
+        assert (ext.state, ext.health) == ("ready", "unhealthy")
+        await ext.restart()
+        assert ext.health == "running"  # a fresh one has not said so
+
+
 @shows("morphir-sample-01")
 @pytest.mark.both_loops
 async def test_echo_returns_what_it_was_given_unchanged() -> None:

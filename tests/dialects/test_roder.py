@@ -12,6 +12,7 @@ import exthost
 from exthost.dialects import roder_types as types
 from exthost.dialects.roder import DIALECT, PROTOCOL_VERSION
 from exthost.errors import (
+    BreakerOpen,
     CallFailed,
     CallTimeout,
     ExtensionGone,
@@ -25,7 +26,7 @@ from exthost.messages import Request
 from exthost.model import CloseStdin, Say
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
-from tests.extensions.driving import closing, failing, unstarted
+from tests.extensions.driving import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy
 
 MIB = 2**20
@@ -216,6 +217,19 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
         assert (await ext.call_tool("echo"))["isError"] is False
         assert len(spawned) == 2
+
+
+@shows("roder-life-09")
+async def test_five_crashes_under_calls_in_a_row_open_its_breaker(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        for _ in range(5):
+            assert isinstance(await failing(ext.call_tool("die", {"code": 3})), ExtensionGone)
+        await until(lambda: ext.state == "open")
+        error = await failing(ext.call_tool("echo"))
+        assert isinstance(error, BreakerOpen) and 9 < error.seconds_left <= 10
+        assert ext.health == "suspended" and "echo" in ext.tools
+        await ext.restart()
+        assert (await ext.call_tool("echo"))["isError"] is False
 
 
 @shows("roder-life-04")

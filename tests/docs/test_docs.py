@@ -3,12 +3,15 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.cli.running import running
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -66,7 +69,8 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
 
 PAGES = [
     "docs/write-an-extension.md",
-    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder")),
+    "docs/gateway.md",
+    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "mcp")),
 ]
 
 
@@ -76,6 +80,16 @@ def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
     assert consoles
     for console in consoles:
         play(console, ROOT)
+
+
+def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path) -> None:
+    left = shutil.ignore_patterns("target")
+    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
+    consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]
+    assert len(consoles) == 2
+    with running(tmp_path):
+        for console in consoles:
+            play(console, tmp_path)
 
 
 def test_every_link_between_our_pages_leads_somewhere() -> None:

@@ -16,7 +16,8 @@ from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
 from exthost.model import CloseStdin, Terminate
-from exthost.supervision.extension import LOSSES, Extension
+from exthost.supervision.about import LOSSES
+from exthost.supervision.extension import Extension
 
 HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *LOSSES)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 _PROC = Path("/proc")
 
 # In the environment of everything we spawn: finds orphans whoever their parent is by now.
-_MARK = "EXTHOST_TEST_RUN"
-os.environ[_MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
+MARK = "EXTHOST_TEST_RUN"
+os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
 
 class Seen(NamedTuple):
@@ -65,7 +65,7 @@ def resident_bytes() -> int:
 
 def our_processes() -> dict[int, str]:
     """Every process that is our child or carries our mark, by pid, described."""
-    mark, me = f"{_MARK}={os.environ[_MARK]}".encode(), os.getpid()
+    mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
     found: dict[int, str] = {}
     for pid in all_pids():
         seen = see(pid)

@@ -1,4 +1,4 @@
-"""The pure state of a session against a model: numbers, answers by id and by order, streams by name.
+"""The pure state of a session against a model: numbers, answers by id or by order, named streams.
 
 Nothing of it does I/O, so thousands of steps take a second. What the model keeps are plain lists.
 """

@@ -134,16 +134,16 @@ def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) 
             "process_extensions[0].event_filter.kinds",
         ),
         ({"process_extensions": [PROCESS, PROCESS]}, "X0104", "process_extensions[1].id"),
-        ({"mcp_servers": {}}, "X0108", "mcp_servers"),
+        ({"mcp_servers": []}, "X0103", "mcp_servers"),
+        ({"mcp_servers": {"a": 5}}, "X0103", "mcp_servers.a"),
+        ({"mcp_servers": {"a": {}}}, "X0103", "mcp_servers.a"),
+        ({"mcp_servers": {"a": {"command": "x", "argv": []}}}, "X0102", "mcp_servers.a.argv"),
+        ({"mcp_servers": {"a\nb": {"command": "x"}}}, "X0103", "mcp_servers"),
     ],
 )
 def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str, key: str) -> None:
     error = failure(document)
     assert (error.code, error.evidence.key) == (code, key)
-
-
-def test_sections_of_later_dialects_are_known_and_say_which_dialect_is_missing() -> None:
-    assert "the dialect mcp" in failure({"mcp_servers": {}}).message
 
 
 def test_an_unknown_key_is_told_the_keys_that_exist() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from exthost.errors import ConfigError
 from exthost.model import LaunchPlan
-from exthost.process.environment import POLICIES, child_environment, looks_secret
+from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
+from exthost.process.ourselves import our_variables
 
 HOST = {"PATH": "/bin", "HOME": "/root", "GITHUB_TOKEN": "ghp_1", "LANG": "C"}
 
@@ -138,7 +139,28 @@ def test_the_inputs_are_left_alone_and_not_kept() -> None:
 def test_the_variables_cannot_be_changed() -> None:
     environment = child_environment(HOST, "filtered")
     with pytest.raises(TypeError):
-        environment.variables["PATH"] = "/evil"  # type: ignore[index]
+        environment.variables["PATH"] = "/evil"
+    with pytest.raises(TypeError):
+        environment.variables.update(PATH="/evil")
+
+
+def test_what_follows_from_a_snapshot_is_worked_out_once_and_differs_by_what_is_configured() -> (
+    None
+):
+    host = Snapshot(HOST)
+    plain = child_environment(host, "filtered")
+    assert child_environment(host, "filtered") is plain == child_environment(HOST, "filtered")
+    other = child_environment(host, "filtered", configured={"CITY": "Lima"})
+    assert other == child_environment(HOST, "filtered", configured={"CITY": "Lima"}) != plain
+
+
+def test_a_variable_of_our_own_that_changes_is_seen_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = our_variables()
+    assert our_variables() is before and before == dict(os.environ)
+    monkeypatch.setenv("CITY", "Lima")
+    assert our_variables()["CITY"] == "Lima" and "CITY" not in before
 
 
 def test_a_real_child_sees_exactly_these_variables() -> None:

@@ -18,6 +18,12 @@ VERBS = {
     "doctor": "find out what keeps extensions from running, and how to mend it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
     "run": "start everything and supervise it until Ctrl-C",
+    "gateway": "offer all tools as one MCP server, on stdio or HTTP",
+    "status": "how the extensions of a running host are",
+    "start": "start an extension of a running host that is stopped, failed or idle",
+    "stop": "stop an extension of a running host, until it is started again",
+    "restart": "give an extension of a running host a fresh process",
+    "logs": "what an extension of a host said, also when it is dead",
     "explain": "what an error code means and what to do about it",
 }
 

@@ -23,9 +23,8 @@ from exthost.cli.frame import (
     show_json,
     timeout_option,
 )
-from exthost.cli.target import find_spec, read_wanted, run_async, started
+from exthost.cli.target import find_spec, read_wanted, run_async, started, talk
 from exthost.errors import UsageError
-from exthost.events import LogLine
 from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
@@ -106,7 +105,7 @@ async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
     if asked.method:
         raise UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
     host = Host(replace(found.config, discovery=None, specs=()))
-    host.events.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    talk(host.events)
     async with host:
         for spec in found.specs:
             if spec.enabled:

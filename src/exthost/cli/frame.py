@@ -16,13 +16,17 @@ DEFAULT_CONFIG = "exthost.toml"
 
 
 class Asked(argparse.Namespace):
-    """What the user asked for, parsed. `command` is what stood after `--`."""
+    """What the user asked for, parsed. `command` is what stood after `--`; `tried` are the
+    dialects that it was tried in before the one it speaks, with what came of each."""
 
     json: bool
     config: str | None
     command: list[str]
     dialect: str | None
     target: str | None
+    name: str
+    timeout: float | None
+    tried: tuple[tuple[str, str], ...] = ()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,6 +81,11 @@ def config_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def config_path(asked: Asked) -> str:
+    """The config that is meant, whether it is there or not."""
+    return asked.config or DEFAULT_CONFIG
+
+
 def dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", metavar="D", help="what `-- COMMAND` speaks; left out, it is found out"
@@ -100,13 +109,16 @@ def _seconds(text: str) -> float:
 
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """JSON on stdout; values that are not JSON are shown as text."""
-    import json
-
-    indent = 2 if pretty else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
+    text = json_text(value, indent=2 if pretty else None)
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
@@ -125,13 +137,24 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def visible(text: str) -> str:
+    """A child's words for a terminal: what would move its cursor or change its title is shown as
+    an escape instead of being obeyed."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
+
+
 def tell_error(error: ExthostError, wants_json: bool) -> None:
     """An error: on stdout as data if JSON was asked for, else on stderr for a person."""
     if wants_json:
         show_json({"error": error.as_dict()})
         return
     about = f"{error.extension}: " if error.extension else ""
-    say(f"error[{error.code}]: {about}{error.message}")
+    say(f"error[{error.code}]: {about}{visible(error.message)}")
     evidence = error.evidence
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
@@ -145,7 +168,7 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.bytes:
         say(f"  bytes:  {evidence.bytes!r}")
     for line in evidence.stderr[-10:]:
-        say(f"  stderr: {line}")
+        say(f"  stderr: {visible(line)}")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:

@@ -36,6 +36,7 @@ def run(asked: Asked) -> int:
 async def _inspect(asked: Asked, spec: Spec) -> int:
     async with started(asked, spec) as extension:
         report = describe(extension)
+    report["tried"] = [{"dialect": name, "answer": answer} for name, answer in asked.tried]
     if asked.json:
         show_json(report)
     else:
@@ -79,6 +80,8 @@ def describe(extension: Extension) -> dict[str, Any]:
 
 def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
+    for one in report["tried"]:
+        say(f"  tried {one['dialect']}: {one['answer']}")
     say(f"{report['id']}{version} speaks {report['dialect']}")
     if report["name"]:
         has = ", ".join(report["capabilities"]) or "no capabilities"

@@ -1,13 +1,16 @@
-"""The extensions of a config, with what is known of each without starting it."""
+"""The extensions of a config, with what is known of each without starting it; if a host runs for
+that config, the state is what it says."""
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, say, show_json, show_table
+from exthost.cli.frame import Asked, config_option, config_path, say, show_json, show_table
 from exthost.cli.target import read_wanted
+from exthost.control.client import ask
+from exthost.control.protocol import Request
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
@@ -15,6 +18,12 @@ from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.supervision.launching import admit
 from exthost.supervision.lifecycle import State
+
+# A listing does not wait for a host that hangs.
+_ASK_SECONDS = 1.0
+
+# Of these, a running host tells why.
+_NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +43,9 @@ def run(asked: Asked) -> int:
         rows.append(row(found, spec, before))
         if rows[-1]["state"] == State.ADMITTED.value:
             before.append(spec)
+    running = _running(asked)
+    for one in rows:
+        one |= running.get(one["id"], {})
     diagnostics = told(found.diagnostics, every=asked.all)
     if asked.json:
         report = found.report
@@ -50,6 +62,26 @@ def run(asked: Asked) -> int:
             say(f"{one['id']}: asks for a secret: {', '.join(one['asks_for'])}")
     tell_diagnostics(diagnostics)
     return 0
+
+
+def _running(asked: Asked) -> dict[str, dict[str, Any]]:
+    """How those are that a running host has; nothing where none runs, or it is busy."""
+    try:
+        status = ask(config_path(asked), Request("status"), timeout=_ASK_SECONDS)
+    except ExthostError:
+        return {}
+    return {
+        one["id"]: {
+            "state": one["state"],
+            "reason": _why(one) if one["state"] in _NOT_WELL else "",
+        }
+        for one in status["extensions"]
+    }
+
+
+def _why(status: dict[str, Any]) -> str:
+    error = status["last_error"]
+    return str(error["message"]) if error else ""
 
 
 def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any]:
@@ -104,9 +136,11 @@ def diagnostic_row(one: Diagnostic) -> dict[str, Any]:
     }
 
 
-def tell_diagnostics(diagnostics: Iterable[Diagnostic], *, fixes: bool = False) -> None:
+def tell_diagnostics(
+    diagnostics: Iterable[Diagnostic], *, fixes: bool = False, tell: Callable[[str], None] = say
+) -> None:
     for one in diagnostics:
         where = f"{one.path}:{one.line}" if one.line else one.path
-        say(f"{one.level}: {where}: {one.message}" if where else f"{one.level}: {one.message}")
+        tell(f"{one.level}: {where}: {one.message}" if where else f"{one.level}: {one.message}")
         if fixes and one.help:
-            say(f"  fix: {one.help}")
+            tell(f"  fix: {one.help}")

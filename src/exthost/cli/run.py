@@ -1,23 +1,29 @@
-"""Start every extension of a config and supervise them until Ctrl-C: once drains, twice kills."""
+"""Start every extension of a config and supervise them until Ctrl-C: once drains, twice kills.
+
+On a terminal a live table shows how they are; elsewhere each happening is a line on stderr, and
+with --json each event is a line of JSON on stdout. `exthost status`, `start`, `stop`, `restart`
+and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C, and so is the
+end of the terminal, unless nohup says otherwise.
+"""
 
 import argparse
 import asyncio
+import os
 import signal
-from typing import Any
+from contextlib import AsyncExitStack
 
-from exthost.cli.frame import Asked, config_option, say, show_json
+from exthost.cli.faces import Face, Heard, face_for
+from exthost.cli.frame import Asked, config_option, config_path, no_command
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
+from exthost.control.address import key_of
+from exthost.control.report import Report
+from exthost.control.server import Control
 from exthost.discovery.configfile import read_config
-from exthost.events import (
-    Exited,
-    LogLine,
-    ManifestChanged,
-    OfferChanged,
-    Spawned,
-    StateChanged,
-)
+from exthost.errors import Refused
 from exthost.host import Host
+from exthost.process.home import log_file
+from exthost.services.logbook import Logbook
 
 INTERRUPTED = 130
 
@@ -27,51 +33,68 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: Asked) -> int:
+    no_command(asked)
     return run_async(_supervise(asked))
 
 
 async def _supervise(asked: Asked) -> int:
-    host = Host(read_config(asked.config or "exthost.toml"))
-    _tell_what_happens(host, asked.json)
+    config = config_path(asked)
+    host = Host(read_config(config))
+    report = Report(host)
+    async with AsyncExitStack() as leaving:
+        face = face_for(asked, host, report)
+        leaving.callback(face.close)
+        control = _control(host, report, config, face)
+        if control is not None:
+            leaving.push_async_callback(control.close)
+        key = key_of(config)
+        logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
+        leaving.callback(logbook.close)
+        leaving.enter_context(Heard(face))
+        leaving.push_async_callback(host.close)
+        if control is not None:
+            await control.serve()
+        return await _until_told(host, control, face)
+
+
+def _control(host: Host, report: Report, config: str, face: Face) -> Control | None:
+    """Its socket; without one, where no folder can be had for it, the host runs all the same."""
+    try:
+        return Control(host, report, config)
+    except Refused as refused:
+        face.say(f"warning: {refused.message}; exthost status and its kin cannot reach this host")
+        return None
+
+
+async def _until_told(host: Host, control: Control | None, face: Face) -> int:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        ends.append(signal.SIGHUP)
+    for number in ends:
         loop.add_signal_handler(number, signals.put_nowait, number)
     opening = asyncio.ensure_future(host.__aenter__())
     first = asyncio.ensure_future(signals.get())
     await asyncio.wait([opening, first], return_when="FIRST_COMPLETED")
     if opening.done():
         opening.result()
-        tell_diagnostics(host.diagnostics)
+        tell_diagnostics(host.diagnostics, tell=face.say)
         ready = sum(ext.state == "ready" for ext in host.extensions)
-        say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends")
+        face.say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends")
         await first
     else:
         opening.cancel()
-    say("stopping; Ctrl-C again kills")
-    closing = asyncio.ensure_future(host.close())
+    if control is not None:
+        control.ending = True
+    face.say("stopping; Ctrl-C again kills")
+    closing = asyncio.ensure_future(host.close(drain=True))
     second = asyncio.ensure_future(signals.get())
     await asyncio.wait([closing, second], return_when="FIRST_COMPLETED")
     if not closing.done():
+        face.say("killing")
         host.kill()
         await closing
     second.cancel()
     await asyncio.gather(opening, second, return_exceptions=True)
     return INTERRUPTED if first.result() == signal.SIGINT else 0
-
-
-def _tell_what_happens(host: Host, as_json: bool) -> None:
-    def tell(event: Any) -> None:
-        if as_json:
-            show_json({"event": type(event).__name__, **event._asdict()})
-        elif isinstance(event, StateChanged):
-            why = f" ({event.reason})" if event.reason else ""
-            say(f"{event.extension}: {event.after}{why}")
-        elif isinstance(event, Exited):
-            say(f"{event.extension}: process {event.pid} {event.status}")
-        elif isinstance(event, ManifestChanged):
-            say(f"{event.extension}: manifest {event.change}: {event.path} ({event.note})")
-
-    happenings = (StateChanged, Spawned, Exited, OfferChanged, ManifestChanged)
-    host.events.subscribe(happenings, tell)
-    host.events.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))

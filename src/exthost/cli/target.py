@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, say
+from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
-from exthost.events import Bus, LogLine
+from exthost.events import Bus, LogLine, Progressed
 from exthost.model import Limits, Spec
 from exthost.names import nearest
 from exthost.supervision.extension import Extension
@@ -122,8 +122,7 @@ def manifest_error(one: Diagnostic) -> ManifestError:
 async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
-        found = await _found_out(asked.command)
-        spec = replace(spec, dialect=found.dialect)
+        spec = await found_out(asked)
     extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
     try:
         yield await extension.start()
@@ -131,12 +130,13 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
         await extension.close()
 
 
-async def _found_out(command: Sequence[str]) -> Spec:
+async def found_out(asked: Asked) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
+    command = asked.command
     tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
     named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
     tried.sort(key=lambda dialect: dialect not in named)
-    answers = []
+    answers: list[tuple[str, str]] = []
     for name in tried:
         spec = command_spec(command, name)
         quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
@@ -144,15 +144,16 @@ async def _found_out(command: Sequence[str]) -> Spec:
         try:
             await extension.start()
         except HandshakeFailed as error:
-            answers.append(f"{name}: {error.message}")
+            answers.append((name, error.message))
         else:
             say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+            asked.tried = tuple(answers)
             return spec
         finally:
             await extension.close()
     raise HandshakeFailed(
         "X0504",
-        "it shook hands in none of the dialects: " + "; ".join(answers),
+        "it shook hands in none of the dialects: " + "; ".join(map(": ".join, answers)),
         extension=command_id(command),
         help="name its dialect with --dialect; roder extensions need their manifest",
     )
@@ -163,10 +164,21 @@ def _name(command: Sequence[str]) -> str:
 
 
 def talking_bus() -> Bus:
-    """A bus whose log lines go to stderr."""
+    """A bus whose log lines and progress go to stderr."""
     bus = Bus()
-    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
+    talk(bus)
     return bus
+
+
+def talk(bus: Bus) -> None:
+    """Have log lines and progress told on stderr."""
+    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {visible(line.text)}"))
+    bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_how_far(told)}"))
+
+
+def _how_far(told: Progressed) -> str:
+    of = f" of {told.total:g}" if told.total is not None else ""
+    return f"{told.method}: {told.progress:g}{of} {told.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:

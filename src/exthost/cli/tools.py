@@ -7,7 +7,7 @@ from typing import Any
 
 from exthost.cli.frame import Asked, config_option, dialect_option, say, show_json, show_table
 from exthost.cli.list import tell_diagnostics
-from exthost.cli.target import find_spec, read_wanted, run_async
+from exthost.cli.target import find_spec, found_out, read_wanted, run_async
 from exthost.config import Config
 from exthost.host import Host
 from exthost.model import Spec
@@ -32,6 +32,8 @@ def run(asked: Asked) -> int:
 
 
 async def _tools(asked: Asked, specs: list[Spec]) -> int:
+    if asked.command and asked.dialect is None and asked.start:
+        specs = [await found_out(asked)]
     start = "eager" if asked.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
     async with Host(config) as host:

@@ -8,6 +8,7 @@ mistake in the file and, in its evidence, every other one.
     document  the sections of a config, and what they come to together (start reading here)
     entry     one `[[extensions]]` entry
     processes one `[[process_extensions]]` entry
+    servers   `[mcp_servers.NAME]`, and the same in other programs' JSON
     yamlform  `extensions.yaml`, which is `[discovery]` in another notation
     settings  the keys that entries, `[overrides.<id>]` and `[defaults]` share, and who wins
     discovery `[discovery]`
@@ -20,6 +21,7 @@ mistake in the file and, in its evidence, every other one.
 from exthost.config.discovery import DiscoverySettings, WatchSettings
 from exthost.config.document import (
     Config,
+    config_from_json,
     config_from_mapping,
     config_from_toml,
     spec_from_mapping,
@@ -31,6 +33,7 @@ from exthost.config.yamlform import config_from_yaml
 
 __all__ = [
     "Config",
+    "config_from_json",
     "config_from_mapping",
     "config_from_toml",
     "config_from_yaml",

@@ -18,7 +18,6 @@ from exthost.config.lines import line_of
 from exthost.config.problems import (
     DUPLICATE_NAME,
     UNREADABLE,
-    UNSUPPORTED_SECTION,
     WRONG_VALUE,
     Place,
     Problems,
@@ -26,6 +25,7 @@ from exthost.config.problems import (
 )
 from exthost.config.processes import read_process
 from exthost.config.readers import kind, table, text
+from exthost.config.servers import foreign_servers, read_servers
 from exthost.config.settings import NO_SETTINGS, Settings, settings, within
 from exthost.errors import ConfigError, Evidence
 from exthost.model import NONE, Spec
@@ -37,6 +37,7 @@ class Config:
 
     `specs` are in the order of the file, disabled ones among them, with everything that holds for
     them already laid over; `apply_overrides` does the same for an extension found elsewhere.
+    `notes` are what another program's file says that means nothing here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -46,6 +47,7 @@ class Config:
     audit_path: str | None = None
     origin: str = ""
     folder: str | None = None
+    notes: tuple[str, ...] = ()
 
     def outer(self, id: str) -> Settings:
         """What holds for the extension `id` beyond its own entry or manifest."""
@@ -87,6 +89,16 @@ def config_from_toml(
     return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
 
 
+def config_from_json(source: bytes, origin: str, folder: str | None) -> Config:
+    """The config in a `{"mcpServers": …}` file, which other programs may share."""
+    section, servers, notes = foreign_servers(source, origin)
+    problems, reading = Problems(origin), _Reading(origin, folder, DIALECTS)
+    entries = _mcp_servers(servers, Place(problems).at(section), reading)
+    problems.raise_any()
+    specs = tuple(entry.spec(NO_SETTINGS, folder) for entry in entries)
+    return Config(specs=specs, origin=origin, folder=folder, notes=notes)
+
+
 def config_from_mapping(
     document: Mapping[str, Any],
     *,
@@ -123,6 +135,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
         *(read.get("process_extensions") or ()),
+        *(read.get("mcp_servers") or ()),
     )
     _check_names(entries)
     problems.raise_any()
@@ -208,17 +221,8 @@ def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
     return None if path is None else within(reading.folder, path)
 
 
-def _later(dialect: str) -> _Section:
-    """A section that is known, but whose dialect this version does not speak yet."""
-
-    def read(value: Any, place: Place, reading: _Reading) -> None:
-        place.wrong(
-            UNSUPPORTED_SECTION,
-            f"this version cannot run the dialect {dialect} yet, whose extensions stand here",
-            "take the section out, or use a later version of exthost",
-        )
-
-    return read
+def _mcp_servers(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+    return read_servers(value, place, origin=reading.origin, folder=reading.folder)
 
 
 _SECTIONS: Mapping[str, _Section] = {
@@ -228,7 +232,7 @@ _SECTIONS: Mapping[str, _Section] = {
     "discovery": _discovery,
     "audit": _audit,
     "process_extensions": _process_extensions,
-    "mcp_servers": _later("mcp"),
+    "mcp_servers": _mcp_servers,
 }
 
 

@@ -11,6 +11,7 @@ config in which nothing unsupported is enabled should load.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -83,7 +84,7 @@ def read_entry(
     called = value.get("name")
     if isinstance(called, str):
         place = place.of(called)
-    read = table(value, place, _readers(folder, dialects))
+    read = table(value, place, _readers(folder, frozenset(dialects)))
     if "name" not in value:
         place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
@@ -98,8 +99,8 @@ def read_entry(
     if source.has_args and "args" in value:
         place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
     own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
-    # Where both name a variable, the one beside the command is the nearer.
-    own = replace(own, env=MappingProxyType({**own.env, **source.env}))
+    if source.env:  # where both name a variable, the one beside the command is the nearer
+        own = replace(own, env=MappingProxyType({**own.env, **source.env}))
     if source.has_args:
         own = replace(own, args=source.argv[1:])
     bare = Spec(
@@ -117,11 +118,12 @@ def read_entry(
 SETTING_KEYS = frozenset(readers(None))
 
 
-def _readers(folder: str | None, dialects: Collection[str]) -> dict[str, Reader]:
+@lru_cache(maxsize=16)  # the same for all the entries of a config
+def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reader]:
     def dialect(value: Any, place: Place) -> str | None:
         said = text(value, place)
         if said is not None and said not in dialects:
-            near = nearest(said, frozenset(dialects))
+            near = nearest(said, dialects)
             guess = f'; did you mean "{near}"?' if near else ""
             known = f"the dialects are {', '.join(sorted(dialects))}"
             place.wrong(UNKNOWN_DIALECT, f"no dialect is called {cut(said)}{guess}", known)

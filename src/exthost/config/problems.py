@@ -8,7 +8,7 @@ The codes of this room are the constants below; their long texts are in the cata
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from exthost.config.lines import Path, line_of, lines_of
 from exthost.errors import ConfigError, Evidence
@@ -20,7 +20,6 @@ DUPLICATE_NAME = "X0104"
 UNSUPPORTED_SOURCE = "X0105"
 BAD_UNIT = "X0106"
 UNKNOWN_DIALECT = "X0107"
-UNSUPPORTED_SECTION = "X0108"
 
 # More are counted, not listed: a generated file may repeat one mistake ten thousand times.
 _MAX_LISTED = 50
@@ -98,11 +97,11 @@ class Place:
 
     def at(self, key: str | int) -> "Place":
         """One step further in."""
-        return replace(self, path=(*self.path, key))
+        return Place(self.problems, (*self.path, key), self.extension)
 
     def of(self, extension: str) -> "Place":
         """The same place, now that it is known whose it is."""
-        return replace(self, extension=extension)
+        return Place(self.problems, self.path, extension)
 
     def wrong(self, code: str, text: str, help: str = "") -> None:
         """Note a mistake."""

@@ -12,6 +12,7 @@ it does not grant is denied, whatever a table further out would have granted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -107,6 +108,8 @@ class Settings:
 
     def over(self, outer: "Settings") -> "Settings":
         """These settings, with `outer` wherever nothing was said."""
+        if outer is NO_SETTINGS:
+            return self
         joined: dict[str, Any] = {}
         for one in fields(self):
             mine, theirs = getattr(self, one.name), getattr(outer, one.name)
@@ -119,18 +122,23 @@ class Settings:
         `args` replaces every word after the program itself; where there is no program (see
         `entry`), there is nothing to give words to.
         """
-        own = Settings(**{one: getattr(spec, one) for one in _SHARED})
-        joined = self.over(own)
-        argv = spec.argv
-        if self.args is not None and argv:
-            argv = (argv[0], *self.args)
-        return replace(spec, argv=argv, **{one: getattr(joined, one) for one in _SHARED})
+        said = {
+            one: _joined(mine, getattr(spec, one))
+            for one in _SHARED
+            if (mine := getattr(self, one)) is not None and mine is not _UNSAID[one]
+        }
+        if self.args is not None and spec.argv:
+            said["argv"] = (spec.argv[0], *self.args)
+        return replace(spec, **said)
 
 
 # A Spec has all of them under the same name, but `args`, which are part of its argv.
 _SHARED = tuple(one.name for one in fields(Settings) if one.name != "args")
 
 NO_SETTINGS = Settings()
+
+# What each is where nothing was said of it.
+_UNSAID: Mapping[str, Any] = {one: getattr(NO_SETTINGS, one) for one in _SHARED}
 
 
 def _joined(mine: Any, theirs: Any) -> Any:
@@ -141,7 +149,8 @@ def _joined(mine: Any, theirs: Any) -> Any:
     return theirs if mine is None else mine
 
 
-def readers(folder: str | None) -> dict[str, Reader]:
+@lru_cache(maxsize=16)  # one folder for all the entries of a config
+def readers(folder: str | None) -> Mapping[str, Reader]:
     """How each shared key is read; a relative cwd counts from `folder`."""
 
     def cwd(value: Any, place: Place) -> str | None:

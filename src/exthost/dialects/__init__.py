@@ -8,7 +8,7 @@ import importlib
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
 
-BUILT_IN = ("morphir", "nexo", "cigen", "roder")
+BUILT_IN = ("morphir", "nexo", "cigen", "roder", "mcp")
 ENTRY_POINTS = "exthost.dialects"
 
 

@@ -16,8 +16,9 @@ A dialect supplies
 **Generators of exchanges.** An operation that needs more than one exchange is a generator. It
 yields a Request and is sent its Reply or Failure; yields a Notice and is sent None; yields
 `Offered()` and is sent the Offer that its session's handshake came to; yields `Spent()` and is
-sent None; returns its value, or raises one of our errors. It does no I/O and never waits: the
-session does both, and serves everything else the child says in the meantime.
+sent None; yields `Tentative`, `Standing` or `Inquiry`, which see; returns its value, or raises one
+of our errors. It does no I/O and never waits: the session does both, and serves everything else
+the child says in the meantime.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -54,10 +55,34 @@ class Spent(NamedTuple):
     that no other operation begins with, and the next call must find a fresh one."""
 
 
+class Tentative(NamedTuple):
+    """A question that some children leave unanswered: the generator is sent None after so many
+    seconds, or after half of the time limit if that is less. A late answer is dropped."""
+
+    request: Request
+    seconds: float
+
+
+class Standing(NamedTuple):
+    """A question that stands for as long as the session does, such as a subscription. Nobody waits
+    for its answer: the generator is sent None at once."""
+
+    request: Request
+
+
+class Inquiry(NamedTuple):
+    """A question of the child's that came inside an answer: put to the host's own handlers, as if
+    the child had asked it. The generator is sent their Reply or Failure."""
+
+    method: str
+    params: Any
+
+
 Said: TypeAlias = Request | Notice
 Heard: TypeAlias = Reply | Failure | Offer | None
-Exchanges: TypeAlias = Generator[Said | Offered | Spent, Heard, Any]
-Handshake: TypeAlias = Generator[Said, Heard, Offer]
+Step: TypeAlias = Said | Offered | Spent | Tentative | Standing | Inquiry
+Exchanges: TypeAlias = Generator[Step, Heard, Any]
+Handshake: TypeAlias = Generator[Said | Tentative | Standing, Heard, Offer]
 
 
 class Log(NamedTuple):
@@ -87,7 +112,19 @@ class Unfit(NamedTuple):
     why: str
 
 
-Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | None
+class Progress(NamedTuple):
+    """A notice that says how far a call has come; `id` is that of its request."""
+
+    id: Any
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progress | None
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""A caller's own; called in the step in which the notice was read, on the loop's thread."""
 
 
 class Codec(Protocol):
@@ -177,7 +214,6 @@ class StreamKind:
     acknowledged: Callable[[Any, Any], bool] | None = None
     cancel: Callable[[Any, str], Said | None] | None = None
     limit: Callable[[Any], float | None] | None = None
-    extends_deadline: bool = False
 
     @property
     def nameless(self) -> bool:
@@ -202,7 +238,19 @@ class Row(NamedTuple):
     result: Callable[[Any], Any] | None = None
 
 
-Operation: TypeAlias = Row | Callable[[Any], Exchanges]
+class Once(NamedTuple):
+    """An operation whose first exchange is mostly its last, and which is worth being quick.
+
+    `ask` words it: a wire method and its params. `settle`, given the operation's params and the
+    result, returns its value, raises one of our errors, or returns a generator of exchanges that
+    goes on from there.
+    """
+
+    ask: Callable[[Any], tuple[str, Any]]
+    settle: Callable[[Any, Any], Any]
+
+
+Operation: TypeAlias = Row | Once | Callable[[Any], Exchanges]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +273,8 @@ class Traits:
     limits       seconds and sizes; `method_limits` where a method has its own
     time_limit   the limit on calls holds for the whole "call", or for each "exchange" of it. A
                  timeout that a caller gives always holds for the whole
+    patience     a call that reports progress has its time limit anew with each report, up to so
+                 many times that limit in all; 1: it has not. A timeout that a caller gives stays
     own_name     what an extension calls itself in its handshake is "free", or must be "unique"
                  among the extensions of this dialect in one host
     ladder       how a process is asked to end; SIGKILL for the whole tree is always the last step
@@ -248,6 +298,7 @@ class Traits:
     tells: Mapping[str, str] = field(default_factory=nothing)
     method_limits: Mapping[str, float] = field(default_factory=nothing)
     time_limit: Literal["call", "exchange"] = "call"
+    patience: int = 1
     own_name: Literal["free", "unique"] = "free"
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
@@ -270,8 +321,10 @@ class Dialect:
 
     `operations` is keyed by neutral names (call_tool, list_tools, hook, health); `methods` by wire
     methods that are more than one exchange, or more than their params. `withdraw` words "never
-    mind" for a call that timed out or was cancelled. `closed` dialects know no other methods
-    than those in `methods`. `is_error_result` knows a result that calls itself an error, and
+    mind" for a call that timed out or was cancelled. `refuse` words our answer to a question for
+    which nobody registered a handler. `fallback` is the handshake with a fresh process when the
+    first one died of the usual one. `closed` dialects know no other methods than those in
+    `methods`. `is_error_result` knows a result that calls itself an error, and
     `error_result` words a failure as one, for `ext.tools.call`. `sink` tells which of the host's
     events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
     whoever wants them written.
@@ -289,7 +342,8 @@ class Dialect:
     streams: Mapping[str, StreamKind] = field(default_factory=nothing)
     notices: Mapping[str, Callable[[Any], Meaning]] = field(default_factory=nothing)
     withdraw: Callable[[Request, str], Said | None] | None = None
-    refuse: Callable[[Request], Failure] = method_unknown
+    refuse: Callable[[Request], Reply | Failure] = method_unknown
+    fallback: Callable[[Introduction], Handshake] | None = None
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
     is_error_result: Callable[[Any], bool] = no_error_result

@@ -41,6 +41,7 @@ from exthost.errors import (
 from exthost.manifests.roder import API_VERSION, Manifest
 from exthost.messages import Incoming, Notice, Reply, Request
 from exthost.model import (
+    Breaker,
     CloseStdin,
     Introduction,
     Limits,
@@ -371,6 +372,8 @@ DIALECT = Dialect(
         start="lazy",
         environment="declared",
         restart=Restart(strategy="on-demand", forgiven_by="call"),
+        # Its page wants one and gives no figures: those of the page that does.
+        breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         private=True,
         # One that has answered gets a moment to exit by itself, and is killed with its tree then.
         ladder=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),

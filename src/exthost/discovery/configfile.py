@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exthost.config import Config, config_from_mapping, config_from_toml, config_from_yaml
+from exthost.config import (
+    Config,
+    config_from_json,
+    config_from_mapping,
+    config_from_toml,
+    config_from_yaml,
+)
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
@@ -22,7 +28,7 @@ from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
 
-_YAML = (".yaml", ".yml")
+_FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_from_json}
 
 # The manifest formats there are; each comes with its dialect.
 FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT, cigen.FORMAT)
@@ -62,7 +68,7 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             evidence=Evidence(path=str(path)),
         ) from None
     absolute = path.absolute()
-    read = config_from_yaml if path.suffix in _YAML else config_from_toml
+    read = _FORMS.get(path.suffix, config_from_toml)
     return read(data, str(absolute), str(absolute.parent))
 
 
@@ -71,7 +77,7 @@ def wanted(config: Config) -> Wanted:
     report = Report()
     if config.discovery is not None:
         report = discover(config.discovery, FORMATS, base=config.folder or ".")
-    diagnostics = list(report.diagnostics)
+    diagnostics = [*(_noted(note, config.origin) for note in config.notes), *report.diagnostics]
     specs: dict[str, Spec] = {}
     for spec in config.specs:
         try:
@@ -149,6 +155,10 @@ def _shadowed(spec: Spec, by: Spec) -> Diagnostic:
     return Diagnostic(
         level="warning", path=spec.origin, message=message, code="X0208", extension=spec.id
     )
+
+
+def _noted(note: str, origin: str) -> Diagnostic:
+    return Diagnostic(level="warning", path=origin, message=note, code="X0161")
 
 
 def _unused_override(id: str, origin: str) -> Diagnostic:

@@ -15,9 +15,11 @@ from typing import Any
 
 from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
 from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
-from exthost.model import nothing
+from exthost.config.servers import not_stdio
+from exthost.config.settings import within
+from exthost.model import Spec, nothing
 
-__all__ = ["McpServer", "expanded", "read_servers", "servers_from_json"]
+__all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
 
 _MAX_NAME_CHARS = 32
 
@@ -103,18 +105,37 @@ def servers_from_json(data: bytes, extension: str) -> tuple[tuple[McpServer, ...
 
 
 def _ours(said: Any) -> Any:
-    """A `.mcp.json` in our own words: known keys only, the transport by our name."""
+    """A `.mcp.json` in our own words: known keys only, the transport by our name; without those
+    that are switched off."""
     if not isinstance(said, dict):
         return said
     read = {}
     for name, item in said.items():
         if isinstance(item, dict):
+            if item.get("disabled") is True:
+                continue
             transport = item.get("transport", item.get("type"))
             item = {key: value for key, value in item.items() if key in _READERS}
             if isinstance(transport, str):
                 item["transport"] = _FOREIGN_NAMES.get(transport, transport)
         read[name] = item
     return read
+
+
+def spec_of(server: McpServer, folder: str) -> Spec:
+    """A server, its placeholders filled in, as an extension of its own; it runs in `folder`, from
+    which a relative cwd counts."""
+    remote = server.transport != "stdio"
+    said = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
+    return Spec(
+        id=server.key,
+        argv=() if remote else (server.command, *server.args),
+        dialect="mcp",
+        env=server.env,
+        cwd=within(folder, server.cwd or "."),
+        options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
+        unrunnable=not_stdio(server.transport) if remote else "",
+    )
 
 
 def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:

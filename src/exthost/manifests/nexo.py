@@ -5,7 +5,8 @@ with its line and key, and handed over in the page's own order (`_ORDER`): the f
 are shown, all of them with `--all`.
 
 A transport that is not a child process is well-formed and is listed; nothing is run for it.
-MCP servers are kept as data (`mcpservers`). A broken `.mcp.json` costs only itself: a warning.
+MCP servers come along as extensions of their own (`mcpservers`); a broken `.mcp.json` costs only
+itself: a warning.
 """
 
 import re
@@ -16,12 +17,19 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost import semver
+from exthost._version import __version__
 from exthost.config.lines import Path, line_of
 from exthost.config.problems import WRONG_VALUE, Place, Problem, Problems, shown
 from exthost.config.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
 from exthost.errors import ManifestError
 from exthost.manifests.format import Accepted, Format, Found, Rejected, Verdict, invalid
-from exthost.manifests.mcpservers import McpServer, read_servers, servers_from_json
+from exthost.manifests.mcpservers import (
+    McpServer,
+    expanded,
+    read_servers,
+    servers_from_json,
+    spec_of,
+)
 from exthost.model import Requires, Spec, Tool, nothing
 
 __all__ = ["FORMAT", "Manifest", "RESERVED_IDS"]
@@ -111,7 +119,12 @@ def read(found: Found) -> Verdict:
             **{name: capabilities.get(name, ()) for name in _CAPABILITIES if name != "tools"},
         ),
     )
-    return Accepted(spec=spec, warnings=warnings)
+    facts = {"root": found.folder, "extension": id, "version": spec.version}
+    also = tuple(
+        spec_of(expanded(server, host_version=__version__, **facts), found.folder)
+        for server in servers
+    )
+    return Accepted(spec=spec, also=also, warnings=warnings)
 
 
 def _parsed(found: Found) -> tuple[dict[str, Any], str]:

@@ -58,7 +58,7 @@ class Child:
                 stdout=child_ends[1],
                 stderr=child_ends[2],
                 cwd=plan.cwd,
-                env=dict(plan.env),
+                env=plan.env,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:

@@ -14,16 +14,27 @@ What was passed and what was held back is told by name, so that nobody has to gu
 does not see its token. Knows nothing of processes; fails only for a policy it does not know.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from exthost.errors import ConfigError
 from exthost.model import NONE
 
-__all__ = ["Environment", "POLICIES", "Variables", "child_environment", "looks_secret"]
+__all__ = [
+    "POLICIES",
+    "Environment",
+    "Snapshot",
+    "Variables",
+    "child_environment",
+    "looks_secret",
+]
 
 POLICIES = ("filtered", "minimal", "declared")
+
+# Environments that a snapshot keeps: most extensions of a host have the same, or one of their own.
+_MOST_KEPT = 64
 
 # On the upper-cased name. Suffixes where the word is common elsewhere (KEYBOARD, PATH, AUTHOR);
 # anywhere in the name where it hardly ever is.
@@ -42,25 +53,38 @@ SECRET_SUFFIXES = (
 SECRET_WORDS = ("PASSWORD", "SECRET", "CREDENTIAL", "PRIVATE_KEY")
 
 
-class Variables(Mapping[str, str]):
-    """Names and values, of which only the names show in a repr, a log line or a traceback."""
+class Variables(dict[str, str]):
+    """Names and values, of which only the names show in a repr, a log line or a traceback. Cannot
+    be changed: many children may be given the same."""
 
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"Variables({', '.join(sorted(self._values))})"
+        return f"Variables({', '.join(sorted(self))})"
+
+    def _fixed(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("the variables of a child are settled")
+
+    __setitem__ = __delitem__ = __ior__ = _fixed
+    update = setdefault = pop = popitem = clear = _fixed
+
+
+class Snapshot(Variables):
+    """Variables that nobody changes any more, so that what follows from them is kept."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self._kept: dict[tuple[object, ...], Environment] = {}
+
+    def child(self, make: "Callable[[], Environment]", *settings: object) -> "Environment":
+        """What these settings come to for a child; a host starts many with the same."""
+        if settings not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[settings] = make()
+        return self._kept[settings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +121,25 @@ def child_environment(
     `names` is the list of the policy `minimal`. `allowed` are names that `filtered` lets through
     although they look like secrets: what the manifest requires, once that was agreed to.
     """
+    if type(host) is Snapshot:
+        said = tuple(configured.items())
+        return host.child(
+            lambda: _child_environment(host, policy, names, allowed, configured),
+            policy,
+            tuple(names),
+            tuple(allowed),
+            said,
+        )
+    return _child_environment(host, policy, names, allowed, configured)
+
+
+def _child_environment(
+    host: Mapping[str, str],
+    policy: str,
+    names: Collection[str],
+    allowed: Collection[str],
+    configured: Mapping[str, str],
+) -> Environment:
     passed = _from_host(host, policy, frozenset(names), frozenset(allowed)) - configured.keys()
     return Environment(
         variables=Variables({name: host[name] for name in sorted(passed)} | dict(configured)),

@@ -54,7 +54,9 @@ class Desk:
         "losses",
         "max_in_flight",
         "now",
+        "on_answer",
         "on_need",
+        "on_trouble",
         "refusals",
         "results",
         "retry_once",
@@ -98,6 +100,10 @@ class Desk:
         self.closed: Callable[[str], ExthostError] | None = None
         # Told when a call waits and there is no session: the owner may start one.
         self.on_need: Callable[[], None] | None = None
+        # Told what a call of a living process failed with, and, only while the breaker lets probes
+        # through, of each answer: who counts failures in a row sees the others by `results`.
+        self.on_trouble: Callable[[ExthostError], None] | None = None
+        self.on_answer: Callable[[], None] | None = None
         self.live: list[Session] = []  # every session that may have calls, shaking hands or open
         self._pumping = False
         self._alarm: Alarm | None = None
@@ -170,15 +176,18 @@ class Desk:
                 if len(session.pending) >= self.max_in_flight:
                     session.hurry()
                     return
-                call, _ = self.waiting.popitem(last=False)
-                if call.ended:
-                    continue
-                try:
-                    session.launch(call)
-                except ExthostError as error:
-                    self.fail(call, error)
+                self._send_next(session)
         finally:
             self._pumping = False
+
+    def _send_next(self, session: "Session") -> None:
+        call, _ = self.waiting.popitem(last=False)
+        if call.ended:
+            return
+        try:
+            session.launch(call)
+        except ExthostError as error:
+            self.fail(call, error)
 
     # -- sessions come and go ----------------------------------------------------------------
 
@@ -228,7 +237,7 @@ class Desk:
             return
         call.ended = True
         call.deliver(result)
-        if call.aside or self.listeners:
+        if call.aside or self.listeners or self.on_answer is not None:
             self._seen_out(call, "result")
         else:
             self.results += 1
@@ -240,7 +249,15 @@ class Desk:
         if call.ended:
             return
         call.ended = True
+        if self.on_trouble is not None and call.session is not None and not call.aside:
+            self._tell_trouble(call.session, error)
         self._lose(call, error)
+
+    def _tell_trouble(self, session: "Session", error: ExthostError) -> None:
+        """Before its caller hears of it: the next call must find what follows. What ended the
+        session as well is counted with the session."""
+        if self.on_trouble is not None and session.cause is None:
+            self.on_trouble(error)
 
     def _lose(self, call: Call, error: ExthostError) -> None:
         error.extension = error.extension or self.extension
@@ -263,6 +280,8 @@ class Desk:
         if not call.aside:
             if outcome == "result":
                 self.results += 1
+                if self.on_answer is not None:
+                    self.on_answer()
             else:
                 self.losses[outcome] += 1
         if CallEnded in self.listeners and not call.aside:
@@ -296,6 +315,9 @@ class Desk:
         if call.ended:
             return
         session = call.session
+        if call.tentative and session is not None:
+            session.unanswered(call)
+            return
         if session is not None:
             state = "no answer came"
         elif self.session is not None:
@@ -305,7 +327,7 @@ class Desk:
         self.waiting.pop(call, None)
         error = CallTimeout(
             "X0801",
-            f"{call.method} took longer than {call.timeout:g} s: {state}",
+            f"{call.method} took longer than {call.timeout + call.extended:g} s: {state}",
             extension=self.extension,
             help="give the call a longer timeout, or look at what the extension is doing",
         )
@@ -314,6 +336,8 @@ class Desk:
             error.evidence = session.witness.evidence()
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
+            if not call.aside:
+                self._tell_trouble(session, error)
         self._lose(call, error)
 
     def stop_clock(self) -> None:
@@ -324,4 +348,9 @@ class Desk:
         self.alarm_at = math.inf
 
 
-_OUTCOMES = {"CallTimeout": "timeout", "Cancelled": "cancelled", "ExtensionGone": "gone"}
+_OUTCOMES = {
+    "CallTimeout": "timeout",
+    "Cancelled": "cancelled",
+    "ExtensionGone": "gone",
+    "BreakerOpen": "gone",  # it waited for a process, and none is coming
+}

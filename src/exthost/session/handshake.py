@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from exthost.session.session import Session
 
 
-async def shake_hands(session: "Session", introduction: Introduction) -> Offer:
-    """Run the dialect's handshake: each of its questions has the handshake's time limit."""
+async def shake_hands(
+    session: "Session", introduction: Introduction, *, fallback: bool = False
+) -> Offer:
+    """Run the dialect's handshake, or the one it falls back to: each of its questions has the
+    handshake's time limit."""
     desk, limit = session.desk, session.limits.handshake
     assert limit is not None
     future: asyncio.Future[Any] = desk.loop.create_future()
-    steps = session.dialect.handshake(introduction)
+    make = session.dialect.fallback if fallback else None
+    steps = (make or session.dialect.handshake)(introduction)
     call = Call.of("the handshake", None, future, limit, desk.now()).through(steps)
     call.each = call.aside = True
     session.launch(call)

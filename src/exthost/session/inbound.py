@@ -26,7 +26,7 @@ class Inbound:
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        refuse: Callable[[Request], Failure],
+        refuse: Callable[[Request], Reply | Failure],
         tell: Callable[[Reply | Failure], None],
         witness: Witness,
         loop: asyncio.AbstractEventLoop,
@@ -51,16 +51,27 @@ class Inbound:
         else:
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
-    async def _serve(self, handler: Handler, request: Request) -> None:
-        answer: Reply | Failure
+    def inquire(self, request: Request, told: Callable[[Reply | Failure], None]) -> None:
+        """Serve a question that came inside an answer; `told` is called later, never at once."""
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            self._loop.call_soon(told, self._refuse(request))
+        else:
+            key = ("inside", repr(request.id))
+            self._tasks[key] = self._loop.create_task(self._serve_inside(handler, request, told))
+
+    async def _serve_inside(
+        self, handler: Handler, request: Request, told: Callable[[Reply | Failure], None]
+    ) -> None:
         try:
-            answer = Reply(request.id, await handler(request.params))
-        except CallFailed as no:
-            code = -32000 if no.error_code is None else no.error_code
-            answer = Failure(request.id, no.error_message or no.message, code, no.data)
-        except Exception as error:
-            _log.exception("the handler of %s failed", request.method)
-            answer = Failure(request.id, f"the host could not serve this: {error}", -32603)
+            answer = await _answer(handler, request)
+        finally:
+            self._tasks.pop(("inside", repr(request.id)), None)
+        told(answer)
+
+    async def _serve(self, handler: Handler, request: Request) -> None:
+        try:
+            answer = await _answer(handler, request)
         finally:
             self._tasks.pop(_key(request.id), None)
         try:
@@ -72,6 +83,17 @@ class Inbound:
         """Nobody is left to answer to."""
         for task in list(self._tasks.values()):
             task.cancel()
+
+
+async def _answer(handler: Handler, request: Request) -> Reply | Failure:
+    try:
+        return Reply(request.id, await handler(request.params))
+    except CallFailed as no:
+        code = -32000 if no.error_code is None else no.error_code
+        return Failure(request.id, no.error_message or no.message, code, no.data)
+    except Exception as error:
+        _log.exception("the handler of %s failed", request.method)
+        return Failure(request.id, f"the host could not serve this: {error}", -32603)
 
 
 def _key(id: Any) -> Any:

@@ -70,6 +70,7 @@ class Life:
         self._loop.remove_reader(self.child.exit_fd)
         status = self.child.see_exit()
         if Exited in self._bus.kinds:
+            self._witness.drain()  # its last words come before the news of its end
             self._bus.publish(Exited(self._witness.extension, self.child.pid, str(status)))
         if not self.exited.done():
             self.exited.set_result(None)

@@ -5,10 +5,11 @@ also where a slow consumer is held to its room (see `state.Room`): its child is 
 nobody else waits, and the stream is ended alone when somebody does.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
-from exthost.dialects.dialect import Emitted, Log, OfferStale, Unfit
-from exthost.events import ExtensionEvent, Noticed
+from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Unfit
+from exthost.events import ExtensionEvent, Noticed, Progressed
 from exthost.messages import Notice
 from exthost.session.state import Room, StreamQueue
 from exthost.session.stream import EventStream
@@ -16,6 +17,8 @@ from exthost.session.violations import overrun
 
 if TYPE_CHECKING:
     from exthost.session.session import Session
+
+_log = logging.getLogger("exthost.session")
 
 
 def take(session: "Session", notice: Notice, size: int) -> None:
@@ -35,10 +38,33 @@ def take(session: "Session", notice: Notice, size: int) -> None:
         _own_event(session, meant)
     elif type(meant) is Unfit:
         _unfit(session, meant.why)
+    elif type(meant) is Progress:
+        _progress(session, meant)
     elif type(meant) is OfferStale and session.on_stale is not None:
         session.on_stale()
     if Noticed in session.desk.bus.kinds:
         session.desk.bus.publish(Noticed(session.desk.extension, method, params))
+
+
+def _progress(session: "Session", meant: Progress) -> None:
+    """A call has come so far. That buys it time, unless its caller said how long it may take."""
+    call = session.pending.get(meant.id) if type(meant.id) in (int, str) else None
+    if call is None:
+        session.witness.drop("progress of no call")
+        return
+    patience = session.dialect.traits.patience
+    if patience > 1 and call.timeout == session.limits.call:
+        call.extend(session.desk.now(), patience * call.timeout)
+    if Progressed in session.desk.bus.kinds:
+        told = meant.progress, meant.total, meant.message
+        session.desk.bus.publish(
+            Progressed(session.desk.extension, call.method, *told, call.context)
+        )
+    if call.on_progress is not None and not call.ended:
+        try:
+            call.on_progress(meant)
+        except Exception:  # an onlooker's trouble is not the child's
+            _log.exception("what was to be told of the progress of %s failed", call.method)
 
 
 def _own_event(session: "Session", emitted: Emitted) -> None:

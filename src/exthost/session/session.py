@@ -22,13 +22,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import read
 from threading import get_ident
+from types import GeneratorType
 from typing import Any
 
 from exthost.dialects.dialect import (
     Dialect,
     Heard,
+    Inquiry,
     Offered,
     Spent,
+    Standing,
+    Tentative,
     refusal,
 )
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
@@ -98,6 +102,7 @@ class Session:
         "pending",
         "retired",
         "state",
+        "took_calls",
         "wire_id",
         "witness",
     )
@@ -127,6 +132,7 @@ class Session:
         self.lock = threading.Lock()
         self.cause: Cause | None = None
         self.retired = False  # ended by ourselves, for no fault of its own
+        self.took_calls = 0  # how many were under way when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         private = dialect.traits.private
         self.witness = Witness(desk.extension, child, desk.bus, loop, private=private)
@@ -193,6 +199,8 @@ class Session:
         if call.steps is not None:
             call.session = self
             self._advance(call, None)
+        elif call.once is not None:
+            self.ask(call, *call.once.ask(call.params))
         elif call.stream is not None:  # before the request: events may overtake the reply
             self._open_stream(call, call.stream)
         else:
@@ -311,17 +319,25 @@ class Session:
                 said = steps.send(heard)
                 if type(said) is Request:
                     if call.each:
+                        call.tentative = False
                         call.deadline = self.desk.now() + call.timeout
                     self.ask(call, said.method, said.params, said.id)
                     return
+                heard = None
                 if isinstance(said, Offered):
                     heard = self.offer
-                    continue
-                if isinstance(said, Spent):
+                elif isinstance(said, Spent):
                     call.spent = True
+                elif isinstance(said, Tentative):
+                    self._try(call, said)
+                    return
+                elif isinstance(said, Inquiry):
+                    self._inquire(call, said)
+                    return
+                elif isinstance(said, Standing):
+                    self._stand(said.request)
                 else:
                     self.tell(said)
-                heard = None
         except StopIteration as done:
             self._retire(call)
             self.desk.settle(call, done.value)
@@ -331,6 +347,42 @@ class Session:
         except Exception as error:  # the dialect tripped over what the child said
             _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
             self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+
+    def _try(self, call: Call, said: Tentative) -> None:
+        """Ask what may stay unanswered: `unanswered` is what becomes of it then."""
+        call.tentative = True
+        call.deadline = self.desk.now() + min(said.seconds, call.timeout / 2)
+        self.ask(call, said.request.method, said.request.params, said.request.id)
+        self.desk.watch(call)
+
+    def unanswered(self, call: Call) -> None:
+        """A tentative question has had its time: its operation goes on without the answer."""
+        self.state.forget(call)
+        call.tentative = False
+        self._advance(call, None)
+
+    def _inquire(self, call: Call, said: Inquiry) -> None:
+        """Put a question that came inside an answer to the handlers. Its call waits meanwhile like
+        any other, under an id that no child can say."""
+        with self.lock:
+            number: Any = (self.state.next_id,)
+            self.state.next_id += 1
+        call.id = number
+        self.pending[number] = call
+
+        def told(answer: Reply | Failure) -> None:
+            if self.pending.pop(number, None) is call:
+                self._advance(call, answer)
+
+        self._inbound.inquire(Request(said.method, said.params, number), told)
+
+    def _stand(self, said: Request) -> None:
+        with self.lock:
+            number = self.state.next_id
+            self.state.next_id += 1
+            if self.cause is None:
+                self.state.standing.add(number)
+                self._inlet.write(self._wrap(self._request(said.method, said.params, number)))
 
     def _retire(self, call: Call) -> None:
         """End a session that its last operation left where no other can begin; before that one is
@@ -369,7 +421,7 @@ class Session:
         if self.dialect.traits.abandon == "end":
             # In this very step: its late answer may be in the pipe, and must meet nobody else.
             self._conclude(causes.given_up(self.witness, self.dialect.name, call.method, why))
-        elif self.dialect.withdraw is not None:
+        elif self.dialect.withdraw is not None and self.state.phase is not Phase.SHAKING:
             said = self.dialect.withdraw(Request(call.method, call.params, call.id), why)
             if said is not None:
                 self.say_aside(said)
@@ -423,14 +475,18 @@ class Session:
         # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
         decode: Callable[[Bytes], Any] = self._codec.decode
         pending, desk, wakes = self.pending, self.desk, self.desk.wakes
-        unobserved = not (desk.listeners or desk.waiting)
+        unobserved = not (desk.listeners or desk.waiting or desk.on_answer)
         straight: list[Any] = []  # of calls whose way is so
+        counted = 0  # of them
         wakes.reading = True
         try:
             for item in framing.filled(data) if isinstance(data, int) else framing.feed(data):
                 if type(item) is bytes or type(item) is bytearray or type(item) is memoryview:
                     message = decode(item)
                     if type(message) is not tuple:
+                        if straight:  # a failure asks how many were answered before it
+                            desk.results += len(straight) - counted
+                            counted = len(straight)
                         self._receive(message, len(item))
                         continue
                     id, result = message
@@ -443,6 +499,8 @@ class Session:
                         straight.append(call)
                     elif call.plain:
                         desk.settle(call, result)
+                    elif call.once is not None:
+                        self._settle(call, result)
                     else:
                         self._on_reply(call, Reply(id, result))
                 elif type(item) is Skipped:
@@ -450,6 +508,8 @@ class Session:
                 elif type(item) is Broken:
                     raise violations.unreadable(self.witness, item, self.dialect.name)
         except ProtocolViolation as violation:
+            desk.results += len(straight) - counted
+            counted = len(straight)
             if not violation.evidence.argv:  # a codec's: it sees bytes and nothing else
                 self.witness.drain()
                 shown = violation.evidence.bytes
@@ -458,7 +518,7 @@ class Session:
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)
             self._conclude(causes.not_understood(self.witness, error))
-        desk.results += len(straight)
+        desk.results += len(straight) - counted
         wakes.ended += straight
         wakes.reading = False
         if wakes.ended:
@@ -512,6 +572,9 @@ class Session:
         if call.steps is not None:
             self._advance(call, reply)
             return
+        if call.once is not None:
+            self._settle(call, reply.result)
+            return
         stream, result = call.stream, reply.result
         if isinstance(stream, EventStream):
             kind = stream.kind
@@ -526,6 +589,23 @@ class Session:
         if call.map_result is not None:
             result = call.map_result(result)
         self.desk.settle(call, result)
+
+    def _settle(self, call: Call, result: Any) -> None:
+        """The first answer of an operation that mostly has no second."""
+        assert call.once is not None
+        try:
+            value = call.once.settle(call.params, result)
+        except ExthostError as error:
+            self.desk.fail(call, error)
+        except Exception as error:  # the dialect tripped over what the child said
+            _log.exception("the %s dialect could not read an answer", self.dialect.name)
+            self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
+        else:
+            if type(value) is GeneratorType:
+                call.once = None
+                self._advance(call.through(value), None)
+            else:
+                self.desk.settle(call, value)
 
     def _on_failure(self, call: Call, failure: Failure) -> None:
         error = refusal(failure, call.method)
@@ -595,6 +675,7 @@ class Session:
         with self.lock:
             self.cause = cause
             calls, streams = self.state.end()
+        self.took_calls = sum(not call.aside for call in calls)
         self.desk.detach(self)
         self.desk.live.remove(self)
         for call in reversed(calls):  # each that may be sent again goes before those that wait

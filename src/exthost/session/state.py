@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from exthost.dialects.dialect import Exchanges, StreamKind
+from exthost.dialects.dialect import Exchanges, Once, OnProgress, StreamKind
 from exthost.messages import Id
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
@@ -76,12 +76,16 @@ class Call:
     retried = False
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
+    once: Once | None = None  # one that may turn out to be
     stream: "StreamQueue | None" = None
     map_result: Callable[[Any], Any] | None = None
     each = False  # the timeout is for each exchange, not for all of them
+    tentative = False  # what it asked may stay unanswered: then it goes on without
+    extended = 0.0  # by so many seconds progress has moved its deadline
     spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
     context: Any = None
+    on_progress: OnProgress | None = None
 
     @classmethod
     def of(cls, method: str, params: Any, sink: Sink, timeout: float, began: float) -> Self:
@@ -116,8 +120,15 @@ class Call:
 
     @property
     def began(self) -> float:
-        """When it was accepted; meaningless once the deadline was extended."""
-        return self.deadline - self.timeout
+        """When it was accepted."""
+        return self.deadline - self.timeout - self.extended
+
+    def extend(self, now: float, most: float) -> None:
+        """Give it its time limit anew, but not more than `most` seconds in all."""
+        began = self.began
+        later = max(self.deadline, min(now + self.timeout, began + most))
+        self.extended += later - self.deadline
+        self.deadline = later
 
     def through(self, steps: Exchanges) -> Self:
         """Make it an operation of several exchanges."""
@@ -179,11 +190,33 @@ class StreamQueue:
         return Room.OVERRUN
 
 
+class Emptying(dict[Any, Any]):
+    """A table that tells whenever nothing is left in it."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, entries: dict[Any, Any], told: Callable[[], None]) -> None:
+        super().__init__(entries)
+        self._told = told
+
+    def pop(self, *entry: Any) -> Any:
+        gone = super().pop(*entry)
+        if not self:
+            self._told()
+        return gone
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        if not self:
+            self._told()
+
+
 class SessionState:
     """The tables of one session."""
 
     __slots__ = (
         "_by_order", "_routes", "_streams", "asked_so_far", "next_id", "pending", "phase",
+        "standing",
     )  # fmt: skip
 
     def __init__(
@@ -194,6 +227,7 @@ class SessionState:
         self.pending: dict[Id, Call] = {}
         self.next_id = first_id
         self.asked_so_far = first_id  # by order: when what is being read was read
+        self.standing: set[Id | None] = set()  # asked, and nobody waits for the answer
         # Which notices are events of streams, and which member tells whose.
         self._routes: dict[str, str | None] = {}
         for kind in kinds:
@@ -203,6 +237,12 @@ class SessionState:
     def move(self, event: str) -> None:
         """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
         self.phase = PHASES[self.phase, event]
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Tell from now on whenever no call, or no stream, is left. Tables that tell are slower,
+        so only a session that gets no more calls has them."""
+        self.pending = Emptying(self.pending, told)
+        self._streams = Emptying(self._streams, told)
 
     def oldest(self) -> Call | None:
         """The call that an answer without an id belongs to, no longer pending. Where answers have
@@ -215,6 +255,8 @@ class SessionState:
 
     def stray_reply(self, id: Id | None) -> str:
         """What to call an answer that matched nothing."""
+        if id in self.standing:
+            return "answers that nobody waits for"
         known = type(id) is int and id < self.next_id
         return "late or repeated replies" if known else "replies to no question"
 

@@ -7,11 +7,22 @@ way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, Operation, Row, ToolCall
+from exthost.dialects.dialect import (
+    Dialect,
+    HookAnswer,
+    HookCall,
+    Once,
+    OnProgress,
+    Operation,
+    Row,
+    ToolCall,
+)
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -23,28 +34,28 @@ from exthost.errors import (
 from exthost.events import Bus
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
-from exthost.names import nearest, registered_name
-from exthost.process.environment import Environment
+from exthost.names import nearest
 from exthost.schema import Checker
 from exthost.session.awaited import Awaited
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler
+from exthost.session.pooldesk import PoolDesk
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
-from exthost.supervision.facets import Facets
-from exthost.supervision.launching import limits_of
-from exthost.supervision.lifecycle import State, health, serves
+from exthost.supervision.about import About
+from exthost.supervision.launching import limits_of, pool_of
+from exthost.supervision.lifecycle import State
 from exthost.supervision.owner import Owner
+from exthost.supervision.starting import Starter
 from exthost.supervision.streaming import make_stream
-from exthost.supervision.toolbox import Toolbox
 
 _log = logging.getLogger("exthost.supervision")
 
 AnyCall = TypeVar("AnyCall", bound=Call)
 
 
-class Extension(Facets):
+class Extension(About):
     """One extension under supervision. Made by `connect` or by a host."""
 
     def __init__(
@@ -67,12 +78,14 @@ class Extension(Facets):
         self.spec = spec
         self.dialect = dialect
         self._call_limit = limits.call
+        self._stop_limit = limits.stop
         self._each = dialect.traits.time_limit == "exchange"
         self._method_limits = dialect.traits.method_limits
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
         by_order = dialect.traits.correlation == "order"
-        self.desk = Desk(
+        pooled = pool_of(spec).most > 1
+        self.desk = (PoolDesk if pooled else Desk)(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
@@ -82,121 +95,17 @@ class Extension(Facets):
             bus=bus or Bus(),
             loop=self._loop,
         )
+        starter = Starter(
+            spec, dialect, self.desk, limits, handlers=handlers, environ=environ, vet=vet
+        )
         self._owner = Owner(
-            spec,
-            dialect,
-            self.desk,
-            limits,
-            self.desk.bus,
-            handlers=handlers,
-            environ=environ,
-            on_change=on_change,
-            objection=objection,
-            vet=vet,
+            starter, self.desk, self.desk.bus, on_change=on_change, objection=objection
         )
         self.add_facets(dialect)
         self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
 
     def __repr__(self) -> str:
         return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"
-
-    # -- what it is --------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        return self.spec.id
-
-    @property
-    def state(self) -> str:
-        """Where it stands in the life-cycle table, as a word."""
-        return self._owner.state.value
-
-    @property
-    def health(self) -> str:
-        """One word: running, degraded, restarting, idle, stopped, failed, refused …"""
-        return health(self._owner.state, crashed=self._owner.history.crashes > 0)
-
-    @property
-    def cause(self) -> ExthostError | None:
-        """Why it is not ready, when it is not."""
-        return self._owner.cause
-
-    @property
-    def offer(self) -> Offer:
-        """What it offers, by its last handshake or its manifest."""
-        return self._owner.offer
-
-    @property
-    def tools(self) -> Toolbox:
-        """Its tools by their own names; `tools.call` answers where `call_tool` raises."""
-        return Toolbox(self.dialect, lambda: self._owner.tools, self.call_tool)
-
-    @property
-    def manifest(self) -> Any:
-        """The dialect's own reading of its manifest; None where there is none."""
-        return self.spec.manifest
-
-    @property
-    def serves(self) -> bool:
-        """Whether its tools are listed: it can serve them, or will be started for a call."""
-        return serves(self._owner.state)
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """What was really executed, or would be."""
-        return self._owner.argv
-
-    @property
-    def environment(self) -> Environment:
-        """Which variables its process got, and which were held back."""
-        return self._owner.prepared().environment
-
-    @property
-    def enforced(self) -> Mapping[str, str]:
-        """What holds its process in, as data."""
-        return {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
-
-    def registered_name(self, tool: str) -> str:
-        """The name under which a host lists this tool of its."""
-        return registered_name(self.id, tool)
-
-    def knows(self, tool: str) -> bool:
-        """Whether this tool is known by its own word: a manifest may name tools without their
-        schemas, and arguments are not sent unchecked."""
-        return self._owner.has_told and tool in self._owner.tools
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether nobody knows what it offers until it is started."""
-        return not self._owner.tools and self._may_offer_more
-
-    @property
-    def _may_offer_more(self) -> bool:
-        """Whether its handshake, still to come, tells what it offers; a manifest tells at once."""
-        return self._owner.state in _UNDERWAY and self.dialect.traits.tools == "handshake"
-
-    @property
-    def stats(self) -> Mapping[str, Any]:
-        """Counts since it was loaded, and of the process that is there now."""
-        owner, session = self._owner, self._owner.session
-        desk = self.desk
-        outcomes = {"result": desk.results} | {name: desk.losses[name] for name in LOSSES}
-        now = self._loop.time()
-        return {
-            "calls": sum(outcomes.values()),
-            **outcomes,
-            "in_flight": len(session.state.pending) if session is not None else 0,
-            "waiting": len(self.desk.waiting),
-            "restarts": owner.history.restarts,
-            "crashes": owner.history.crashes,
-            "uptime": now - owner.ready_at if owner.ready_at is not None else 0.0,
-            "pid": session.life.child.pid if session is not None else None,
-            "dropped": dict(session.witness.counts) if session is not None else {},
-            "timings_ms": {
-                "spawn": session.life.child.spawn_seconds * 1000 if session is not None else None,
-                "handshake": owner.handshake_seconds * 1000,
-            },
-        }
 
     # -- calling -----------------------------------------------------------------------------
 
@@ -244,8 +153,10 @@ class Extension(Facets):
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Any:
-        """Call one of its tools by the tool's own name."""
+        """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
+        where the extension tells."""
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
@@ -255,7 +166,7 @@ class Extension(Facets):
         tool = self._tool(name)
         self._check(tool, arguments)
         asked = ToolCall(name, arguments, context, tool, self.spec)
-        return await self._operate("call_tool", asked, timeout, name, context)
+        return await self._operate("call_tool", asked, timeout, name, context, on_progress)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
@@ -270,8 +181,16 @@ class Extension(Facets):
         return answer
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
-        """Ask it how it is, where its dialect has a way to ask."""
-        return await self._operate("health", None, timeout, "health")
+        """Ask it how it is, where its dialect has a way to ask. `health` then shows what it said,
+        for as long as this process serves and until it is asked again."""
+        try:
+            answer = await self._operate("health", None, timeout, "health")
+        except CallTimeout:
+            self._owner.ailment = "unhealthy"
+            raise
+        status = answer.get("status") if isinstance(answer, Mapping) else None
+        self._owner.ailment = status if status in ("degraded", "unhealthy") else ""
+        return answer
 
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
@@ -284,6 +203,7 @@ class Extension(Facets):
         self._be_ready(method)
         session = self.desk.session
         assert session is not None
+        self._owner.idling.uses += 1
         if timeout is not None:
             try:
                 async with asyncio.timeout(timeout):
@@ -328,20 +248,37 @@ class Extension(Facets):
         return self
 
     async def restart(self) -> None:
-        """End its process if there is one, and start a fresh one; also out of `failed`."""
-        self._owner.ask_again()
-        await self._owner.settle()
+        """Have a fresh process, also out of `failed`.
+
+        If one is serving, the fresh one gets ready beside it and then takes its place: calls under
+        way are answered by the old one, new ones by the new. If the fresh one does not get ready,
+        the old one goes on, and why is raised.
+        """
+        error = await self._owner.ask_again()
+        if error is not None:
+            raise copy_of(error)
         if self._owner.state is not State.READY:
             raise self._not_ready("it")
 
-    async def close(self) -> None:
-        """End it. Returns when nothing of it is left; closing twice is fine."""
-        await self._owner.stop()
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep it from being let go as idle (`limits.idle`): `with ext.hold(): …`."""
+        return self._owner.idling.hold()
+
+    async def close(self, *, patience: float | None = 0.0) -> None:
+        """End it. Returns when nothing of it is left; closing twice is fine.
+
+        Calls under way have `patience` seconds to end before (None: their own limits alone say how
+        long), and then what their process gives them when it is asked to end.
+        """
+        await self._owner.stop(math.inf if patience is None else patience)
+
+    async def drain(self) -> None:
+        """End it when its calls under way have ended, or `limits.stop` is over."""
+        await self.close(patience=self._stop_limit)
 
     def kill(self) -> None:
-        """End its process at once, without a word; whoever closes it need not wait."""
-        if self._owner.session is not None:
-            self._owner.session.life.kill()
+        """End its processes at once, without a word; whoever closes it need not wait."""
+        self._owner.crew.kill()
 
     # -- for the blocking face: from any thread, the outcome goes to the sink ------------------
 
@@ -401,6 +338,9 @@ class Extension(Facets):
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
             return call.asks(method, asked, timeout, now).mapped(operation.result)
+        if isinstance(operation, Once):
+            call.once, call.plain = operation, False
+            return call.asks(name, params, timeout, now)
         return call.asks(name, params, timeout, now).through(operation(params))
 
     def _operation(self, name: str) -> Operation:
@@ -420,6 +360,7 @@ class Extension(Facets):
         timeout: float | None,
         shown: str,
         context: Mapping[str, Any] = NONE,
+        on_progress: OnProgress | None = None,
     ) -> Any:
         """Run one of the neutral operations."""
         limit = self._call_limit if timeout is None else timeout
@@ -427,6 +368,8 @@ class Extension(Facets):
         self._of_operation(call, self._operation(name), params, shown, limit)
         call.each = timeout is None and self._each
         call.context = context
+        if on_progress is not None:
+            call.on_progress = on_progress
         self.desk.take(call)
         try:
             await call
@@ -476,10 +419,13 @@ class Extension(Facets):
 
     def _be_ready(self, what: str) -> None:
         if self.desk.session is None:
+            self._owner.need_probe()
             raise self._not_ready(what)
 
     def _not_ready(self, what: str) -> ExthostError:
         cause = self._owner.cause
+        if self._owner.state is State.OPEN:
+            return self._owner.guard.refusal(what)
         if cause is not None:
             return copy_of(cause)
         return ExtensionGone(
@@ -488,9 +434,3 @@ class Extension(Facets):
             extension=self.id,
             help="wait for it, or start it with restart()",
         )
-
-
-LOSSES = ("error", "timeout", "cancelled", "gone")
-
-# States in which a start is under way or a call would cause one.
-_UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)

@@ -11,17 +11,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
 from exthost.manifests.gate import gate
-from exthost.model import UNLIMITED, Introduction, LaunchPlan, Limits, Restart, Spec
+from exthost.model import UNLIMITED, Breaker, Introduction, LaunchPlan, Limits, Restart, Spec
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
+from exthost.supervision.breaker import DEFAULTS
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -61,6 +62,28 @@ def restart_of(spec: Spec, dialect: Dialect) -> Restart:
     if on_demand or policy.max_retries == UNLIMITED:
         return replace(policy, max_retries=None)
     return policy
+
+
+class PoolSize(NamedTuple):
+    """How many processes: at a start, at most, and how many are kept when they are idle."""
+
+    least: int
+    most: int
+    kept: int
+
+
+def pool_of(spec: Spec) -> PoolSize:
+    """One process, unless more are wanted."""
+    least = max(1, spec.pool.min or 1)
+    return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
+
+
+def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
+    """The breaker in force: the dialect's, or one because the operator wants one; else none."""
+    usual = dialect.traits.breaker
+    if usual is None:
+        return None if spec.breaker == Breaker() else spec.breaker.over(DEFAULTS)
+    return spec.breaker.over(usual.over(DEFAULTS))
 
 
 def admit(spec: Spec, environ: Mapping[str, str]) -> None:
@@ -104,19 +127,10 @@ def prepare(
     """What will be executed, with which variables, and how we introduce ourselves."""
     traits = dialect.traits
     cwd = spec.cwd
-    introduction = Introduction(
-        extension=spec.id,
-        config=spec.config,
-        options=spec.options,
-        # The child's real folder; not pathlib, which takes as long as all else here.
-        cwd=os.path.realpath(cwd or "."),
-        host_version=host_version(spec),
-        state_folder=os.path.abspath(state_folder(environ, spec.id)),  # noqa: PTH100
-        manifest=spec.manifest,
-        wire_id=spec.wire_id or spec.id,
-        handles=handles,
-    )
-    told = {name: str(getattr(introduction, fact)) for name, fact in traits.tells.items()}
+    version = host_version(spec)
+    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
+    facts = {"extension": spec.id, "host_version": version, "state_folder": folder}
+    told = {name: facts[fact] for name, fact in traits.tells.items()}
     environment = child_environment(
         environ,
         spec.env_policy or traits.environment,
@@ -126,11 +140,24 @@ def prepare(
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
     plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    introduction = Introduction(
+        extension=spec.id,
+        config=spec.config,
+        options=spec.options,
+        # The child's real folder; not pathlib, which takes as long as all else here.
+        cwd=os.path.realpath(cwd or "."),
+        env=environment.variables,
+        host_version=version,
+        state_folder=folder,
+        manifest=spec.manifest,
+        wire_id=spec.wire_id or spec.id,
+        handles=handles,
+    )
     houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
     return Launch(
         plan=plan,
         environment=environment,
-        introduction=replace(introduction, env=environment.variables),
+        introduction=introduction,
         housing=houses[0] if houses and houses[0] not in spec.env else "",
     )
 

@@ -12,7 +12,9 @@ IllegalMove, and nobody should catch it.
 How a process ends is not an event, what follows from it is: the restart policy (or the breaker)
 decides in the same step, so the three decisions of `restart.py` are three events here.
 
-Three things that are deliberately no moves:
+Four things that are deliberately no moves:
+- asked again while it is ready: the fresh process takes the place of the old one when it can serve,
+  and the extension is ready all the time;
 - one process of a pool ends while another is ready: the extension is still ready;
 - a process ends while the breaker is open: the probe brings a fresh one anyway;
 - a stop when nothing runs and nothing will by itself (see `rests`): a failed one still says so.
@@ -97,8 +99,6 @@ TABLE: Final = (
     Move(State.READY, Event.REST, State.ADMITTED),
     Move(State.READY, Event.GAVE_UP, State.FAILED),
     Move(State.READY, Event.BREAKER_OPENED, State.OPEN),
-    # A restart on request: calls that come meanwhile wait, so it does not go through draining.
-    Move(State.READY, Event.ASKED_AGAIN, State.STARTING),
     Move(State.READY, Event.STOP, State.DRAINING),
     Move(State.BACKOFF, Event.RETRY_DUE, State.STARTING),
     Move(State.BACKOFF, Event.ASKED_AGAIN, State.STARTING),

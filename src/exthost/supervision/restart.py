@@ -143,6 +143,12 @@ class History:
         """It shook hands. Forgives nothing."""
         return replace(self, phase=Phase.SERVING, ready_at=at, been_ready=True, failed_starts=0)
 
+    def of(self, ready_at: float, *, has_served: bool) -> "History":
+        """The same, as told of one process among several: it was ready then, and served or not."""
+        return replace(
+            self, phase=Phase.SERVING, ready_at=ready_at, been_ready=True, has_served=has_served
+        )
+
     def served(self) -> "History":
         """It served a call. Cheap to repeat: the first one of each process says it all."""
         return self if self.has_served else replace(self, has_served=True)

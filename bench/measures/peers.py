@@ -1,0 +1,134 @@
+"""Other programs' clients on the same C server, in the same run, in turn: `tools/call` with a
+hundred in flight. Each is an optional install, and its row says when it is not there.
+
+exthost calls as its users do, by `call_tool`, with arguments checked against the tool's schema,
+time limits, progress and supervision on. The peers' own checks are theirs to choose.
+"""
+
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import cores, subject
+from bench.measures.calls import IN_FLIGHT_CALLS, Call, in_flight
+from bench.rounds import held, ratios, read_values, take_turns_async
+from bench.row import NotHere, Reading, Setting
+
+TEXT = "x" * 40
+ARGUMENTS = {"text": TEXT}
+SCRIPTS = Path(__file__).parent.parent / "peers"
+MODULES = Path(sys.prefix, "node", "node_modules")
+
+
+def _server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
+    if not setting.child_is_c:
+        raise NotHere("a C compiler: the server is a C child")
+    return (*setting.child, mode)
+
+
+def _ours(extension: Any) -> Call:
+    return lambda: extension.call_tool("echo", ARGUMENTS, timeout=subject.CALL_S)
+
+
+def _rate(seconds: list[float]) -> str:
+    return f"{1 / sorted(seconds)[len(seconds) // 2]:,.0f}/s"
+
+
+async def _against(
+    setting: Setting, name: str, block: Callable[[], Any], hosts: Collection[int] = ()
+) -> Reading:
+    """Turns of a peer's block and ours. The peer runs already; `hosts` are its processes."""
+    async with subject.connect(_server(setting), dialect="mcp") as extension:
+        answer = await _ours(extension)()
+        assert answer == {"content": [{"type": "text", "text": TEXT}]}, answer
+        note = cores.pin(cores.apart(), hosts)
+        blocks = {"peer": block, "exthost": in_flight(_ours(extension))}
+        took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
+    absolute = (("exthost", _rate(took["exthost"])), (name, _rate(took["peer"])))
+    return read_values(ratios(took["peer"], took["exthost"]), absolute, note)
+
+
+def _installed(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise NotHere(f"{module} is not installed")
+
+
+def python_sdk(setting: Setting) -> Reading:
+    """The official Python SDK's client session, on the same loop."""
+
+    @asynccontextmanager
+    async def client() -> AsyncIterator[Any]:
+        mcp = importlib.import_module("mcp")
+        program, *args = _server(setting)
+        about = mcp.StdioServerParameters(command=program, args=args)
+        async with mcp.stdio_client(about) as pipes, mcp.ClientSession(*pipes) as session:
+            await session.initialize()
+            await session.list_tools()
+            yield session
+
+    async def work() -> Reading:
+        async with client() as session:
+            call: Call = lambda: session.call_tool("echo", ARGUMENTS)  # noqa: E731
+            return await _against(setting, "MCP Python SDK", in_flight(call))
+
+    _installed("mcp")
+    return subject.run(work())
+
+
+def fastmcp(setting: Setting) -> Reading:
+    """FastMCP's client, on the same loop."""
+
+    async def work() -> Reading:
+        peer = importlib.import_module("fastmcp")
+        transports = importlib.import_module("fastmcp.client.transports")
+        program, *args = _server(setting)
+        async with peer.Client(transports.StdioTransport(program, args)) as client:
+            call: Call = lambda: client.call_tool("echo", ARGUMENTS)  # noqa: E731
+            return await _against(setting, "FastMCP", in_flight(call))
+
+    _installed("fastmcp")
+    return subject.run(work())
+
+
+@contextmanager
+def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[[], None]]]:
+    """A Node script that makes one block of calls for each line it is sent."""
+    node = shutil.which("node")
+    assert node is not None
+    words = [node, str(SCRIPTS / name), str(IN_FLIGHT_CALLS), TEXT, *server]
+    pipe = subprocess.PIPE
+    environ = {**os.environ, "NODE_PATH": str(MODULES)}
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environ) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def block() -> None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+            if said != "done\n":
+                raise RuntimeError(f"{name} said {said!r}")
+
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{name} did not get ready")
+        yield process.pid, block
+        process.stdin.close()
+
+
+def node(script: str, mode: str, package: str) -> Callable[[Setting], Reading]:
+    """A client in Node, in a process of its own that takes its turns with us."""
+
+    def measure(setting: Setting) -> Reading:
+        if shutil.which("node") is None or not (MODULES / package).is_dir():
+            raise NotHere(f"{package} is not installed: `make node` does it where npm is")
+        with _script(script, _server(setting, mode)) as (pid, block):
+            return subject.run(_against(setting, package, held(block), hosts=[pid]))
+
+    return measure

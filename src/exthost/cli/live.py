@@ -1,0 +1,130 @@
+"""The live table of `run`, drawn with rich: how each extension is, and above it what they say.
+
+The only module that knows rich. Drawn a few times a second at most, whatever happens; of a flood
+of lines as many as a person could read, and how many there were besides (the log has them all).
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import IO, Any, cast
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from exthost.cli.faces import line_of
+from exthost.cli.frame import visible
+from exthost.cli.spout import STDERR, Spout
+from exthost.cli.status import HEADER, cells
+from exthost.control.report import Report
+from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
+from exthost.host import Host
+
+# Between two drawings: when something happened, and when nothing did but time.
+BUSY_SECONDS = 0.2
+IDLE_SECONDS = 1.0
+
+# Lines shown a drawing; drawing one takes rich some 0.1 ms, and nobody reads faster.
+MOST_LINES = 40
+
+_COLOURS = {
+    "running": "green",
+    "degraded": "yellow",
+    "starting": "yellow",
+    "restarting": "yellow",
+    "suspended": "red",
+    "failed": "red",
+    "refused": "red",
+}
+_NUMBERS = frozenset({"PID", "UP", "RESTARTS", "CALLS"})
+
+
+class LiveTable:
+    """The table, for as long as it is not closed. Must be made on the loop."""
+
+    def __init__(self, host: Host, report: Report) -> None:
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)  # of theirs
+        self._passed_over = 0
+        self._words: list[str] = []  # of our own: few, and none may get lost in a flood of theirs
+        self._drawn_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._spout = Spout(STDERR)
+        self._live = Live(
+            console=Console(file=cast(IO[str], self._spout)),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+        host.events.subscribe(StateChanged, lambda _: self._draw_soon())
+        host.events.subscribe(
+            (Exited, ManifestChanged, LogLine), lambda one: self._heard(line_of(one))
+        )
+        self._draw()
+
+    def say(self, text: str) -> None:
+        self._words.append(visible(text))
+        self._draw_soon()
+
+    def _heard(self, text: str) -> None:
+        self._passed_over += len(self._lines) == MOST_LINES
+        self._lines.append(visible(text))
+        self._draw_soon()
+
+    def close(self) -> None:
+        """Say the last things, and take the table away."""
+        self._forget_timer()
+        self._say_lines()
+        self._live.stop()
+        self._spout.close()
+
+    def _draw_soon(self) -> None:
+        due = self._drawn_at + BUSY_SECONDS
+        if self._timer is None or self._timer.when() > due:
+            self._forget_timer()
+            self._timer = self._loop.call_at(due, self._draw)
+
+    def _draw(self) -> None:
+        self._drawn_at = self._loop.time()
+        self._forget_timer()
+        self._say_lines()
+        self._live.update(self._table(), refresh=True)
+        self._timer = self._loop.call_at(self._drawn_at + IDLE_SECONDS, self._draw)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _say_lines(self) -> None:
+        lines = [*self._lines, *self._words]
+        if self._passed_over:
+            lines.insert(0, f"… {self._passed_over:,} lines more: exthost logs NAME")
+        self._lines.clear()
+        self._words.clear()
+        self._passed_over = 0
+        if lines:
+            # As Text: what a child wrote is no markup of ours.
+            self._live.console.print(Text("\n".join(lines)))
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in HEADER:
+            table.add_column(title, justify="right" if title in _NUMBERS else "left", no_wrap=True)
+        now = time.time()
+        for row in self._report.rows():
+            table.add_row(*_styled(cells(row, now), row))
+        return table
+
+
+def _styled(line: tuple[str, ...], row: dict[str, Any]) -> list[Text]:
+    colour = _COLOURS.get(row["health"], "")
+    return [
+        Text(cell, style=colour if title == "HEALTH" else "")
+        for title, cell in zip(HEADER, line, strict=True)
+    ]

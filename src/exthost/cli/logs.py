@@ -1,0 +1,120 @@
+"""What an extension of `exthost run` said on stderr and in its log, also when it is long dead."""
+
+import argparse
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from exthost.cli.frame import Asked, config_option, config_path, no_command, say, show_json, visible
+from exthost.cli.target import read_wanted
+from exthost.control.address import key_of
+from exthost.errors import NotFound
+from exthost.names import nearest
+from exthost.process.home import log_file
+from exthost.services.logbook import older
+
+LINES = 200
+
+# How soon a new line shows. A person cannot tell, and a look costs microseconds.
+_LOOK_SECONDS = 0.2
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=int,
+        default=LINES,
+        metavar="N",
+        help=f"how many of the last lines (default: {LINES}; 0: none)",
+    )
+    config_option(parser)
+
+
+def run(asked: Asked) -> int:
+    no_command(asked)
+    file = Path(log_file(os.environ, key_of(config_path(asked)), asked.name))
+    if not file.exists() and not older(file).exists():
+        _check_name(asked)
+        say(f"{asked.name} has not said anything yet; its log will be {file}")
+    follower = _Follower(file)
+    for line in follower.last(max(0, asked.lines)):
+        _show(asked, line)
+    if asked.follow:
+        for line in follower.coming():
+            _show(asked, line)
+    return 0
+
+
+def _check_name(asked: Asked) -> None:
+    """That there is no log of it is right for one that has said nothing, not for a wrong name."""
+    names = [spec.id for spec in read_wanted(asked).specs]
+    if asked.name not in names:
+        near = nearest(asked.name, names)
+        raise NotFound(
+            "X1276",
+            f"there is no extension {asked.name!r}, and no log of one",
+            help=f"did you mean {near!r}?" if near else "exthost list shows the extensions",
+        )
+
+
+def _show(asked: Asked, line: bytes) -> None:
+    text = line.decode("utf-8", "replace")
+    if not asked.json:
+        print(visible(text), flush=True)
+        return
+    moment, level, source, said = (*text.split(" ", 3), "", "", "")[:4]
+    told: dict[str, Any] = {"time": moment, "extension": asked.name}
+    show_json(told | {"level": level, "source": source, "text": said})
+
+
+class _Follower:
+    """A log from its older file on to whatever file takes its place. Whole lines only."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._begun = b""
+
+    def last(self, count: int) -> list[bytes]:
+        """So many of the last lines; those that come after them are `coming`."""
+        kept: deque[bytes] = deque(maxlen=count)
+        try:
+            kept.extend(older(self._path).read_bytes().split(b"\n")[:-1])
+        except FileNotFoundError:
+            pass
+        kept.extend(self._new_lines())
+        return list(kept)
+
+    def coming(self) -> Iterator[bytes]:
+        """Lines as they come, until somebody presses Ctrl-C."""
+        while True:
+            turned = self._turned()
+            yield from self._new_lines()
+            if turned and self._file is not None:  # and this was the rest of the full one
+                self._file.close()
+                self._file = None
+                continue
+            time.sleep(_LOOK_SECONDS)
+
+    def _turned(self) -> bool:
+        if self._file is None:
+            return False
+        try:
+            return os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
+        except FileNotFoundError:  # in the very moment between two files
+            return False
+
+    def _new_lines(self) -> list[bytes]:
+        if self._file is None:
+            try:
+                self._file = self._path.open("rb")
+            except FileNotFoundError:
+                return []
+        *whole, self._begun = (self._begun + self._file.read()).split(b"\n")
+        return whole

@@ -1,0 +1,75 @@
+"""How the extensions of a running host are: state, health, processes, calls, the last error."""
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.cli.frame import (
+    Asked,
+    config_option,
+    config_path,
+    no_command,
+    say,
+    show_json,
+    show_table,
+    timeout_option,
+    visible,
+)
+from exthost.control.client import ask
+from exthost.control.protocol import Request
+
+WAIT_SECONDS = 10.0
+
+HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", "LAST ERROR")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
+    timeout_option(parser)
+    config_option(parser)
+
+
+def run(asked: Asked) -> int:
+    no_command(asked)
+    timeout = WAIT_SECONDS if asked.timeout is None else asked.timeout
+    told = ask(config_path(asked), Request("status", asked.name), timeout=timeout)
+    if asked.json:
+        show_json(told)
+        return 0
+    show_table([cells(row, time.time()) for row in told["extensions"]], HEADER)
+    host = told["host"]
+    ending = ", ending" if host["ending"] else ""
+    say(f"host: process {host['pid']}, up {span(host['uptime'])}{ending}")
+    return 0
+
+
+def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    """One extension as a line of a table; the live table of `run` shows the same."""
+    error = row["last_error"]
+    return (
+        row["id"],
+        row["dialect"],
+        row["state"],
+        row["health"],
+        ",".join(map(str, row["pids"])) or "-",
+        span(row["uptime"]) if row["uptime"] else "-",
+        str(row["restarts"]),
+        str(row["calls"]),
+        _in_a_line(f"{error['message']} ({span(now - error['time'])} ago)") if error else "-",
+    )
+
+
+def _in_a_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def span(seconds: float) -> str:
+    """A time span, in its two largest units."""
+    whole = max(0, int(seconds))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days}d{hours}h"
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{whole % 60}s" if minutes else f"{whole}s"

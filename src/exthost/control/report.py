@@ -1,0 +1,70 @@
+"""How each extension of a running host is, as rows of data: for `status` and the live table.
+
+Only looks on. Remembers what the host itself does not need to: which processes each extension has
+right now, and why it last failed, since one that runs again has no cause any more, and a person
+still wants to know.
+"""
+
+import time
+from typing import Any
+
+from exthost.events import Exited, Spawned, StateChanged
+from exthost.host import Host
+from exthost.supervision.extension import Extension
+
+# Moves into these states have a reason that a person calls an error.
+_TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
+
+
+class Report:
+    """The rows of one host. Make it before the host starts anything."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._last: dict[str, dict[str, Any]] = {}
+        self._processes: dict[int, str] = {}
+        host.events.subscribe(StateChanged, self._remember)
+        host.events.subscribe(Spawned, self._came)
+        host.events.subscribe(Exited, self._went)
+
+    def _came(self, spawned: Spawned) -> None:
+        self._processes[spawned.pid] = spawned.extension
+
+    def _went(self, exited: Exited) -> None:
+        self._processes.pop(exited.pid, None)
+
+    def _remember(self, change: StateChanged) -> None:
+        # On demand a crash leads back to `admitted`, with the reason of the crash.
+        trouble = change.after in _TROUBLE or (change.after == "admitted" and change.reason)
+        if not trouble:
+            return
+        told: dict[str, Any] = {"message": change.reason, "time": time.time()}
+        if change.extension in self._host:
+            cause = self._host[change.extension].cause
+            if cause is not None:
+                told |= {"message": cause.message, "code": cause.code, "help": cause.help}
+                told["exit"] = cause.evidence.exit
+        self._last[change.extension] = told
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every extension, in the host's order."""
+        return [self.row(extension) for extension in self._host.extensions]
+
+    def row(self, extension: Extension) -> dict[str, Any]:
+        """One extension."""
+        stats = extension.stats
+        return {
+            "id": extension.id,
+            "dialect": extension.spec.dialect,
+            "state": extension.state,
+            "health": extension.health,
+            "pids": [pid for pid, owner in self._processes.items() if owner == extension.id],
+            "uptime": round(stats["uptime"], 3),
+            "restarts": stats["restarts"],
+            "crashes": stats["crashes"],
+            "calls": stats["calls"],
+            "in_flight": stats["in_flight"],
+            "waiting": stats["waiting"],
+            "tools": len(extension.tools),
+            "last_error": self._last.get(extension.id),
+        }

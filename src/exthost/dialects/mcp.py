@@ -1,0 +1,433 @@
+"""mcp: the Model Context Protocol over stdio, JSON-RPC 2.0, one object a line.
+
+Two eras. Since 2026-07-28 there is no handshake: `server/discover`, and every request after it,
+carries an envelope in `_meta` (revision, what we can do, who we are). Before, `initialize` and
+`notifications/initialized` open the conversation. The first request fixes the era, so discovery
+is tried first; whoever does not know it, is silent about it, or dies of it is asked the old way.
+
+The surprises. The codec keeps the era, since raw calls need the envelope too. A request's own id
+is its progress token. An answer may be a question (`input_required`): the host's handlers answer
+it, and the request goes out again with their answers. Params are left out when there are none,
+since many servers take null for a mistake. Some servers answer under the text of a number: that
+is read as the number.
+"""
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost._version import __version__
+from exthost.dialects.dialect import (
+    Dialect,
+    Handshake,
+    Heard,
+    Log,
+    Meaning,
+    OfferStale,
+    Once,
+    Progress,
+    Standing,
+    Tentative,
+    Traits,
+    Unfit,
+    expect,
+    method_unknown,
+)
+from exthost.dialects.mcp_calls import (
+    ASKING,
+    ask_tool,
+    asking,
+    error_result,
+    health,
+    is_error_result,
+    list_tools,
+    set_level,
+    settle_tool,
+    shown,
+    subscribe,
+    table,
+    text,
+    tools,
+)
+from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
+from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
+from exthost.model import (
+    Breaker,
+    CloseStdin,
+    Introduction,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Terminate,
+    Tool,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import Bytes
+from exthost.wire.jsoncodec import JsonRpc, failure_of, noise, written
+from exthost.wire.lines import Lines
+
+HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS_REVISION = "2026-07-28"
+
+# How long a server may be silent about discovery before it is asked the old way.
+DISCOVERY_SECONDS = 10.0
+
+_METHOD_NOT_FOUND = -32601
+_UNSUPPORTED_REVISION = -32022
+
+_PREFIX = "io.modelcontextprotocol/"
+_REVISION, _CLIENT = f"{_PREFIX}protocolVersion", f"{_PREFIX}clientInfo"
+_CAPABILITIES, _LOG_LEVEL = f"{_PREFIX}clientCapabilities", f"{_PREFIX}logLevel"
+_SERVER = f"{_PREFIX}serverInfo"
+
+
+# Params up to this size are copied into a template, which is cheaper than two more objects.
+_QUICK_BYTES = 16 * 1024
+
+
+class Codec(JsonRpc):
+    """JSON-RPC 2.0; the host's end adds the envelope of its era and the progress token."""
+
+    __slots__ = ("_envelope", "_host", "_quick")
+
+    def __init__(self, host: bool) -> None:
+        self._host = host
+        self._envelope: dict[str, Any] | None = None
+        self._quick = _template({}) if host else b""
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        if self._host:
+            if method == "tools/call" and type(params) is dict and "_meta" not in params:
+                body = written(params)
+                if 2 < len(body) <= _QUICK_BYTES and type(id) is int:
+                    return self._quick % (id, body[:-1], id)
+            if method in ASKING or self._envelope is not None:
+                params = self._dressed(method, params, id)
+            elif method == "server/discover" and type(params) is dict:
+                self._fix_era(params.get("_meta"))
+        if params is None:
+            return written({"jsonrpc": "2.0", "id": id, "method": method})
+        return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+    def _dressed(self, method: str, params: Any, id: Id) -> Any:
+        """The params with what belongs into their `_meta`; a caller's own word goes before."""
+        envelope = self._envelope
+        if method == "initialize":  # said after discovery came to nothing: the older era
+            self._fix_era(None)
+            return params
+        if params is None:
+            params = {}
+        elif type(params) is not dict:
+            return params
+        own = params.get("_meta")
+        meta = {"progressToken": id} if method in ASKING else {}
+        if envelope is not None:
+            meta |= envelope
+        if isinstance(own, Mapping):
+            meta |= own
+        return {**params, "_meta": meta}
+
+    def _fix_era(self, envelope: dict[str, Any] | None) -> None:
+        self._envelope = envelope
+        self._quick = _template(envelope or {})
+
+    def encode(self, message: Message) -> bytes:
+        if type(message) is Notice and message.params is None:
+            return jsontext.encode({"jsonrpc": "2.0", "method": message.method})
+        return super().encode(message)
+
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
+        id, method = said.get("id"), said.get("method")
+        if "method" in said:
+            if type(method) is not str or not (id is None or type(id) in (int, str)):
+                return noise(frame, "a method or an id of the wrong type")
+            params = said.get("params")
+            return Notice(method, params) if id is None else Request(method, params, id)
+        error = said.get("error")
+        if self._host:
+            id = _number(id)
+        if error is not None and (id is None or type(id) in (int, str)):
+            return failure_of(id, error, "(an error without a message)")
+        if type(id) not in (int, str) or id is None:
+            return noise(frame, "neither a method nor the id of a request")
+        return Reply(id, said.get("result"))
+
+
+def _template(envelope: dict[str, Any]) -> bytes:
+    """A call of a tool, the commonest request of all, but for its id and its params."""
+    more = written(envelope)[1:-1].replace(b"%", b"%%")
+    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b,"_meta":{"progressToken":%d'
+    return head + (b"," + more if more else b"") + b"}}}"
+
+
+def _number(id: Any) -> Any:
+    """One of our ids, all of which are numbers, for one who gives it back as text."""
+    if type(id) is str and id.isascii() and id.isdigit() and len(id) < 16:
+        return int(id)
+    return id
+
+
+def _codec(role: Role) -> Codec:
+    return Codec(role is Role.HOST)
+
+
+# -- the handshake ---------------------------------------------------------------------------
+
+
+def _handshake(introduction: Introduction) -> Handshake:
+    """Discovery; whatever it comes to but a stateless server, the handshake of old."""
+    heard = yield Tentative(_discover(introduction), DISCOVERY_SECONDS)
+    told = _stateless(heard)
+    if told is None:
+        told = yield from _initialize(introduction, may_discover=True)
+    return (yield from _offer(told))
+
+
+def _fallback(introduction: Introduction) -> Handshake:
+    """With one that dies of an unknown first request: the handshake of old alone."""
+    told = yield from _initialize(introduction, may_discover=False)
+    return (yield from _offer(told))
+
+
+def _discover(introduction: Introduction) -> Request:
+    meta: dict[str, Any] = {
+        _REVISION: STATELESS_REVISION,
+        _CLIENT: _client(introduction),
+        _CAPABILITIES: _capabilities(introduction),
+    }
+    level = introduction.options.get("log_level")
+    if level is not None:
+        meta[_LOG_LEVEL] = level
+    return Request("server/discover", {"_meta": meta})
+
+
+def _client(introduction: Introduction) -> dict[str, str]:
+    return {"name": "exthost", "version": introduction.host_version or __version__}
+
+
+def _capabilities(introduction: Introduction) -> dict[str, Any]:
+    """What the application can answer; nothing is promised that nobody handles."""
+    offered = {
+        "roots/list": ("roots", {"listChanged": True}),
+        "sampling/createMessage": ("sampling", {}),
+        "elicitation/create": ("elicitation", {"form": {}}),
+    }
+    return dict(what for method, what in offered.items() if method in introduction.handles)
+
+
+def _stateless(heard: Heard) -> dict[str, Any] | None:
+    """What a stateless server told; None if it is to be asked the old way."""
+    if isinstance(heard, Failure):
+        supported = heard.data.get("supported") if isinstance(heard.data, dict) else None
+        named = supported if type(supported) is list else []
+        if (
+            heard.code == _UNSUPPORTED_REVISION
+            and named
+            and not set(HANDSHAKE_REVISIONS) & {one for one in named if type(one) is str}
+        ):
+            raise _unknown_revision(named)
+        return None
+    told = heard.result if isinstance(heard, Reply) else None
+    if type(told) is not dict or type(told.get("supportedVersions")) is not list:
+        return None
+    if STATELESS_REVISION not in told["supportedVersions"]:
+        return None
+    meta = told.get("_meta")
+    about = meta.get(_SERVER) if type(meta) is dict else None
+    return told | {"protocolVersion": STATELESS_REVISION, "serverInfo": about}
+
+
+def _initialize(introduction: Introduction, *, may_discover: bool) -> Any:
+    asked = {
+        "protocolVersion": HANDSHAKE_REVISIONS[-1],
+        "capabilities": _capabilities(introduction),
+        "clientInfo": _client(introduction),
+    }
+    heard = yield Request("initialize", asked)
+    if isinstance(heard, Failure) and heard.code == _UNSUPPORTED_REVISION and may_discover:
+        # Slow to start, it has found our first request in the pipe after all.
+        told = _stateless((yield Tentative(_discover(introduction), DISCOVERY_SECONDS)))
+        if told is not None:
+            return told
+    try:
+        told = expect(heard, "initialize")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message}",
+            help="its own log tells what it is missing",
+        ) from None
+    if type(told) is not dict or type(told.get("protocolVersion")) is not str:
+        raise HandshakeFailed(
+            "X0561",
+            "its answer to `initialize` is none of an MCP server: it names no protocolVersion",
+            help="is it an MCP server? its dialect is said with --dialect or `dialect = …`",
+            evidence=shown(told),
+        )
+    if told["protocolVersion"] not in HANDSHAKE_REVISIONS:
+        raise _unknown_revision([told["protocolVersion"]])
+    yield Notice("notifications/initialized")
+    level = introduction.options.get("log_level")
+    if level is not None and "logging" in table(told.get("capabilities")):
+        yield Request("logging/setLevel", {"level": level})
+    return told
+
+
+def _unknown_revision(named: list[Any]) -> HandshakeFailed:
+    known = ", ".join((*HANDSHAKE_REVISIONS, STATELESS_REVISION))
+    theirs = ", ".join(str(one)[:40] for one in named[:8])
+    return HandshakeFailed(
+        "X0560",
+        f"it speaks MCP of {theirs}, which is not known here",
+        help=f"known are {known}: update the server, or exthost",
+    )
+
+
+def _offer(told: dict[str, Any]) -> Handshake:
+    """The offer of a server that told this; asks for its tools."""
+    has, about = table(told.get("capabilities")), table(told.get("serverInfo"))
+    revision = told["protocolVersion"]
+    warnings: list[str] = []
+    listed: tuple[Tool, ...] = ()
+    if "tools" in has:
+        try:
+            listed = yield from tools(warnings)
+        except (CallFailed, ProtocolViolation) as error:
+            raise HandshakeFailed(
+                "X0562",
+                f"it has tools and does not tell which: {error.message}",
+                help=error.help,
+                evidence=error.evidence,
+            ) from None
+    stateless = revision == STATELESS_REVISION
+    wanted = {
+        f"{kind}ListChanged": True
+        for kind in ("tools", "prompts", "resources")
+        if table(has.get(kind)).get("listChanged") is True
+    }
+    if stateless and wanted:
+        yield Standing(Request("subscriptions/listen", {"notifications": wanted}))
+    extra = {
+        "protocol": revision,
+        "era": "stateless" if stateless else "handshake",
+        "server_capabilities": has,
+    }
+    if type(told.get("instructions")) is str:
+        extra["instructions"] = told["instructions"]
+    return Offer(
+        tools=listed,
+        version=text(about.get("version")),
+        name=text(about.get("name")),
+        warnings=tuple(warnings),
+        extra=MappingProxyType(extra),
+        capabilities=tuple(sorted(has)),
+    )
+
+
+# -- what it says of its own accord ----------------------------------------------------------
+
+_LEVELS = MappingProxyType(
+    {
+        "debug": logging.DEBUG,
+        "info": logging.INFO,
+        "notice": logging.INFO,
+        "warning": logging.WARNING,
+        "error": logging.ERROR,
+        "critical": logging.CRITICAL,
+        "alert": logging.CRITICAL,
+        "emergency": logging.CRITICAL,
+    }
+)
+
+
+def _message(params: Any) -> Meaning:
+    told = table(params)
+    if "data" not in told:
+        return Unfit("log messages that could not be read")
+    data, level = told["data"], told.get("level")
+    words = data if type(data) is str else shown(data).bytes
+    by = f"{told['logger']}: " if type(told.get("logger")) is str else ""
+    known = _LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
+    return Log(known, f"{by}{words}")
+
+
+def _progress(params: Any) -> Meaning:
+    told = table(params)
+    progress, total = told.get("progress"), told.get("total")
+    if type(progress) not in (int, float) or progress is None:
+        return Unfit("progress that could not be read")
+    known = total if type(total) in (int, float) else None
+    token = _number(told.get("progressToken"))
+    return Progress(token, progress, known, text(told.get("message")))
+
+
+def _refuse(request: Request) -> Reply | Failure:
+    return Reply(request.id, {}) if request.method == "ping" else method_unknown(request)
+
+
+def _withdraw(request: Request, why: str) -> Notice | None:
+    if type(request.id) is not int:  # between two of its requests
+        return None
+    return Notice("notifications/cancelled", {"requestId": request.id, "reason": why})
+
+
+DIALECT = Dialect(
+    name="mcp",
+    versions=(*HANDSHAKE_REVISIONS, STATELESS_REVISION),
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    fallback=_fallback,
+    operations=MappingProxyType(
+        {"call_tool": Once(ask_tool, settle_tool), "list_tools": list_tools, "health": health}
+    ),
+    methods=MappingProxyType(
+        {
+            **{method: asking(method) for method in sorted(ASKING)},
+            "logging/setLevel": set_level,
+            "resources/subscribe": subscribe,
+        }
+    ),
+    notices=MappingProxyType(
+        {
+            "notifications/message": _message,
+            "notifications/progress": _progress,
+            "notifications/tools/list_changed": lambda params: OfferStale(),
+        }
+    ),
+    withdraw=_withdraw,
+    refuse=_refuse,
+    facets=MappingProxyType(
+        {
+            "resources": Resources,
+            "prompts": Prompts,
+            "completion": Completion,
+            "logging": Logging,
+        }
+    ),
+    is_error_result=is_error_result,
+    error_result=error_result,
+    traits=Traits(
+        first_id=1,  # some servers take a question under 0 for one without an id
+        limits=Limits(
+            start=180,
+            handshake=60,
+            call=60,
+            write=30,
+            stop=5,
+            max_message=64 * 2**20,
+            max_in_flight=1024,
+        ),
+        patience=10,
+        environment="minimal",
+        variables=("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"),
+        restart=Restart(
+            strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
+        ),
+        breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
+        ladder=(CloseStdin(wait=2), Terminate(wait=2)),
+    ),
+)

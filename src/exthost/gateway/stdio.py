@@ -1,0 +1,151 @@
+"""The protocol on this process's own stdin and stdout.
+
+While it is served, stdout is the protocol and nothing else: descriptor 1 leads to stderr, so that
+a stray print of ours or of a library lands there. Neither pipe is made non-blocking, since that
+would hold for whoever shares it, a terminal for example, and no thread waits in a read that could
+not be interrupted: reads and writes are made when the system says that they will not block.
+
+A line that is no message is answered with JSON-RPC's error for it. The end of stdin is the end.
+"""
+
+import asyncio
+import json
+import os
+import select
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from typing import Any, NamedTuple
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from exthost.gateway.server import McpServer
+from exthost.wire.framing import READ_BYTES, Broken, Skipped
+from exthost.wire.lines import Lines
+
+# As for the lines of our own children.
+MAX_LINE_BYTES = 64 * 2**20
+
+# For the last answers to get out after stdin has ended.
+FLUSH_SECONDS = 2.0
+
+
+class Wire(NamedTuple):
+    """Two descriptors that nobody else uses."""
+
+    reads: int
+    writes: int
+
+
+@contextmanager
+def claimed() -> Iterator[Wire]:
+    """Our stdin and stdout as the wire; meanwhile the usual ones lead to nothing and to stderr."""
+    wire = Wire(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        yield wire
+    finally:
+        os.dup2(wire.reads, 0)
+        os.dup2(wire.writes, 1)
+        for fd in (nothing, *wire):
+            os.close(fd)
+
+
+async def serve(server: McpServer, wire: Wire) -> None:
+    """Serve the one client at the other end, until it closes our stdin or stops reading."""
+    heard, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, said = anyio.create_memory_object_stream[SessionMessage](0)
+    loop = asyncio.get_running_loop()
+    reading = loop.create_task(_read(wire.reads, heard, write_stream.clone()))
+    writing = loop.create_task(_write(wire.writes, said))
+    writing.add_done_callback(lambda _: reading.cancel())  # nobody is there to be answered
+    try:
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+        await asyncio.wait([writing], timeout=FLUSH_SECONDS)
+    finally:
+        for task in (reading, writing):
+            task.cancel()
+        await asyncio.wait([reading, writing])
+        for stream in (heard, said):
+            stream.close()
+
+
+async def _read(
+    fd: int,
+    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    answers: "MemoryObjectSendStream[SessionMessage]",
+) -> None:
+    with heard, answers:
+        async for line in _lines(fd):
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError:
+                await answers.send(SessionMessage(_complaint(line)))
+            else:
+                await heard.send(SessionMessage(message))
+
+
+async def _lines(fd: int) -> AsyncIterator[bytes]:
+    framing = Lines(MAX_LINE_BYTES)
+    while True:
+        await _until(asyncio.get_running_loop().add_reader, _forget_reader, fd)
+        data = os.read(fd, READ_BYTES)
+        if not data:
+            return
+        for item in framing.feed(data):
+            yield item.head if isinstance(item, Skipped | Broken) else bytes(item)
+
+
+def _complaint(line: bytes) -> types.JSONRPCError:
+    """What JSON-RPC answers to a line that is no message of its."""
+    id = None
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        code, why = types.PARSE_ERROR, "this line is not JSON"
+    else:
+        code, why = types.INVALID_REQUEST, "this line is no JSON-RPC message"
+        found = read.get("id") if isinstance(read, dict) else None
+        id = found if type(found) in (int, str) else None
+    return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=why))
+
+
+async def _write(fd: int, said: "MemoryObjectReceiveStream[SessionMessage]") -> None:
+    with said:
+        async for one in said:
+            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            left = memoryview(text.encode() + b"\n")
+            while left:
+                await _until(asyncio.get_running_loop().add_writer, _forget_writer, fd)
+                try:
+                    # So much a pipe takes without blocking once it takes anything.
+                    left = left[os.write(fd, left[: select.PIPE_BUF]) :]
+                except BrokenPipeError:
+                    return
+
+
+async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:
+    """Wait until this descriptor is ready. Files and the like always are, and cannot be watched."""
+    ready = asyncio.Event()
+    try:
+        watch(fd, ready.set)
+    except PermissionError:
+        return
+    try:
+        await ready.wait()
+    finally:
+        forget(fd)
+
+
+def _forget_reader(fd: int) -> None:
+    asyncio.get_running_loop().remove_reader(fd)
+
+
+def _forget_writer(fd: int) -> None:
+    asyncio.get_running_loop().remove_writer(fd)

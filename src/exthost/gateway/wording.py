@@ -1,0 +1,164 @@
+"""Our tools, results and errors in the words of MCP.
+
+What an MCP server answered goes on as it came; a result of another dialect becomes text, and
+structured content if it is an object. One extension must not spoil the answer of all: a schema that
+the protocol has no room for is shown as "any object" (arguments are checked by the host against the
+real one all the same), and what JSON cannot say is said as text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp_types.methods import validate_server_result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from exthost.errors import CallFailed, ExthostError, ProtocolViolation
+from exthost.registry import RegisteredTool
+
+# The dialect whose results and tools are in these words already.
+NATIVE = "mcp"
+
+# What a native tool says of itself beyond its name, description and schemas.
+_NATIVE_MEMBERS = ("title", "annotations", "icons", "_meta")
+
+_ANYTHING = {"type": "object"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def tools(offered: Iterable[tuple[RegisteredTool, bool]], version: str) -> list[types.Tool]:
+    """These tools as a client of this protocol version reads them. With each comes whether it is
+    native: then its results keep the output schema that it declares."""
+    return [_tool(tool, native, version) for tool, native in offered]
+
+
+def _tool(tool: RegisteredTool, native: bool, version: str) -> types.Tool:
+    plain = {
+        "name": tool.name,
+        "description": clean(tool.description),
+        "inputSchema": _ANYTHING,
+    }
+    whole = {**plain, "inputSchema": _input_schema(tool.input_schema)}
+    if native:
+        whole |= {name: tool.extra[name] for name in _NATIVE_MEMBERS if name in tool.extra}
+        if tool.output_schema is not None:
+            whole["outputSchema"] = tool.output_schema
+    for said in (whole, {**plain, "inputSchema": whole["inputSchema"]}):
+        try:
+            shown = types.Tool.model_validate(said)
+            listed = types.ListToolsResult(tools=[shown]).model_dump(
+                by_alias=True, mode="json", exclude_none=True
+            )
+            validate_server_result("tools/list", version, listed)
+        except (ValueError, RecursionError):  # pydantic's own are ValueErrors
+            continue
+        if _sayable(listed):
+            return shown
+    return types.Tool.model_validate(plain)
+
+
+def _input_schema(schema: Any) -> Any:
+    """Arguments are always an object in MCP; a schema that leaves that open is told so."""
+    if not isinstance(schema, Mapping):
+        return _ANYTHING
+    return schema if "type" in schema else {**schema, "type": "object"}
+
+
+def result(result: Any, *, is_error: bool, native: bool, version: str) -> dict[str, Any]:
+    """What a tool came to. Raises ProtocolViolation for what cannot be said at all."""
+    said = _as_it_came(result, version) if native else None
+    if said is None:
+        said = _content(_text(result))
+        if isinstance(result, dict):
+            said["structuredContent"] = result
+        said["isError"] = is_error
+    if not _sayable(said):
+        said = _content(_text(result, ascii=True)) | {"isError": is_error}
+    return said
+
+
+def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
+    """An MCP server's result, if it is one."""
+    if not isinstance(result, dict):
+        return None
+    said = {"resultType": "complete", **result}
+    if "structuredContent" in said:
+        said.setdefault("content", [])  # some leave it out then
+    try:
+        types.CallToolResult.model_validate(said)
+    except ValidationError:
+        return None
+    if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
+        said.get("structuredContent"), dict
+    ):
+        said.pop("structuredContent", None)  # anything but an object is newer than this client
+    return said
+
+
+def error(error: ExthostError) -> dict[str, Any]:
+    """A call that failed, as a result that says so: the model may read it and try again.
+
+    Without the evidence: what a child wrote to its stderr is the operator's to read.
+    """
+    about = f"{error.extension}: " if error.extension else ""
+    lines = [f"{about}{error.message} [{error.code}]"]
+    if error.help:
+        lines.append(f"help: {error.help}")
+    said = _content(clean("\n".join(lines)))
+    said |= {"isError": True, "structuredContent": {"error": about_error(error)}}
+    if not _sayable(said):
+        del said["structuredContent"]
+    return said
+
+
+def about_error(error: ExthostError) -> dict[str, Any]:
+    """An error as data: which one, whose, and what to do."""
+    told: dict[str, Any] = {
+        "code": error.code,
+        "kind": error.kind,
+        "extension": error.extension,
+        "message": clean(error.message),
+        "help": clean(error.help),
+    }
+    if isinstance(error, CallFailed):
+        told["answer"] = {
+            "code": error.error_code,
+            "message": clean(error.error_message),
+            "data": error.data,
+        }
+    return told
+
+
+def _content(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
+
+
+def _text(result: Any, *, ascii: bool = False) -> str:
+    if isinstance(result, str):
+        return clean(result)
+    try:
+        return json.dumps(result, ensure_ascii=ascii, default=str)
+    except (ValueError, RecursionError) as problem:
+        raise ProtocolViolation(
+            "X0665",
+            f"its result cannot be passed on: {type(problem).__name__}",
+            help="it is nested too deeply; the extension should return something flatter",
+        ) from None
+
+
+def _sayable(said: Any) -> bool:
+    """Whether this can be written as JSON where it goes, a few levels down in a message."""
+    try:
+        to_json([[[said]]])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates, which a child may send and nobody can encode."""
+    return _SURROGATE.sub("\ufffd", text)

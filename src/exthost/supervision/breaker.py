@@ -1,0 +1,139 @@
+"""The circuit breaker: when an extension that keeps failing is left alone, and for how long.
+
+Pure: no clock is read here, the caller passes `now` (seconds of any one monotonic clock). Knows
+nothing of processes, calls or dialects; the settings come as a `model.Breaker`, what happened as
+`failed` and `succeeded`, and the answer is the next `Circuit`. The extension's owner keeps it,
+opens and closes the desk by it, and starts the fresh process that a probe is made against.
+
+    circuit = circuit.failed(settings, now)        a timeout, an end that took calls with it, …
+    circuit = circuit.succeeded(settings)          a call was answered
+    circuit = circuit.probing()                    its time is over: a fresh process may be asked
+    circuit = Circuit()                            a person or the API asked again
+
+**Closed**: calls go through; `failures` in a row open it. **Open**: calls fail at once, for `open`
+seconds; whatever the old process still answers or fails is told to nobody here. **Half-open**: one
+call at a time is a probe; `successes` of them close it, one failure opens it for twice as long as
+the last time, at most `max_open`. Closing forgets the doubling.
+
+What counts is decided by whoever tells: see `counts`. A move that is not in the table is a bug of
+ours, and a KeyError.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
+from exthost.model import Breaker
+
+# For settings in which only some keys are said: the figures of the one page that gives any.
+DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
+
+
+class Phase(Enum):
+    """The three positions. The values are the words that users see."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+class Event(Enum):
+    """What moves a breaker."""
+
+    FAILURE = "a failure"
+    LAST_FAILURE = "a failure too many"
+    SUCCESS = "a success"
+    LAST_SUCCESS = "a success that is enough"
+    TIME_UP = "its time is over"
+
+
+class Move(NamedTuple):
+    """One row: in this phase, on this event, go there."""
+
+    phase: Phase
+    event: Event
+    next: Phase
+
+
+TABLE: Final = (
+    Move(Phase.CLOSED, Event.FAILURE, Phase.CLOSED),
+    Move(Phase.CLOSED, Event.LAST_FAILURE, Phase.OPEN),
+    Move(Phase.CLOSED, Event.SUCCESS, Phase.CLOSED),
+    # Calls that were under way when it opened end now: they say nothing about a fresh process.
+    Move(Phase.OPEN, Event.FAILURE, Phase.OPEN),
+    Move(Phase.OPEN, Event.SUCCESS, Phase.OPEN),
+    Move(Phase.OPEN, Event.TIME_UP, Phase.HALF_OPEN),
+    Move(Phase.HALF_OPEN, Event.LAST_FAILURE, Phase.OPEN),
+    Move(Phase.HALF_OPEN, Event.SUCCESS, Phase.HALF_OPEN),
+    Move(Phase.HALF_OPEN, Event.LAST_SUCCESS, Phase.CLOSED),
+)
+
+_NEXT: Final = {(row.phase, row.event): row.next for row in TABLE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """One breaker, at one moment.
+
+    failures   in a row, while closed
+    successes  of probes, while half-open
+    span       how long it was last opened for, in seconds; 0 since it was last closed
+    until      when it may be probed, if it is open
+    """
+
+    phase: Phase = Phase.CLOSED
+    failures: int = 0
+    successes: int = 0
+    span: float = 0.0
+    until: float = 0.0
+
+    def failed(self, settings: Breaker, now: float) -> "Circuit":
+        """Something happened that counts as a failure."""
+        most = _said(settings.failures, DEFAULTS.failures)
+        last = self.phase is Phase.HALF_OPEN or (
+            self.phase is Phase.CLOSED and self.failures + 1 >= most
+        )
+        phase = _NEXT[self.phase, Event.LAST_FAILURE if last else Event.FAILURE]
+        if self.phase is Phase.OPEN:
+            return self
+        if phase is Phase.CLOSED:
+            return replace(self, failures=self.failures + 1)
+        first, longest = (
+            _said(settings.open, DEFAULTS.open),
+            _said(settings.max_open, DEFAULTS.max_open),
+        )
+        span = min(self.span * 2, max(first, longest)) if self.span else first
+        return Circuit(phase=phase, span=span, until=now + span)
+
+    def succeeded(self, settings: Breaker) -> "Circuit":
+        """A call was answered."""
+        enough = _said(settings.successes, DEFAULTS.successes)
+        last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= enough
+        phase = _NEXT[self.phase, Event.LAST_SUCCESS if last else Event.SUCCESS]
+        if self.phase is Phase.OPEN:
+            return self
+        if phase is Phase.CLOSED:
+            return Circuit()
+        return replace(self, successes=self.successes + 1)
+
+    def probing(self) -> "Circuit":
+        """Its time is over, and somebody wants to know how it is."""
+        return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], until=0.0)
+
+    def left(self, now: float) -> float:
+        """Seconds until it may be probed; 0 if it may."""
+        return max(0.0, self.until - now) if self.phase is Phase.OPEN else 0.0
+
+
+def counts(settings: Breaker, error: ExthostError) -> bool:
+    """Whether what one call of a living process ended in is a failure. What ends the process, too,
+    is counted once, with the process. An error reply is an answer, unless the settings say so."""
+    if isinstance(error, CallFailed):
+        return bool(settings.count_error_replies)
+    return isinstance(error, CallTimeout | ProtocolViolation)
+
+
+def _said(value: float | None, default: float | None) -> float:
+    assert default is not None
+    return default if value is None else value

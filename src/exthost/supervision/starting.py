@@ -1,0 +1,182 @@
+"""One start: from a launch, over the spawn and the handshake, to an open session; or the reason.
+
+Knows no policy and no other process of the same extension. Whatever goes wrong comes out as one of
+our errors, and leaves no process.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from exthost.dialects.dialect import Dialect
+from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
+from exthost.events import Spawned
+from exthost.model import Limits, Offer, Spec, Tool
+from exthost.process.child import Child
+from exthost.process.ourselves import our_variables
+from exthost.session.desk import Desk
+from exthost.session.handshake import shake_hands
+from exthost.session.inbound import Handler
+from exthost.session.session import Session
+from exthost.supervision.launching import Launch, housed, prepare
+from exthost.supervision.relisting import Relisting
+
+_log = logging.getLogger("exthost.supervision")
+
+
+class Starter:
+    """Starts processes of one extension; each `Start` is one of them."""
+
+    __slots__ = (
+        "_environ",
+        "argv",
+        "desk",
+        "dialect",
+        "falls_back",
+        "handlers",
+        "limits",
+        "listed",
+        "spec",
+        "vet",
+    )
+
+    def __init__(
+        self,
+        spec: Spec,
+        dialect: Dialect,
+        desk: Desk,
+        limits: Limits,
+        *,
+        handlers: Mapping[str, Handler],
+        environ: Mapping[str, str] | None,
+        vet: Callable[[Offer], None] | None,
+    ) -> None:
+        self.spec = spec
+        self.dialect = dialect
+        self.desk = desk
+        self.limits = limits
+        self.handlers = handlers
+        self.vet = vet
+        self.argv = spec.argv
+        self.falls_back = False  # the dialect's usual handshake is more than it can take
+        # Told what it offers now, whenever that has changed while it runs.
+        self.listed: Callable[[tuple[Tool, ...]], None] = _unheard
+        self._environ = environ
+
+    def environ(self) -> Mapping[str, str]:
+        """The host's own variables."""
+        return our_variables() if self._environ is None else self._environ
+
+    def prepared(self) -> Launch:
+        """What the next start would execute."""
+        return prepare(self.spec, self.dialect, self.environ(), frozenset(self.handlers))
+
+
+class Start:
+    """One process on its way to be asked. `session` is there from its spawn on."""
+
+    __slots__ = ("_starter", "_task", "offer", "relisting", "replaces", "seconds", "session")
+
+    def __init__(
+        self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
+    ) -> None:
+        """`replaces`: it is to take the place of those that serve. `done` is told when it is."""
+        self._starter = starter
+        self.session: Session | None = None
+        self.offer = Offer()
+        self.replaces = replaces
+        self.seconds = 0.0
+        self._task = starter.desk.loop.create_task(self._run(first_id))
+        self._task.add_done_callback(lambda _: done())
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    def result(self) -> Session:
+        """The open session. Raises why there is none."""
+        return self._task.result()
+
+    async def cancel(self) -> None:
+        """See it out; nothing is left of it."""
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if not self._task.cancelled() and self._task.exception() is None:
+            await self._task.result().close()
+
+    async def _run(self, first_id: int | None) -> Session:
+        starter = self._starter
+        limit = starter.limits.start
+        try:
+            async with asyncio.timeout(limit):
+                return await self._spawn_and_shake(first_id)
+        except TimeoutError:
+            raise HandshakeFailed(
+                "X0507",
+                f"it was not ready within {limit:g} s",
+                extension=starter.spec.id,
+                help="raise limits.start if it is merely slow to start",
+            ) from None
+        except ExthostError:
+            raise
+        except Exception as error:  # the folder we run in is gone, a dialect tripped, …
+            _log.exception("%s could not be started", starter.spec.id)
+            raise SpawnFailed(
+                "X0406",
+                f"it could not be started: {error!r}",
+                extension=starter.spec.id,
+                help="if its configuration is right, this is a bug here: report it",
+            ) from error
+
+    async def _spawn_and_shake(self, first_id: int | None) -> Session:
+        starter = self._starter
+        if starter.dialect.fallback is None or starter.falls_back:
+            return await self._one_process(first_id)
+        try:
+            return await self._one_process(first_id)
+        except HandshakeFailed as error:
+            if error.code != "X0501":  # only one that died of it gets a second chance
+                raise
+        starter.falls_back = True
+        try:
+            return await self._one_process(first_id)
+        except BaseException:
+            starter.falls_back = False
+            raise
+
+    async def _one_process(self, first_id: int | None) -> Session:
+        starter, desk = self._starter, self._starter.desk
+        launch = housed(starter.prepared())
+        starter.argv = launch.plan.argv
+        child = Child(launch.plan, starter.spec.id)
+        if Spawned in desk.bus.kinds:
+            desk.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv))
+        session = Session(
+            child,
+            starter.dialect,
+            desk,
+            starter.limits,
+            first_id=first_id,
+            handlers=starter.handlers,
+            wire_id=starter.spec.wire_id,
+        )
+        self.session = session
+        self.relisting = Relisting(session, starter.listed)
+        session.on_stale = self.relisting.want
+        began = desk.loop.time()
+        try:
+            self.offer = await shake_hands(
+                session, launch.introduction, fallback=starter.falls_back
+            )
+            if starter.vet is not None:
+                starter.vet(self.offer)
+        except BaseException:
+            await session.perish()
+            raise
+        self.seconds = desk.loop.time() - began
+        return session
+
+
+def _unheard(_: tuple[Tool, ...]) -> None:
+    pass

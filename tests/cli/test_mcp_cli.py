@@ -1,0 +1,77 @@
+"""MCP servers by the command line and in a host: found out, inspected, called, brought along."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.config import config_from_mapping
+from exthost.errors import Refused
+from tests.cli.test_cli import run
+from tests.dialects.requirements import shows
+from tests.dialects.test_mcp import command, said
+from tests.extensions.driving import failing, until
+from tests.extensions.nexo_tree import plugin
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@shows("mcp-real-03")
+def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
+    weather = EXAMPLES / "nexo" / "extensions" / "weather" / "weather.py"
+    done = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["dialect"] == "nexo"
+    tried = {one["dialect"]: one["answer"] for one in report["tried"]}
+    assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
+    assert "morphir" in tried and "nexo" not in tried
+
+
+@shows("mcp-real-03")
+def test_a_server_is_known_at_the_first_try() -> None:
+    done = run("inspect", "--", *command({"era": "stateless"}))
+    assert done.returncode == 0, done.stderr
+    assert "dialect: mcp (found out by trying" in done.stderr and "tried" not in done.stderr
+    assert "era: stateless" in done.stderr and "echo" in done.stdout
+    listed = run("tools", "--start", "--json", "--", *command({}))
+    assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
+
+
+@shows("mcp-progress-01")
+def test_progress_goes_to_stderr_and_the_result_to_stdout() -> None:
+    words = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))
+    done = run(*words)
+    assert done.returncode == 0 and said(json.loads(done.stdout)) == "done"
+    assert "steps: 1 of 2 step 1" in done.stderr and "steps: 2 of 2 step 2" in done.stderr
+
+
+def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
+    arguments = ("--args", '{"isError": true}', "--dialect", "mcp")
+    done = run("call", "typed", *arguments, "--", *command({}))
+    assert done.returncode == 1 and json.loads(done.stdout)["isError"] is True
+
+
+@shows("mcp-config-01", "mcp-config-03")
+async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path) -> None:
+    program, *args = command({})
+    servers = {
+        "mine": {"command": program, "args": args},
+        "far": {"url": "https://example.org/mcp"},
+    }
+    beside: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
+    plugin(tmp_path / "a", "a", tools=["lookup"])
+    (tmp_path / "a" / ".mcp.json").write_text(json.dumps(beside))
+    config = {"discovery": {"search_paths": [str(tmp_path)]}, "mcp_servers": servers}
+    async with exthost.Host(config_from_mapping(config)) as host:
+        assert list(host) == ["mine", "far", "a", "a.files"]
+        assert said(await host.call_tool("ext_mine_echo", {"a": 1})) == {"a": 1}
+        assert said(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
+        assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
+        error = await failing(host["far"].start())
+        assert isinstance(error, Refused) and "reached by a URL" in error.message
+        before = len(host.tools)
+        await host.call_tool("ext_mine_change", {"add": ["more"]})
+        await until(lambda: "ext_mine_more" in host.tools)
+        assert len(host.tools) == before + 1

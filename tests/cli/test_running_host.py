@@ -1,0 +1,226 @@
+"""`exthost run` and those who talk to it: status, start, stop, restart, list, one host a config."""
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.cli.status import HEADER
+from exthost.control.address import sockets
+from tests.cli.running import extension, exthost, running, told, wait_for, write_config
+from tests.extensions.driving import command as hostile_command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_config(tmp_path, extension("one"), extension("two"), extension("gone", "no-such-program"))
+    return tmp_path
+
+
+def row(folder: Path, name: str) -> dict[str, Any]:
+    [one] = told(folder, "status", name)["extensions"]
+    assert isinstance(one, dict)
+    return one
+
+
+def test_status_tells_how_each_extension_is(folder: Path) -> None:
+    with running(folder) as host:
+        told_ = told(folder, "status")
+        done = exthost(folder, "status")
+    assert told_["host"]["pid"] == host.pid
+    assert told_["host"]["config"] == str(folder / "exthost.toml")
+    one, two, gone = told_["extensions"]
+    assert (one["id"], one["state"], one["health"]) == ("one", "ready", "running")
+    assert len(one["pids"]) == 1 and one["pids"] != two["pids"] and one["uptime"] > 0
+    assert (one["restarts"], one["calls"], one["last_error"]) == (0, 0, None)
+    assert (gone["state"], gone["pids"]) == ("failed", [])
+    assert gone["last_error"]["code"] == "X0401"
+    header, *lines = done.stdout.splitlines()
+    assert tuple(re.split(" {2,}", header)) == HEADER
+    assert [line.split()[0] for line in lines] == ["one", "two", "gone"]
+    assert "there is no program 'no-such-program'" in lines[2]
+    assert f"process {host.pid}" in done.stderr
+
+
+def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
+    with running(folder):
+        first = row(folder, "one")["pids"]
+        stopped = told(folder, "stop", "one")
+        assert (stopped["state"], stopped["pids"]) == ("stopped", [])
+        assert not Path(f"/proc/{first[0]}").exists()
+        assert told(folder, "stop", "one")["state"] == "stopped"  # it is already
+        started = told(folder, "start", "one")
+        assert started["state"] == "ready" and started["pids"] != first
+        assert told(folder, "start", "one")["pids"] == started["pids"]  # it runs already
+        again = exthost(folder, "restart", "one")
+        assert again.returncode == 0 and again.stdout.startswith("one: ready, process ")
+        assert row(folder, "one")["pids"] not in (first, started["pids"])
+        assert row(folder, "two")["restarts"] == 0
+
+
+def test_what_does_not_start_is_told_as_if_it_were_started_here(folder: Path) -> None:
+    with running(folder):
+        assert told(folder, "start", "gone", code=5)["error"]["code"] == "X0401"
+        assert told(folder, "restart", "gone", code=5)["error"]["kind"] == "SpawnFailed"
+        error = told(folder, "restart", "tow", code=2)["error"]
+    assert (error["code"], error["help"]) == ("X1205", "did you mean 'two'?")
+
+
+def test_a_crash_is_remembered_when_the_extension_runs_again(tmp_path: Path) -> None:
+    restart = 'restart = { strategy = "immediate", max_retries = 3 }'
+    write_config(tmp_path, extension("one", more=restart))
+    with running(tmp_path):
+        first = row(tmp_path, "one")["pids"]
+        os.kill(first[0], signal.SIGUSR1)
+        deadline = time.monotonic() + 10
+        while (now := row(tmp_path, "one"))["restarts"] == 0 or now["state"] != "ready":
+            assert time.monotonic() < deadline, now
+            time.sleep(0.05)
+    assert (now["crashes"], now["restarts"], now["health"]) == (1, 1, "degraded")
+    assert now["last_error"]["exit"] == "exited with 3"
+
+
+@pytest.mark.parametrize("words", [["status"], ["stop", "one"], ["start", "one"], ["restart", "x"]])
+def test_without_a_host_each_verb_says_what_to_do(folder: Path, words: list[str]) -> None:
+    error = told(folder, *words, code=2)["error"]
+    assert error["code"] == "X1275" and "exthost run" in error["help"]
+
+
+def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(folder: Path) -> None:
+    with running(folder) as host:
+        before = told(folder, "status")["extensions"]
+        link = folder / "link.toml"
+        link.symlink_to(folder / "exthost.toml")
+        for words in (["run"], ["run", "--config", str(link)]):
+            error = told(folder, *words, code=2)["error"]
+            assert error["code"] == "X1375" and str(host.pid) in error["message"]
+        after = told(folder, "status")["extensions"]
+    assert [one["pids"] for one in before] == [one["pids"] for one in after]
+
+
+def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
+    with running(folder) as host:
+        assert told(folder, "status")["host"]["pid"] == host.pid
+        host.kill()
+        host.wait(timeout=10)
+    [path] = [path for path in sockets(folder / "exthost.toml", os.environ) if path.exists()]
+    assert told(folder, "status", code=2)["error"]["code"] == "X1275"
+    with running(folder) as host:
+        assert told(folder, "status")["host"]["pid"] == host.pid
+    assert not path.exists() and not path.with_suffix(".lock").exists()
+
+
+def test_the_socket_is_its_users_alone(folder: Path) -> None:
+    with running(folder):
+        path = sockets(folder / "exthost.toml", os.environ)[0]
+        assert path.parent == Path(os.environ["XDG_RUNTIME_DIR"], "exthost")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> None:
+    nowhere = {"EXTHOST_HOME": "/proc/nowhere", "XDG_RUNTIME_DIR": ""}
+    with running(folder, **nowhere) as host:
+        done = exthost(folder, "status", **nowhere)
+        assert done.returncode == 0 and "ready" in done.stdout
+        host.send_signal(signal.SIGINT)
+        _, talk = host.communicate(timeout=20)
+    assert host.returncode == 130 and "one: stopped" in talk
+
+
+def test_list_tells_the_states_of_a_running_host(folder: Path) -> None:
+    def states() -> dict[str, str]:
+        return {one["id"]: one["state"] for one in told(folder, "list")["extensions"]}
+
+    assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
+    with running(folder):
+        told(folder, "stop", "two")
+        assert states() == {"one": "ready", "two": "stopped", "gone": "failed"}
+        assert "gone: there is no program" in exthost(folder, "list").stderr
+    assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
+
+
+def test_a_client_that_hangs_or_floods_harms_nobody(folder: Path) -> None:
+    with running(folder):
+        path = str(sockets(folder / "exthost.toml", os.environ)[0])
+        hanging = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+        try:
+            for one in hanging:
+                one.settimeout(10)
+                one.connect(path)
+            flooding, endless, *_ = hanging
+            flooding.setblocking(False)
+            with pytest.raises(BlockingIOError):  # and never reads an answer
+                while True:
+                    flooding.send(b'{"verb": "status"}\n' * 1000)
+            endless.sendall(b"x" * 70_000)  # a line without end is told so, and let go
+            assert b"X1376" in endless.recv(4096)
+            assert endless.recv(1) == b""
+            assert row(folder, "one")["state"] == "ready"
+            assert told(folder, "restart", "two")["state"] == "ready"
+        finally:
+            for one in hanging:
+                one.close()
+
+
+def test_too_many_clients_are_told_so_and_leave_room_when_they_go(folder: Path) -> None:
+    with running(folder):
+        path = str(sockets(folder / "exthost.toml", os.environ)[0])
+        crowd = [socket.socket(socket.AF_UNIX) for _ in range(16)]
+        try:
+            for one in crowd:
+                one.settimeout(10)
+                one.connect(path)
+            assert told(folder, "status", code=2)["error"]["code"] == "X1377"
+        finally:
+            for one in crowd:
+                one.close()
+        assert row(folder, "one")["state"] == "ready"
+
+
+def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(folder: Path) -> None:
+    with running(folder) as host:
+        host.send_signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            error = told(folder, "status", "--timeout", "300ms", code=6)["error"]
+            assert error["code"] == "X0875" and time.monotonic() - began < 5
+            assert told(folder, "list")["extensions"][0]["state"] == "admitted"
+        finally:
+            host.send_signal(signal.SIGCONT)
+
+
+def test_a_host_that_drains_starts_nothing_any_more(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("s", *hostile_command("stubborn")))
+    with running(tmp_path) as host:
+        host.send_signal(signal.SIGTERM)
+        wait_for(host, "stopping")
+        assert told(tmp_path, "restart", "s", code=2)["error"]["code"] == "X1378"
+        status = told(tmp_path, "status")
+        assert status["host"]["ending"] is True
+        assert status["extensions"][0]["state"] == "draining"
+        host.send_signal(signal.SIGTERM)
+        host.communicate(timeout=10)
+        assert host.returncode == 0
+
+
+def test_json_shows_every_event_as_a_line(folder: Path) -> None:
+    with running(folder, "--json") as host:
+        told(folder, "stop", "one")
+        host.send_signal(signal.SIGINT)
+        out, _ = host.communicate(timeout=20)
+        assert host.returncode == 130
+    events = [json.loads(line) for line in out.splitlines()]
+    kinds = {one["event"] for one in events}
+    assert {"StateChanged", "Spawned", "Exited", "LogLine"} <= kinds
+    said = [one["text"] for one in events if one["event"] == "LogLine"]
+    assert "goodbye" in said
+    moves = [one["after"] for one in events if one["event"] == "StateChanged"]
+    assert moves.count("stopped") == 2 and all(one["time"] > 1e9 for one in events)

@@ -1,0 +1,251 @@
+"""Ctrl-C once drains, twice kills; SIGTERM is one Ctrl-C; on a terminal, with a live table.
+
+The terminal is a real one (a pty), and Ctrl-C is its own key: the kernel sends the signal.
+"""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import EXTHOST, TALKER, extension, exthost, running, write_config
+from tests.extensions.driving import command as hostile_command
+
+CTRL_C = b"\x03"
+WAIT_SECONDS = 20.0
+
+
+class Terminal:
+    """A host that runs in a terminal of its own."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.pid, self._fd = pty.fork()
+        if self.pid == 0:  # pragma: no cover - another process
+            os.chdir(folder)
+            env = {**os.environ, "TERM": "xterm", "COLUMNS": "160", "LINES": "40", **variables}
+            os.execve(EXTHOST[0], [*EXTHOST, "run"], env)
+        self.shown = b""
+
+    def until(self, text: str) -> None:
+        """Read until this was shown since the last time."""
+        begin = len(self.shown)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while text.encode() not in self.shown[begin:]:
+            assert self._read(deadline - time.monotonic()), self.shown[-2000:].decode()
+
+    def press(self, key: bytes) -> None:
+        os.write(self._fd, key)
+
+    def end(self) -> int:
+        """Read to the end; its exit code."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._read(deadline - time.monotonic()):
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._fd], [], [], max(0.0, seconds))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.shown += data
+        return bool(data)
+
+    def hang_up(self) -> int:
+        """Close the terminal under it; its exit code."""
+        os.close(self._fd)
+        self._fd = -1
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+@contextmanager
+def terminal(folder: Path, **variables: str) -> Iterator[Terminal]:
+    opened = Terminal(folder, **variables)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def talker(drained: Path) -> str:
+    return extension("one", EXTHOST[0], "-S", "-E", str(TALKER), str(drained))
+
+
+def test_the_table_shows_each_extension_and_goes_when_the_host_does(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"), extension("gone", "no-such-program"))
+    with terminal(tmp_path) as screen:
+        screen.until("1 of 2 extensions ready")
+        screen.until("LAST ERROR")
+        screen.until("running")
+        exthost(tmp_path, "stop", "one")
+        screen.until("stopped")
+        screen.press(CTRL_C)
+        assert screen.end() == 130
+    shown = screen.shown.decode()
+    assert "hello from" in shown and "there is no program 'no-such-program'" in shown
+    assert "\x1b[?25l" in shown and shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    assert (tmp_path / "drained").read_text() == "drained"
+
+
+def test_ctrl_c_lets_extensions_end_in_order(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        screen.press(CTRL_C)
+        assert screen.end() == 130
+    assert (tmp_path / "drained").read_text() == "drained"
+    assert "goodbye" in screen.shown.decode()
+
+
+def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("h", *hostile_command("stubborn")))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        screen.press(CTRL_C)
+        screen.until("again kills")
+        began = time.monotonic()
+        screen.press(CTRL_C)
+        assert screen.end() == 130
+        assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
+def test_a_terminal_that_cannot_or_does_not_want_colours_gets_none(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path, **variables) as screen:
+        screen.until("extensions ready")
+        screen.press(CTRL_C)
+        assert screen.end() == 130
+    assert b"\x1b[32m" not in screen.shown
+    assert ("TERM" in variables) == (b"\x1b" not in screen.shown)
+    assert ("TERM" in variables) == (b"one: ready" in screen.shown)
+
+
+def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with running(tmp_path), terminal(tmp_path) as screen:
+        assert screen.end() == 2
+    shown = screen.shown.decode()
+    assert "X1375" in shown and shown.rfind("\x1b[?25h") >= shown.rfind("\x1b[?25l")
+
+
+def test_sigterm_is_one_ctrl_c(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with running(tmp_path) as host:
+        host.send_signal(signal.SIGTERM)
+        _, talk = host.communicate(timeout=WAIT_SECONDS)
+    assert host.returncode == 0
+    assert "one: stopped" in talk and (tmp_path / "drained").exists()
+
+
+def test_the_end_of_the_terminal_is_one_ctrl_c(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        assert screen.hang_up() == 0
+    assert (tmp_path / "drained").read_text() == "drained"
+
+
+def test_ctrl_c_while_extensions_still_start_ends_them_too(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("h", *hostile_command("hang_at=initialize")))
+    with subprocess.Popen(
+        [*EXTHOST, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as host:
+        assert host.stderr is not None
+        assert any("h: starting" in line for line in host.stderr)
+        host.send_signal(signal.SIGINT)
+        host.communicate(timeout=WAIT_SECONDS)
+        assert host.returncode == 130
+
+
+def test_a_flood_of_lines_costs_the_table_neither_time_nor_the_log(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "for n in range(20000): os.write(2, b'line %d\\n' % n)\n"
+        f"exec(open({str(TALKER)!r}).read())\n"
+    )
+    (tmp_path / "flood.py").write_text(script)
+    write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        screen.press(CTRL_C)
+        assert screen.end() == 130
+    shown = screen.shown.decode()
+    assert "lines more: exthost logs" in shown and shown.count("] line ") < 5000
+    assert "line 19999" in exthost(tmp_path, "logs", "f").stdout
+
+
+def test_the_host_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with running(tmp_path) as host:
+        assert host.stderr is not None and host.stdout is not None
+        host.stderr.close()
+        assert exthost(tmp_path, "restart", "one").returncode == 0
+        host.send_signal(signal.SIGINT)
+        assert host.wait(timeout=WAIT_SECONDS) == 130
+        host.stdout.close()
+    assert (tmp_path / "drained").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_reader_who_does_not_read_does_not_hold_up_the_host(
+    tmp_path: Path, words: list[str]
+) -> None:
+    script = (
+        "import os, sys\n"
+        "for n in range(20000): os.write(2, b'line %d %s\\n' % (n, b'x' * 100))\n"
+        f"exec(open({str(TALKER)!r}).read())\n"
+    )
+    (tmp_path / "flood.py").write_text(script)
+    write_config(tmp_path, extension("f", EXTHOST[0], "-S", "-E", str(tmp_path / "flood.py")))
+    with subprocess.Popen(
+        [*EXTHOST, "run", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as host:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while "ready" not in exthost(tmp_path, "status").stdout:
+            assert time.monotonic() < deadline
+        assert exthost(tmp_path, "restart", "f").returncode == 0
+        began = time.monotonic()
+        host.send_signal(signal.SIGTERM)
+        assert host.wait(timeout=WAIT_SECONDS) == 0
+        assert time.monotonic() - began < 10
+
+
+def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    with terminal(tmp_path) as screen:
+        screen.until("extensions ready")
+        screen.press(b"\x13")  # Ctrl-S: the terminal takes no more
+        for _ in range(2):
+            assert exthost(tmp_path, "restart", "one").returncode == 0
+        screen.press(b"\x11")
+        screen.press(CTRL_C)
+        assert screen.end() == 130

@@ -1,0 +1,210 @@
+"""Both ends of the socket: who is answered, what crosses it, what is told when it breaks."""
+
+import asyncio
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost import errors
+from exthost.control import protocol
+from exthost.control.address import private_folder, sockets
+from exthost.control.client import ask
+from exthost.control.protocol import Request
+from exthost.control.report import Report
+from exthost.control.server import Control
+from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
+from exthost.host import Host
+from exthost.wire.framing import Skipped
+from tests.host.test_host import config, entry
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that other users can reach, as pytest's own is not."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="exthost-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@asynccontextmanager
+async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
+    host = Host.from_config(config(*entries))
+    control = Control(host, Report(host), "x.toml", {"EXTHOST_HOME": str(home)})
+    await control.serve()
+    try:
+        async with host:
+            yield control
+    finally:
+        await control.close()
+
+
+async def asked(home: Path, *words: str) -> Any:
+    """What the host of `home` answers."""
+    environ = {"EXTHOST_HOME": str(home)}
+    return await asyncio.to_thread(ask, "x.toml", Request(*words), timeout=10, environ=environ)
+
+
+async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
+    async with controlled(home, entry("a")) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path)
+        writer.write(b'{"verb": "status", "name": "a"}\n\n{"verb": "sta')
+        first = json.loads(await reader.readline())["ok"]
+        writer.write(b'tus"}\n{"verb": "restart", "name": "a"}\nnonsense\n')
+        again, restarted, bad = [json.loads(await reader.readline()) for _ in range(3)]
+        writer.close()
+        await writer.wait_closed()
+    assert (
+        [one["id"] for one in first["extensions"]]
+        == ["a"]
+        == [one["id"] for one in again["ok"]["extensions"]]
+    )
+    assert restarted["ok"]["pids"] != first["extensions"][0]["pids"]
+    assert bad["error"]["code"] == "X1376"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
+async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path) -> None:
+    async with controlled(home) as control:
+        control.path.parent.chmod(0o755)
+        control.path.chmod(0o666)
+        connection = socket.socket(socket.AF_UNIX)
+        os.seteuid(65534)
+        try:
+            connection.connect(str(control.path))
+        finally:
+            os.seteuid(0)
+        with connection:
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
+            told = json.loads(await reader.readline())
+            assert await reader.read() == b""
+            writer.close()
+    assert told["error"]["code"] == "X0376"
+
+
+async def test_whoever_asks_nothing_is_sent_away(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.control.server.ASK_SECONDS", 0.1)
+    async with controlled(home) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path)
+        writer.write(b'{"verb": ')
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_closing_sends_waiting_clients_away_and_leaves_no_file(home: Path) -> None:
+    async with controlled(home) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path)
+        writer.write(b'{"verb": "status"}\n')
+        assert b"ok" in await reader.readline()
+    assert await reader.read() == b""
+    writer.close()
+    assert not await asyncio.to_thread(lambda: list(control.path.parent.iterdir()))
+
+
+async def test_the_first_folder_that_is_ours_is_taken(home: Path) -> None:
+    (home / "run").write_text("in the way")
+    async with controlled(home) as control:
+        assert control.path.parent == Path(f"/tmp/exthost-{os.geteuid()}")
+        assert (await asked(home, "status"))["extensions"] == []
+
+
+async def test_without_a_folder_there_is_no_socket(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "run").write_text("in the way")
+    path = home / "run" / "x.sock"
+    monkeypatch.setattr("exthost.control.server.sockets", lambda *_: (path,))
+    host = Host()
+    with pytest.raises(Refused) as caught:
+        Control(host, Report(host), "x.toml", {})
+    assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
+
+
+# -- the client's end ------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(home: Path, answer: bytes) -> Iterator[None]:
+    """Something at the host's place that says this and hangs up."""
+    path = sockets("x.toml", {"EXTHOST_HOME": str(home)})[0]
+    private_folder(path.parent)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(10)
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"", "X1075"),
+        (b'{"ok": ', "X1075"),
+        (b"220 smtp.example\r\n", "X0675"),
+        (b"[]\n", "X0675"),
+        (b'{"error": 7}\n', "X0675"),
+        (b'{"error": {}}\n', ""),
+        (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
+    ],
+)
+def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
+    with answering(home, answer), pytest.raises(ExthostError) as caught:
+        ask("x.toml", Request("status"), timeout=10, environ={"EXTHOST_HOME": str(home)})
+    assert caught.value.code == code
+
+
+def test_an_error_crosses_the_socket_whole() -> None:
+    evidence = Evidence(argv=("a", "b"), exit="exited with 3", stderr=("x", "y"), line=7)
+    error = SpawnFailed("X0401", "no", extension="e", help="do", evidence=evidence)
+    with pytest.raises(SpawnFailed) as caught:
+        protocol.outcome(protocol.failure(error))
+    assert caught.value.as_dict() == error.as_dict()
+
+
+@pytest.mark.parametrize("kind", [name for name in errors.__all__ if name != "Evidence"])
+def test_every_kind_of_error_can_cross(kind: str) -> None:
+    error = getattr(errors, kind)("X0001", "m")
+    with pytest.raises(getattr(errors, kind)) as caught:
+        protocol.outcome(protocol.failure(error))
+    assert type(caught.value) is getattr(errors, kind)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"verb": []}',
+        b'{"verb": "call"}',
+        b'{"verb": "stop"}',
+        b'{"verb": "stop", "name": ""}',
+        b'{"verb": "status", "name": 1}',
+        Skipped("too long", b"x", 1),
+    ],
+)
+def test_what_is_no_request_is_told_so(line: Any) -> None:
+    with pytest.raises(errors.UsageError) as caught:
+        protocol.read_request(line)
+    assert caught.value.code == "X1376"

@@ -1,0 +1,106 @@
+"""What each page says of restart, breaker, retry and stop, held against what is in force."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from exthost import dialects
+from exthost.messages import Request
+from exthost.model import Breaker, CloseStdin, Restart, Say, Spec, Terminate, Write
+from exthost.supervision.launching import breaker_of, limits_of, pool_of, restart_of
+from exthost.supervision.lifecycle import Event
+from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from tests.dialects.requirements import shows
+
+PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
+
+
+class Page(NamedTuple):
+    """One page, in figures. `crash` is what follows the first crash of one that has served."""
+
+    restart: Restart
+    crash: Event
+    breaker: Breaker | None
+    retry: str
+    ladder: tuple[Any, ...]
+    stop: float
+
+
+PAGES = {
+    "morphir": Page(
+        Restart(
+            strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
+        ),
+        Event.GAVE_UP,
+        None,
+        "never",
+        (CloseStdin(wait=3), Terminate(wait=2)),
+        10,
+    ),
+    "nexo": Page(
+        Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
+        Event.WILL_RETRY,
+        PAGES_BREAKER,
+        "never",
+        (Write(b"\n"), CloseStdin(wait=3)),
+        5,
+    ),
+    "cigen": Page(
+        Restart(strategy="on-demand"), Event.REST, None, "never", (CloseStdin(wait=5),), 10
+    ),
+    "roder": Page(
+        Restart(strategy="on-demand", forgiven_by="call"),
+        Event.REST,
+        PAGES_BREAKER,
+        "never",
+        (Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
+        2,
+    ),
+}
+
+
+def crashed() -> History:
+    return History().started(0.0).ready(1.0).served()
+
+
+@shows(
+    "morphir-restart-01",
+    "morphir-stop-01",
+    "nexo-life-01",
+    "nexo-life-02",
+    "nexo-life-03",
+    "cigen-stop-01",
+    "roder-life-07",
+    "roder-life-08",
+    "roder-life-09",
+)
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
+    page, dialect = PAGES[name], dialects.get(name)
+    spec = Spec(id="x", argv=("x",), dialect=name)
+    policy = restart_of(spec, dialect)
+    assert policy == page.restart
+    assert breaker_of(spec, dialect) == page.breaker
+    assert dialect.traits.retry == page.retry
+    assert dialect.traits.ladder == page.ladder
+    assert limits_of(spec, dialect).stop == page.stop
+    assert pool_of(spec) == (1, 1, 0)
+    decision, _ = decide(policy, crashed().ended(policy, 2.0), now=2.0, jitter=0.0)
+    assert event_of(decision) is page.crash
+    assert isinstance(decision, Again | OnDemand | GiveUp)
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_what_the_operator_says_goes_before_the_page(name: str) -> None:
+    dialect = dialects.get(name)
+    spec = Spec(
+        id="x",
+        argv=("x",),
+        dialect=name,
+        restart=Restart(strategy="immediate", max_retries=7),
+        breaker=Breaker(failures=2),
+    )
+    policy, breaker = restart_of(spec, dialect), breaker_of(spec, dialect)
+    assert (policy.strategy, policy.max_retries) == ("immediate", 7)
+    assert breaker == replace(PAGES_BREAKER, failures=2)

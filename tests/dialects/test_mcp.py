@@ -1,0 +1,398 @@
+"""mcp, where a rule needs a process, a clock or more than one message to show."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects.mcp import DIALECT
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    HandshakeFailed,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
+from exthost.model import Breaker, CloseStdin, Restart, Terminate
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing, until
+from tests.extensions.looking import gone
+
+CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
+ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
+
+
+def command(told: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(told)]
+
+
+def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
+    """The steerable server."""
+    return exthost.connect(command(told or {}), dialect="mcp", name="child", **settings)
+
+
+def said(result: Any) -> Any:
+    """What a tool of the child's says in its one block of text."""
+    text = result["content"][0]["text"]
+    return json.loads(text) if text[:1] in "[{" else text
+
+
+# -- the eras --------------------------------------------------------------------------------
+
+
+@shows("mcp-hand-04", "mcp-hand-05", "mcp-wire-04", "mcp-end-01")
+def test_its_manners_are_the_page_s() -> None:
+    traits = DIALECT.traits
+    limits = traits.limits
+    assert (limits.max_message, limits.handshake, limits.call) == (64 * 2**20, 60, 60)
+    assert traits.ladder == (CloseStdin(2), Terminate(2))
+    assert traits.restart == Restart(
+        strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
+    )
+    assert traits.breaker == Breaker(
+        failures=5, open=10, max_open=120, successes=2, count_error_replies=False
+    )
+    assert traits.environment == "minimal"
+
+
+@shows("mcp-era-02")
+async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_too() -> None:
+    async with child({"era": "stateless"}, options={"host_version": "9.9"}) as ext:
+        assert ext.offer.extra["era"] == "stateless"
+        await ext.call("prompts/list")
+        await ext.call("prompts/list", {"cursor": "2"})
+        await ext.resources.read("a:b")
+        heard = said(await ext.call_tool("heard"))
+    assert len(heard) > 7 and all("id" in one for one in heard)
+    for one in heard:
+        meta = one["params"]["_meta"]
+        assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+        about = {"name": "exthost", "version": "9.9"}
+        assert meta["io.modelcontextprotocol/clientInfo"] == about
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+    assert heard[-1]["params"]["_meta"]["progressToken"] == heard[-1]["id"]
+
+
+@shows("mcp-era-01", "mcp-hand-02")
+async def test_an_older_server_gets_no_envelope_after_the_handshake() -> None:
+    async with child() as ext:
+        heard = said(await ext.call_tool("heard"))
+    methods = [one["method"] for one in heard]
+    assert methods[:4] == [
+        "server/discover",
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+    ]
+    assert "_meta" not in heard[3]["params"] and "params" not in heard[2]
+    assert list(heard[-1]["params"]["_meta"]) == ["progressToken"]
+
+
+@shows("mcp-era-03")
+async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_the_old_way() -> None:
+    bus = Bus()
+    spawned: list[Spawned] = []
+    bus.subscribe(Spawned, spawned.append)
+    async with child({"discover": "die"}, events=bus) as ext:
+        assert ext.offer.extra["era"] == "handshake" and ext.stats["crashes"] == 0
+        assert len(spawned) == 2
+        await ext.restart()  # and this is remembered
+        assert len(spawned) == 3 and said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+
+
+@shows("mcp-era-03")
+async def test_one_that_is_silent_about_discovery_is_asked_the_old_way() -> None:
+    async with child({"discover": "silent"}, limits={"handshake": "2s"}) as ext:
+        assert ext.offer.extra["protocol"] == "2025-11-25"
+
+
+async def test_one_that_always_dies_tells_how() -> None:
+    command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
+    error = await failing(exthost.connect(command, dialect="mcp").__aenter__())
+    assert isinstance(error, HandshakeFailed) and "exited with 3" in error.message
+
+
+@shows("mcp-wire-02")
+async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
+    bus = Bus()
+    lines: list[LogLine] = []
+    bus.subscribe(LogLine, lines.append)
+    async with child({"banner": "npm warn old\nServer running on stdio\n"}, events=bus) as ext:
+        assert ext.stats["dropped"] == {"stray lines on stdout": 2}
+    assert any("running on stdio" in line.text for line in lines)
+
+
+@shows("mcp-wire-03")
+async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
+    async with child() as ext:
+        assert said(await ext.call_tool("textual", timeout=5)) == "textual"
+
+
+@shows("mcp-hand-05")
+async def test_the_child_sees_the_page_s_variables_and_those_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hush")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    async with child(env={"MINE": "1"}) as ext:
+        seen = said(await ext.call_tool("environ"))
+    known = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"}
+    assert seen.keys() - {"LC_CTYPE"} <= known | {"MINE"} and seen["LANG"] == "C.UTF-8"
+
+
+# -- tools -----------------------------------------------------------------------------------
+
+
+@shows("mcp-tools-02")
+async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
+    error = await failing(child({"pages": "for ever"}).__aenter__())
+    assert isinstance(error, HandshakeFailed) and error.code == "X0562"
+    assert "does not end after 100 pages" in error.message
+
+
+@shows("mcp-tools-04")
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"as": {"sum": "three"}}, "structuredContent.sum: "),
+        ({"as": None}, "structuredContent: the value is not of type"),
+        ({}, "there is no structuredContent"),
+    ],
+)
+async def test_structured_content_is_held_to_its_own_schema(given: Any, says: str) -> None:
+    async with child() as ext:
+        error = await failing(ext.call_tool("typed", given))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0661"
+        assert says in error.message and "typed" in error.evidence.bytes
+        good = await ext.call_tool("typed", {"as": {"sum": 3}})
+        assert good["structuredContent"] == {"sum": 3}
+        # An error result promises nothing.
+        assert (await ext.call_tool("typed", {"isError": True}))["isError"] is True
+
+
+@ERAS
+@shows("mcp-tools-05", "mcp-era-05")
+async def test_tools_that_change_are_listed_anew_once_for_many_words(era: str) -> None:
+    bus = Bus()
+    changes: list[OfferChanged] = []
+    bus.subscribe(OfferChanged, changes.append)
+    async with child({"era": era}, events=bus) as ext:
+        changes.clear()
+        added = [f"new{number}" for number in range(20)]
+        await ext.call_tool("change", {"add": added})
+        await until(lambda: added[-1] in ext.tools)
+        assert set(added) <= set(ext.tools) and "echo" in ext.tools
+        assert {name for change in changes for name in change.added} == set(added)
+        # A page is five tools: were each word followed by a list, it would be twenty times seven.
+        heard = said(await ext.call_tool("heard"))
+        assert sum(one["method"] == "tools/list" for one in heard) < 30
+
+
+@shows("mcp-tools-06")
+async def test_one_that_dies_between_list_and_call_fails_that_call_and_comes_back() -> None:
+    async with child(restart={"initial_delay": "1ms"}) as ext:
+        error = await failing(ext.call_tool("die"))
+        assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 7"
+        assert "I cannot go on" in error.evidence.stderr
+        assert said(await ext.call_tool("echo", {"back": True})) == {"back": True}
+
+
+async def test_failures_can_be_had_as_results() -> None:
+    async with child() as ext:
+        result = await ext.tools.call("die")
+    assert result["isError"] is True and "exited with 7" in result["content"][0]["text"]
+
+
+async def test_the_context_is_passed_on_where_that_is_wanted() -> None:
+    async with child(options={"context_passthrough": True}) as ext:
+        result = await ext.call_tool("echo", {"_meta": "spoofed"}, context={"agent_id": "a1"})
+        assert said(result) == {"_meta": {"agent_id": "a1", "session_id": None}}
+
+
+# -- progress, timeouts, cancelling ----------------------------------------------------------
+
+
+@shows("mcp-progress-01")
+async def test_progress_is_an_event_of_its_call() -> None:
+    bus = Bus()
+    seen: list[Progressed] = []
+    bus.subscribe(Progressed, seen.append)
+    async with child(events=bus) as ext:
+        await ext.call_tool("steps", {"times": 2, "seconds": 0}, context={"of": "me"})
+    assert seen == [
+        ("child", "steps", 1, 2, "step 1", {"of": "me"}),
+        ("child", "steps", 2, 2, "step 2", {"of": "me"}),
+    ]
+
+
+@shows("mcp-progress-02")
+async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout() -> None:
+    async with child(limits={"call": "400ms"}) as ext:
+        steps = {"times": 8, "seconds": 0.1}
+        assert said(await ext.call_tool("steps", steps)) == "done"
+        error = await failing(ext.call_tool("steps", steps, timeout=0.3))
+        assert isinstance(error, CallTimeout) and "longer than 0.3 s" in error.message
+
+
+@shows("mcp-progress-02")
+def test_progress_extends_the_limit_for_the_blocking_face() -> None:
+    program, *args = command({})
+    server = {"command": program, "args": args, "limits": {"call": "400ms"}}
+    with exthost.SyncHost.from_config({"mcp_servers": {"c": server}}) as host:
+        result = host.call_tool("ext_c_steps", {"times": 8, "seconds": 0.1})
+    assert said(result) == "done"
+
+
+@shows("mcp-progress-02")
+async def test_progress_for_ever_comes_to_an_end() -> None:
+    async with child(limits={"call": "80ms"}) as ext:
+        began = asyncio.get_running_loop().time()
+        error = await failing(ext.call_tool("steps", {"times": 40, "seconds": 0.04}))
+        took = asyncio.get_running_loop().time() - began
+        assert isinstance(error, CallTimeout) and "longer than 0.8 s" in error.message
+        assert 0.75 < took < 1.5
+
+
+@shows("mcp-cancel-01")
+async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
+    async with child() as ext:
+        error = await failing(ext.call_tool("hang", timeout=0.05))
+        assert isinstance(error, CallTimeout)
+        call = asyncio.create_task(ext.call_tool("hang"))
+        await until(lambda: ext.stats["in_flight"] == 1)
+        call.cancel()
+        await asyncio.wait([call])
+        heard = said(await ext.call_tool("heard"))
+    asked = [one["id"] for one in heard if one.get("params", {}).get("name") == "hang"]
+    told = [one["params"] for one in heard if one["method"] == "notifications/cancelled"]
+    assert told == [
+        {"requestId": asked[0], "reason": "timed out after 0.05 s"},
+        {"requestId": asked[1], "reason": "cancelled by the caller"},
+    ]
+
+
+@shows("mcp-cancel-02")
+async def test_the_handshake_is_never_cancelled(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    told = {"heard": str(heard), "discover": "silent", "era": "handshake"}
+    async with child(told, limits={"handshake": "2s"}):
+        pass
+    methods = [json.loads(line)["method"] for line in heard.read_text().splitlines()]
+    assert methods[:2] == ["server/discover", "initialize"]
+    assert "notifications/cancelled" not in methods
+
+
+# -- the server asks -------------------------------------------------------------------------
+
+
+async def roots(params: Any) -> Any:
+    return {"roots": [{"uri": "file:///here"}]}
+
+
+@shows("mcp-ask-01", "mcp-wire-03")
+async def test_a_question_is_answered_by_its_handler_and_else_refused() -> None:
+    async with child(handlers={"roots/list": roots}) as ext:
+        answer = said(await ext.call_tool("ask", {"method": "roots/list"}))
+        assert answer["id"] == "q-1" and answer["result"] == await roots(None)
+        no = said(await ext.call_tool("ask", {"method": "sampling/createMessage", "params": {}}))
+        assert no["error"]["code"] == -32601
+        heard = said(await ext.call_tool("heard"))
+    assert heard[1]["params"]["capabilities"] == {"roots": {"listChanged": True}}
+
+
+@shows("mcp-ask-02")
+async def test_a_ping_is_answered() -> None:
+    async with child() as ext:
+        assert said(await ext.call_tool("ask", {"method": "ping"}))["result"] == {}
+        assert await ext.check_health() == {}
+    async with child({"era": "stateless"}) as ext:
+        assert "supportedVersions" in await ext.check_health()
+
+
+@shows("mcp-era-04")
+async def test_a_stateless_server_s_questions_go_to_the_same_handlers() -> None:
+    async def slow(params: Any) -> Any:
+        await asyncio.sleep(0)
+        return {"action": "accept", "content": params}
+
+    handlers = {"roots/list": roots, "elicitation/create": slow}
+    async with child({"era": "stateless"}, handlers=handlers) as ext:
+        answers, state = said(await ext.call_tool("input", {"method": "roots/list"}))
+        assert answers == {"where": await roots(None)} and state == "s"
+        asked = {"method": "elicitation/create", "params": {"message": "n?"}}
+        answers, _ = said(await ext.call_tool("input", asked))
+        assert answers["where"]["content"] == {"message": "n?"}
+        error = await failing(ext.call_tool("input", {"method": "sampling/createMessage"}))
+        assert isinstance(error, CallFailed) and error.code == "X0760"
+
+
+@shows("mcp-era-04")
+async def test_a_handler_that_takes_too_long_costs_its_call_and_no_other() -> None:
+    async def never(params: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    async with child({"era": "stateless"}, handlers={"roots/list": never}) as ext:
+        error = await failing(ext.call_tool("input", {"method": "roots/list"}, timeout=0.2))
+        assert isinstance(error, CallTimeout)
+        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+        asking = asyncio.create_task(failing(ext.call_tool("input", {"method": "roots/list"})))
+        await until(lambda: ext.stats["in_flight"] == 1)
+        ext.kill()
+        assert isinstance(await asking, ExtensionGone)
+
+
+# -- facets ----------------------------------------------------------------------------------
+
+
+@ERAS
+@shows("mcp-resources-01", "mcp-prompts-01", "mcp-prompts-02")
+async def test_resources_prompts_and_completion(era: str) -> None:
+    async with child({"era": era}) as ext:
+        assert [one["name"] for one in await ext.resources.list()] == ["first", "second"]
+        assert len(await ext.resources.templates()) == 2
+        assert (await ext.resources.read("a:b"))["contents"] == [{"uri": "a:b", "text": "read"}]
+        await ext.resources.subscribe("a:b")
+        assert len(await ext.prompts.list()) == 2
+        assert await ext.prompts.get("p", {"x": "y"}) == {"messages": [{"x": "y"}]}
+        ref, argument = {"type": "ref/prompt", "name": "p"}, {"name": "x", "value": "ab"}
+        done = await ext.completion.complete(ref, argument, context={"arguments": {}})
+        assert done == {"completion": {"values": ["ab"]}}
+        heard = said(await ext.call_tool("heard"))
+    asked = {one["method"]: one["params"] for one in heard if "params" in one}
+    if era == "handshake":
+        assert asked["resources/subscribe"] == {"uri": "a:b"}
+    else:
+        assert asked["subscriptions/listen"]["notifications"] == {"resourceSubscriptions": ["a:b"]}
+    assert asked["completion/complete"]["context"] == {"arguments": {}}
+
+
+@shows("mcp-log-01")
+async def test_the_log_level_by_facet_and_by_option() -> None:
+    async with child(options={"log_level": "warning"}) as ext:
+        await ext.logging.set_level("debug")
+        heard = said(await ext.call_tool("heard"))
+    levels = [one["params"]["level"] for one in heard if one["method"] == "logging/setLevel"]
+    assert levels == ["warning", "debug"]
+    async with child({"era": "stateless"}, options={"log_level": "warning"}) as ext:
+        error = await failing(ext.logging.set_level("debug"))
+        assert isinstance(error, UsageError) and error.code == "X1360"
+        heard = said(await ext.call_tool("heard"))
+    assert heard[-1]["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "warning"
+
+
+# -- the end ---------------------------------------------------------------------------------
+
+
+@shows("mcp-end-01")
+async def test_one_that_does_not_end_by_itself_is_killed() -> None:
+    async with child() as ext:
+        pid = int(said(await ext.call_tool("deaf")))
+        began = asyncio.get_running_loop().time()
+    took = asyncio.get_running_loop().time() - began
+    assert 3.5 < took < 8 and gone(pid)

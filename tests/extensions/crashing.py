@@ -1,0 +1,100 @@
+"""Crash after crash, and every call accounted for. `tests/supervision/test_many_crashes.py` runs
+short ones; the same functions take any number, for a soak."""
+
+import asyncio
+import gc
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exthost.errors import ExtensionGone
+from exthost.supervision.extension import Extension
+from tests.extensions.driving import OUTCOMES, hostile, until
+from tests.extensions.looking import our_descriptors, our_processes, our_threads
+
+# A soak wants every process of it back, whatever its history: no budget, and no delay.
+ALWAYS = {"strategy": "immediate", "max_retries": "unlimited"}
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What this program holds."""
+
+    processes: int
+    descriptors: int
+    threads: int
+    megabytes: float
+
+    @classmethod
+    def now(cls) -> "Footprint":
+        gc.collect()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        memory = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return cls(len(our_processes()), len(our_descriptors()), len(our_threads()), memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How each of so many calls ended, and what was held before and after."""
+
+    calls: int
+    ends: Counter[str]
+    restarts: int
+    before: Footprint
+    after: Footprint
+
+    def balances(self, megabytes: float = 5.0) -> bool:
+        """Nothing lost, nothing left: as many ends as calls, and the same footprint."""
+        same = (
+            self.before.processes == self.after.processes
+            and self.before.descriptors == self.after.descriptors
+            and self.before.threads == self.after.threads
+        )
+        grown = self.after.megabytes - self.before.megabytes
+        return same and sum(self.ends.values()) == self.calls and grown < megabytes
+
+
+async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Account:
+    """So many calls; the process dies at each `every`th that it is asked."""
+    async with hostile(f"die_after={every}", restart=ALWAYS) as ext:
+        await ext.call("echo", -1)
+        before = Footprint.now()
+        ends: Counter[str] = Counter()
+        numbers = iter(range(calls))
+
+        async def work() -> None:
+            for n in numbers:
+                ends[await _ended_in(ext, n)] += 1
+
+        await asyncio.gather(*(work() for _ in range(at_once)))
+        stats = ext.stats
+        assert {name: stats[name] for name in OUTCOMES if stats[name]} == ends + Counter(result=1)
+        assert stats["in_flight"] == stats["waiting"] == 0
+        await until(lambda: ext.state == "ready" and ext.stats["pid"] is not None)
+        return Account(calls, ends, stats["restarts"], before, Footprint.now())
+
+
+async def crash_cycles(times: int) -> Account:
+    """Started, asked once, killed by what it is asked next; so many times."""
+    async with hostile(restart=ALWAYS) as ext:
+        await ext.call("echo", -1)
+        before = Footprint.now()
+        ends: Counter[str] = Counter()
+        for n in range(times):
+            ends[await _ended_in(ext, n)] += 1
+            try:
+                await ext.call("leave", {"code": 1})
+            except ExtensionGone:
+                ends["gone"] += 1
+        await until(lambda: ext.stats["restarts"] == times and ext.state == "ready")
+        return Account(2 * times, ends, ext.stats["restarts"], before, Footprint.now())
+
+
+async def _ended_in(ext: Extension, n: int) -> str:
+    try:
+        answer: Any = await ext.call("echo", n, timeout=20)
+    except ExtensionGone:
+        return "gone"
+    return "result" if answer == n else f"wrong: {answer!r}"

@@ -1,0 +1,198 @@
+"""An MCP server that does as it is told. Standard library only; run with -S -E.
+
+    mcp_child.py '{"era": "handshake", "heard": FILE, …}'
+
+    era        "handshake" (default), or "stateless", which holds each request to its envelope
+    discover   "die" or "silent", for a server that cannot take an unknown first request
+    pages      "for ever", for a list of tools without end
+    banner     text that it prints first
+    heard      a file in which it keeps every line that it hears
+
+Its tools are methods of `Tools`; what they need from the host they wait for.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+TOLD: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+STATELESS = TOLD.get("era") == "stateless"
+PREFIX = "io.modelcontextprotocol/"
+SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+HEARD: list[Any] = []
+LISTENING: list[Any] = []
+EXTRA: list[str] = []
+
+
+def send(**message: Any) -> None:
+    os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def hear() -> Any:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    if "heard" in TOLD:
+        with open(TOLD["heard"], "a", encoding="utf-8") as kept:  # noqa: PTH123 - starts faster
+            kept.write(line)
+    HEARD.append(json.loads(line))
+    return HEARD[-1]
+
+
+def words(text: Any) -> Any:
+    return {"content": [{"type": "text", "text": text if type(text) is str else json.dumps(text)}]}
+
+
+class Tools:
+    """Each is a tool; its params are those of tools/call."""
+
+    def echo(self, params: Any, id: Any) -> Any:
+        return words(params["arguments"])
+
+    def typed(self, params: Any, id: Any) -> Any:
+        given = params["arguments"]
+        return words("typed") | ({"structuredContent": given["as"]} if "as" in given else given)
+
+    def steps(self, params: Any, id: Any) -> Any:
+        """Progress `times` times, `seconds` apart; then, if it shall `end`, an answer."""
+        given = params["arguments"]
+        token = params["_meta"]["progressToken"]
+        for step in range(1, given["times"] + 1):
+            time.sleep(given["seconds"])
+            about = {"progressToken": token, "progress": step, "total": given["times"]}
+            send(method="notifications/progress", params=about | {"message": f"step {step}"})
+        return words("done") if given.get("end", True) else None
+
+    def hang(self, params: Any, id: Any) -> Any:
+        return None
+
+    def heard(self, params: Any, id: Any) -> Any:
+        return words(HEARD)
+
+    def environ(self, params: Any, id: Any) -> Any:
+        return words(dict(os.environ))
+
+    def change(self, params: Any, id: Any) -> Any:
+        """Have tools more, and say so once for each."""
+        for name in params["arguments"]["add"]:
+            EXTRA.append(name)
+            meta = {"_meta": {f"{PREFIX}subscriptionId": LISTENING[0]}} if STATELESS else {}
+            if not STATELESS or LISTENING:
+                send(method="notifications/tools/list_changed", params=meta)
+        return words("changed")
+
+    def ask(self, params: Any, id: Any) -> Any:
+        """Ask the host this, and give back its answer."""
+        send(id="q-1", **params["arguments"])
+        while (answer := hear()).get("id") != "q-1":
+            pass
+        return words(answer)
+
+    def input(self, params: Any, id: Any) -> Any:
+        if "inputResponses" in params:
+            return words([params["inputResponses"], params.get("requestState")])
+        needed = {"where": params["arguments"]}
+        return {"resultType": "input_required", "inputRequests": needed, "requestState": "s"}
+
+    def textual(self, params: Any, id: Any) -> Any:
+        """Answer under the text of the id."""
+        send(id=str(id), result=words("textual"))
+
+    def die(self, params: Any, id: Any) -> Any:
+        os.write(2, b"I cannot go on\n")
+        os._exit(7)
+
+    def deaf(self, params: Any, id: Any) -> Any:
+        """From now on, neither the end of stdin nor SIGTERM ends it."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        send(id=id, result=words(os.getpid()))
+        while True:
+            time.sleep(60)
+
+
+def tools(params: Any) -> Any:
+    names = [name for name in vars(Tools) if not name.startswith("_")] + EXTRA
+    listed = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    for tool in listed:
+        if tool["name"] == "typed":
+            tool["outputSchema"] = SCHEMA
+    if TOLD.get("pages") == "for ever":
+        at = int(params.get("cursor", 0))
+        return {"tools": listed[:1], "nextCursor": str(at + 1)}
+    at = int(params.get("cursor", 0))
+    more = {"nextCursor": str(at + 5)} if at + 5 < len(listed) else {}
+    return {"tools": listed[at : at + 5]} | more
+
+
+def page(member: str, item: Any) -> Any:
+    def answer(params: Any) -> Any:
+        if "cursor" in params:
+            return {member: [item | {"name": "second"}]}
+        return {member: [item | {"name": "first"}], "nextCursor": "2"}
+
+    return answer
+
+
+METHODS = {
+    "tools/list": tools,
+    "resources/list": page("resources", {"uri": "a:b"}),
+    "resources/templates/list": page("resourceTemplates", {"uriTemplate": "a:{b}"}),
+    "resources/read": lambda params: {"contents": [{"uri": params["uri"], "text": "read"}]},
+    "resources/subscribe": lambda params: {},
+    "resources/unsubscribe": lambda params: {},
+    "prompts/list": page("prompts", {}),
+    "prompts/get": lambda params: {"messages": [params["arguments"]]},
+    "completion/complete": lambda params: {"completion": {"values": [params["argument"]["value"]]}},
+    "logging/setLevel": lambda params: {},
+    "ping": lambda params: {},
+}
+
+
+def serve(message: Any) -> Any:
+    """The result, None for no answer, or ("error", code, text)."""
+    method, params = message["method"], message.get("params") or {}
+    if STATELESS:
+        meta = params.get("_meta") or {}
+        if meta.get(f"{PREFIX}protocolVersion") != "2026-07-28":
+            return "error", -32602, "no envelope"
+        if method == "server/discover":
+            has = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+            return {"supportedVersions": ["2026-07-28"], "capabilities": has}
+        if method == "subscriptions/listen":
+            LISTENING.append(message["id"])
+            return None
+    elif method == "server/discover":
+        if TOLD.get("discover") == "die":
+            os._exit(3)
+        return None if TOLD.get("discover") == "silent" else ("error", -32601, "what?")
+    elif method == "initialize":
+        has = {"tools": {"listChanged": True}, "logging": {}, "resources": {}, "prompts": {}}
+        about = {"name": "child", "version": "1"}
+        return {"protocolVersion": "2025-11-25", "capabilities": has, "serverInfo": about}
+    if method == "tools/call":
+        tool = getattr(Tools(), params["name"], None)
+        return ("error", -32602, "no such tool") if tool is None else tool(params, message["id"])
+    if method not in METHODS:
+        return "error", -32601, f"no method {method}"
+    return METHODS[method](params)
+
+
+def main() -> None:
+    if "banner" in TOLD:
+        os.write(1, TOLD["banner"].encode())
+    while True:
+        message = hear()
+        if "id" not in message or "method" not in message:
+            continue
+        answer = serve(message)
+        if type(answer) is tuple:
+            send(id=message["id"], error={"code": answer[1], "message": answer[2]})
+        elif answer is not None:
+            send(id=message["id"], result=answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""A morphir extension for a person to watch: it talks on stderr, and takes leave in an orderly way.
+
+`begin` greets on stderr. SIGUSR1: says its last words and dies. When its stdin ends it writes the
+file named on its command line, if one is, and exits. Standard library only; run with -S -E.
+"""
+
+import json
+import os
+import signal
+import sys
+
+
+def die(*_: object) -> None:
+    os.write(2, b"Traceback: my last words\n")
+    os._exit(3)
+
+
+signal.signal(signal.SIGUSR1, die)
+os.write(2, b"hello from %d\n" % os.getpid())
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result: object = [] if asked["method"] == "capabilities" else {}
+        print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+os.write(2, b"goodbye\n")
+if len(sys.argv) > 1:
+    os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b"drained")

@@ -1,0 +1,183 @@
+"""Who may connect to the gateway on HTTP, under which name, with which token."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from exthost.errors import ConfigError, UsageError
+from exthost.gateway import http, token
+from tests.cli.test_cli import run
+from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.gateway.running import ERAS, Running, extension, http_gateway, on_http, write_config
+
+ASKED = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway whose token is in a file that it made itself."""
+    folder = tmp_path_factory.mktemp("http")
+    file = folder / "token"
+    with http_gateway(write_config(folder, {}), "--token-file", str(file)) as found:
+        assert found.token is None, "a token that the operator has elsewhere is not shown"
+        assert file.stat().st_mode & 0o777 == 0o600
+        yield found._replace(token=file.read_text().strip())
+
+
+@shows("gateway-http-02", "gateway-http-03")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer"}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Basic {token}"}, 401),
+        ({"Authorization": "Bearer {token}x"}, 401),
+        ({"Host": "attacker.example"}, 421),
+        ({"Host": "127.0.0.1.attacker.example:80"}, 421),
+        ({"Host": "localhost:1"}, 200),
+        ({"Origin": "https://attacker.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:5173"}, 200),
+        ({"Content-Type": "text/plain"}, 400),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer wrong"}, 401),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Host": "attacker.example"}, 421),
+        ({"Mcp-Protocol-Version": "2026-07-28", "Origin": "http://attacker.example"}, 403),
+    ],
+)
+async def test_requests_without_the_token_or_under_another_name_are_refused(
+    running: Running, headers: dict[str, str], status: int
+) -> None:
+    sent = ACCEPT | {"Authorization": "Bearer {token}"} | headers
+    filled = {name: value.replace("{token}", str(running.token)) for name, value in sent.items()}
+    async with httpx2.AsyncClient() as client:
+        answer = await client.post(running.url, json=ASKED, headers=filled)
+    assert answer.status_code == status, answer.text
+
+
+async def test_the_right_token_is_all_that_a_client_needs(running: Running) -> None:
+    async with on_http(running, "handshake") as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {
+            "ext_climber_climb",
+            "ext_climber_wait",
+            "ext_climber_heard",
+        }
+
+
+@shows("gateway-http-04", "gateway-wire-03")
+async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(token.VARIABLE, "only-for-clients")
+    agent = extension("agent", "nexo", "-S", "-E", str(NEXO))
+    with http_gateway(write_config(tmp_path, {"extensions": [agent]})) as told:
+        running = told._replace(token="only-for-clients")
+        under_way = asyncio.Event()
+
+        async def listen(era: str) -> None:
+            async with on_http(running, era) as client:
+                result = await client.call_tool("ext_agent_env", {})
+                assert token.VARIABLE not in result.structured_content
+                if era == "handshake":
+                    under_way.set()
+                    await client.call_tool("ext_climber_wait", {})
+                async with client.listen(tools_list_changed=True) as changes:
+                    under_way.set()
+                    await anext(changes)
+
+        listening = []
+        for era in ERAS:
+            listening.append(asyncio.ensure_future(listen(era)))
+            await under_way.wait()
+            under_way.clear()
+    async with asyncio.timeout(10):
+        ends = await asyncio.gather(*listening, return_exceptions=True)
+    assert all(isinstance(end, Exception) for end in ends)
+
+
+@shows("gateway-http-01")
+def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -> None:
+    with http.listen("127.0.0.1", 0) as one, http.listen("0.0.0.0", 0) as every:
+        assert one.getsockname()[0] == "127.0.0.1"
+        assert every.getsockname()[0] == "0.0.0.0"
+    assert running.url.startswith("http://127.0.0.1:")
+    assert set(http.names("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
+    assert socket.gethostname() in http.names("0.0.0.0")
+    assert "192.0.2.7" in http.names("192.0.2.7")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.7"])
+def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
+    with http.listen("127.0.0.1", 0) as taken, pytest.raises(UsageError) as caught:
+        http.listen(host, taken.getsockname()[1])
+    assert caught.value.code == "X1365"
+
+
+# -- the token -------------------------------------------------------------------------------
+
+
+@shows("gateway-http-04")
+def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path) -> None:
+    file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
+    made = token.find(str(file), environ)
+    assert made == token.find(str(file), {}) and len(made.text) > 30
+    assert token.find(None, environ) == ("from-the-environment", token.VARIABLE)
+    new = token.find(None, {})
+    assert new.source == "" and new.text != token.find(None, {}).text
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("", 0o600), ("two words", 0o600), ("tök", 0o600), ("fine", 0o644), ("fine", 0o660)],
+)
+def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
+    tmp_path: Path, text: str, mode: int
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(ConfigError) as caught:
+        token.find(str(file), {})
+    assert caught.value.code == "X0166" and caught.value.help
+    with pytest.raises(ConfigError):
+        token.find(str(tmp_path / "no" / "such"), {})
+    with pytest.raises(ConfigError):
+        token.find(None, {token.VARIABLE: " "})
+
+
+def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
+    tmp_path: Path,
+) -> None:
+    done = run("gateway", "--host", "0.0.0.0", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and "X1366" in done.stderr
+    done = run("gateway", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "") and "X0101" in done.stderr
+
+
+@shows("gateway-install-01")
+def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Path) -> None:
+    write_config(tmp_path, {})
+    blocked = tmp_path / "blocked" / "mcp"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('not here', name='mcp')")
+    path = os.pathsep.join([str(blocked.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "X0165" in done.stderr and "pip install 'exthost[gateway]'" in done.stderr

@@ -1,0 +1,173 @@
+"""The breaker: opens after failures in a row, sends calls away, probes a fresh process, closes."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.errors import BreakerOpen, CallFailed, CallTimeout, ExtensionGone, HandshakeFailed
+from exthost.supervision.extension import Extension
+from tests.dialects.requirements import shows
+from tests.extensions.driving import Ledger, closing, failing, hostile, outcome, unstarted, until
+from tests.extensions.looking import gone
+from tests.supervision.test_restarting import follows_the_table
+
+QUICK = {"failures": 3, "open": "300ms", "max_open": "2s", "successes": 2}
+
+
+def after(ledger: Ledger) -> list[str]:
+    return [state for _, state in ledger.states]
+
+
+async def time_out(ext: Extension, times: int) -> None:
+    ends = await asyncio.gather(*(failing(ext.call("keep", timeout=0.05)) for _ in range(times)))
+    assert {type(end) for end in ends} == {CallTimeout}
+
+
+async def is_over(ext: Extension) -> None:
+    """Wait until it may be probed."""
+    await until(lambda: ext._owner.guard.may_probe() and ext.desk.closed is None)
+
+
+@pytest.mark.both_loops
+@shows("nexo-life-03", "nexo-life-05", "nexo-life-06")
+async def test_it_opens_probes_a_fresh_process_and_closes_again(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    ledger = Ledger()
+    async with hostile(f"marks={marks}", breaker=QUICK, events=ledger.bus) as ext:
+        old = await ext.call("pid")
+        await time_out(ext, 3)
+        await until(lambda: ext.state == "open")
+        assert (ext.health, ext.stats["breaker"]) == ("suspended", "open")
+        error = await failing(ext.call("echo", 1))
+        assert isinstance(error, BreakerOpen) and error.code == "X1170"
+        assert 0 < error.seconds_left <= 0.3 and "keep took longer" in error.message
+        await until(lambda: gone(old))
+        await is_over(ext)
+        assert len(marks.read_text().split()) == 1  # nobody asked: nothing was started for it
+        fresh = await ext.call("pid")
+        assert fresh != old and ext.stats["restarts"] == 0
+        assert (ext.health, ext.stats["breaker"]) == ("degraded", "half-open")
+        assert await ext.call("echo", 2) == 2
+        assert (ext.health, ext.stats["breaker"]) == ("running", "closed")
+        assert await ext.call("pid") == fresh and len(marks.read_text().split()) == 2
+        ledger.settle(ext, result=4, timeout=3)
+    assert after(ledger)[2:6] == ["ready", "open", "starting", "ready"]
+    assert follows_the_table(ledger.states)
+
+
+async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
+    async with hostile(breaker=QUICK) as ext:
+        for _ in range(4):
+            await time_out(ext, 2)
+            assert await ext.call("echo", 1) == 1
+        assert ext.state == "ready" and ext.stats["breaker"] == "closed"
+
+
+@shows("nexo-life-05")
+async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait() -> None:
+    ledger = Ledger()
+    async with hostile(breaker=QUICK, events=ledger.bus) as ext:
+        await time_out(ext, 3)
+        await is_over(ext)
+        probe = asyncio.ensure_future(failing(ext.call("keep", timeout=1)))
+        await until(lambda: ext.stats["in_flight"] == 1)
+        others = [asyncio.ensure_future(failing(ext.call("echo", n))) for n in range(5)]
+        await asyncio.sleep(0)
+        assert ext.stats["waiting"] == 5  # one probe at a time
+        assert isinstance(await probe, CallTimeout)
+        told = await asyncio.gather(*others)
+        assert {type(error) for error in told} == {BreakerOpen}
+        assert 0.4 < told[0].seconds_left <= 0.6  # type: ignore[attr-defined]
+        ledger.settle(ext, timeout=4, gone=5)
+    assert follows_the_table(ledger.states)
+
+
+@shows("nexo-life-05")
+async def test_one_crash_is_one_failure_however_many_calls_it_ended() -> None:
+    restart = {"strategy": "immediate", "max_retries": "unlimited"}
+    async with hostile(breaker=QUICK | {"failures": 2}, restart=restart) as ext:
+        kept = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
+        await until(lambda: ext.stats["in_flight"] == 20)
+        error = await failing(ext.call("leave", {"code": 1}))
+        assert isinstance(error, ExtensionGone)
+        assert {type(await call) for call in kept} == {ExtensionGone}
+        await until(lambda: ext.state == "ready")
+        assert ext.stats["breaker"] == "closed"
+        await failing(ext.call("leave", {"code": 1}))
+        await until(lambda: ext.state == "open")
+        assert ext.stats["restarts"] == 1  # the breaker decided, and not the restart policy
+
+
+@shows("nexo-life-03")
+async def test_error_replies_are_answers_unless_they_are_to_count() -> None:
+    async with hostile(breaker=QUICK) as ext:
+        for _ in range(10):
+            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+        assert ext.state == "ready"
+        await time_out(ext, 2)
+        await failing(ext.call("refuse", {"text": "no"}))  # an answer, so the count begins anew
+        await time_out(ext, 2)
+        assert ext.state == "ready"
+    async with hostile(breaker=QUICK | {"count_error_replies": True}) as ext:
+        for _ in range(3):
+            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+        await until(lambda: ext.state == "open")
+
+
+async def test_a_call_that_was_never_sent_does_not_count() -> None:
+    async with closing(unstarted("hang_at=initialize", breaker=QUICK)) as ext:
+        for _ in range(5):
+            assert isinstance(await failing(ext.call("echo", timeout=0.02)), CallTimeout)
+        assert ext.state == "starting" and ext.stats["breaker"] == "closed"
+
+
+async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    good = Path(__file__).parents[1] / "extensions" / "hostile.py"
+    program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
+    program.chmod(0o755)
+    import exthost
+
+    async with exthost.connect([str(program)], breaker=QUICK, name="fickle") as ext:
+        await time_out(ext, 3)
+        program.write_text("#!/bin/sh\nexit 3\n")
+        await is_over(ext)
+        error = await failing(ext.call("echo"))
+        assert isinstance(error, HandshakeFailed) and ext.state == "open"
+        at_once = await failing(ext.call("echo"))
+        assert isinstance(at_once, BreakerOpen) and 0.4 < at_once.seconds_left <= 0.6
+        program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
+        await ext.restart()  # a person need not wait
+        assert await ext.call("echo", 1) == 1 and ext.stats["breaker"] == "closed"
+
+
+async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe() -> None:
+    async with hostile(breaker=QUICK) as ext:
+        await time_out(ext, 3)
+        assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)
+        await is_over(ext)
+        await outcome(ext.call("echo", wait=False))
+        await until(lambda: ext.state == "ready")
+        assert await ext.call("echo", 1, wait=False) == 1
+
+
+async def test_stopping_while_it_is_open_leaves_nothing() -> None:
+    ledger = Ledger()
+    ext = unstarted(breaker=QUICK, bus=ledger.bus)
+    async with closing(ext):
+        await ext.start()
+        await time_out(ext, 3)
+        await until(lambda: ext.state == "open")
+    assert ext.state == "stopped" and follows_the_table(ledger.states)
+
+
+@pytest.mark.parametrize(("settings", "opens"), [({}, False), ({"failures": 3}, True)])
+async def test_where_the_dialect_has_no_breaker_saying_one_key_makes_one(
+    settings: dict[str, Any], opens: bool
+) -> None:
+    async with hostile(**({"breaker": settings} if settings else {})) as ext:
+        await time_out(ext, 5)
+        await asyncio.sleep(0)
+        assert (ext.state == "open") is opens

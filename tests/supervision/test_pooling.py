@@ -1,0 +1,142 @@
+"""Several processes of one extension: the least loaded is asked, idle ones go, held ones stay."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.errors import ExtensionGone
+from exthost.supervision import turns
+from tests.extensions.driving import Ledger, command, failing, hostile, until
+from tests.extensions.looking import gone
+from tests.supervision.test_restarting import crash, follows_the_table
+
+
+async def pids(ext: exthost.Extension, calls: int) -> list[int]:
+    return list(await asyncio.gather(*(ext.call("pid") for _ in range(calls))))
+
+
+def spawned(marks: Path) -> list[int]:
+    return [int(word) for word in marks.read_text().split()]
+
+
+@pytest.mark.both_loops
+async def test_calls_are_spread_over_the_pool_and_its_limits_hold(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    ledger = Ledger()
+    pool = {"min": 2, "max": 3}
+    async with hostile(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
+        await until(lambda: ext.stats["processes"] == 2)
+        assert len(set(await pids(ext, 2))) == 2  # one each
+        kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=2))) for _ in range(3)]
+        await until(lambda: ext.stats["processes"] == 3)  # all were busy
+        assert await ext.call("pid") == spawned(marks)[2]  # two have one or two to do, this none
+        await asyncio.gather(*kept)
+        assert set(await pids(ext, 30)) == set(spawned(marks)) and len(spawned(marks)) == 3
+        ledger.settle(ext)
+    assert all(map(gone, spawned(marks)))
+    assert follows_the_table(ledger.states)
+
+
+async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_comes() -> None:
+    ledger = Ledger()
+    restart = {"strategy": "immediate", "max_retries": 3}
+    async with hostile(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
+        await until(lambda: ext.stats["processes"] == 2)
+        dead = crash(ext)
+        await until(lambda: gone(dead))
+        for n in range(20):
+            assert await ext.call("echo", n) == n
+        await until(lambda: ext.stats["processes"] == 2)
+        assert ext.stats["restarts"] == ext.stats["crashes"] == 1
+        assert (ext.state, ext.health) == ("ready", "degraded")
+        ledger.settle(ext, result=20)
+    assert [after for _, after in ledger.states].count("ready") == 1
+
+
+async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_policy_says(
+    tmp_path: Path,
+) -> None:
+    marks = tmp_path / "marks"
+    restart = {"strategy": "immediate", "max_retries": 4}
+    pool = {"min": 2, "max": 2}
+    async with hostile("die_after=0", f"marks={marks}", pool=pool, restart=restart) as ext:
+        async with asyncio.timeout(20):
+            while ext.state != "failed":
+                await failing(ext.call("echo", timeout=5))
+        assert len(spawned(marks)) <= 2 + 4 + 1  # both of the pool, and one for each retry
+        assert isinstance(await failing(ext.call("echo")), ExtensionGone)
+
+
+async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> None:
+    ledger = Ledger()
+    async with hostile(limits={"idle": "200ms"}, events=ledger.bus) as ext:
+        first = await ext.call("pid")
+        await until(lambda: ext.state == "admitted")
+        assert ext.health == "idle" and "echo" in ext.tools
+        await until(lambda: gone(first))
+        assert await ext.call("pid") != first
+        assert ext.stats["restarts"] == ext.stats["crashes"] == 0
+        ledger.settle(ext, result=2)
+    assert follows_the_table(ledger.states)
+
+
+async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go() -> None:
+    async with hostile(limits={"idle": "120ms"}) as ext:
+        first = await ext.call("pid")
+        kept = asyncio.ensure_future(ext.call("keep", 1))
+        await asyncio.sleep(0.4)  # three times its idle time
+        assert await ext.call("release") == 1 and await kept == 1
+        with ext.hold():
+            await asyncio.sleep(0.4)
+            assert ext.state == "ready"
+        for _ in range(8):
+            assert await ext.call("pid") == first
+            await asyncio.sleep(0.05)
+        await until(lambda: ext.state == "admitted")
+
+
+async def test_a_pool_shrinks_to_its_least_and_no_further() -> None:
+    limits = {"idle": "150ms"}
+    async with hostile(pool={"min": 1, "max": 3}, limits=limits) as ext:
+        kept = [asyncio.ensure_future(ext.call("keep", n, timeout=3)) for n in range(2)]
+        await until(lambda: ext.stats["processes"] >= 2)
+        pid = ext.stats["pid"]
+        for call in kept:
+            call.cancel()
+        await asyncio.wait(kept)
+        await until(lambda: ext.stats["processes"] == 1)
+        await asyncio.sleep(0.4)
+        assert ext.state == "ready" and await ext.call("pid") == pid
+
+
+async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thirty on two cores, half of which never answer: bounded, and not one after another."""
+    monkeypatch.setattr(turns, "STARTS_PER_CORE", 1)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.1)
+    entries = []
+    for n in range(16):
+        program, *args = command(*(["hang_at=initialize"] if n % 2 else []))
+        source = {"type": "process", "command": program, "args": args}
+        entries.append({"name": f"e{n}", "source": source, "limits": {"handshake": "2s"}})
+    began = time.monotonic()
+    async with exthost.Host.from_config({"extensions": entries}) as host:
+        assert time.monotonic() - began < 2 + 8
+        states = [ext.state for ext in host.extensions]
+        assert states.count("ready") == states.count("failed") == 8
+
+
+async def test_killing_an_extension_kills_every_process_of_it() -> None:
+    async with hostile(pool={"min": 3, "max": 3}) as ext:
+        await until(lambda: ext.stats["processes"] == 3)
+        alive = set(await pids(ext, 3))
+        for pid in alive:
+            os.kill(pid, signal.SIGSTOP)
+        ext.kill()
+        await until(lambda: all(map(gone, alive)))

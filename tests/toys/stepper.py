@@ -1,0 +1,49 @@
+"""A toy dialect whose calls tell how far they have come and can be taken back: JSON-RPC in lines.
+
+Installed for a test as a third party's would be, by entry point: see `installed`.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import Progress
+from exthost.model import CloseStdin, Limits, Spec
+from exthost.wire.lines import Lines
+from tests.toys import askback
+
+CHILD = Path(__file__).parent / "stepper_child.py"
+
+
+def _progress(params: Any) -> Progress:
+    return Progress(params["call"], params["done"], params.get("of"), params.get("at", ""))
+
+
+DIALECT = replace(
+    askback.DIALECT,
+    name="stepper",
+    framing=Lines,
+    streams=MappingProxyType({}),
+    notices=MappingProxyType({"progress": _progress}),
+    traits=replace(
+        askback.DIALECT.traits,
+        limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=100),
+        ladder=(CloseStdin(wait=5),),
+    ),
+)
+
+
+def spec(id: str) -> Spec:
+    """The toy as an extension."""
+    return Spec(id=id, argv=(sys.executable, "-S", "-E", str(CHILD)), dialect="stepper")
+
+
+def installed(folder: Path) -> Path:
+    """Write what an installed package leaves behind; `folder` must be on the path then."""
+    info = folder / "exthost_toys-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exthost-toys\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[exthost.dialects]\nstepper = {__name__}:DIALECT\n")
+    return folder

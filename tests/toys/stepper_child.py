@@ -1,0 +1,40 @@
+"""The child of the toy dialect `stepper`. Standard library only; run with -S -E.
+
+Tools: climb (tells each of its `steps`, then what it heard to be cancelled so far), wait (answers
+never), heard (what was cancelled).
+"""
+
+import json
+import sys
+from typing import Any
+
+CANCELLED: list[Any] = []
+WAITING: list[Any] = []
+
+
+def say(**message: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def step(call: Any, done: int, of: int) -> None:
+    say(method="progress", params={"call": call, "done": done, "of": of, "at": f"step {done}"})
+
+
+for line in sys.stdin:
+    heard = json.loads(line)
+    method, params, id = heard["method"], heard["params"], heard.get("id")
+    if method == "initialize":
+        say(id=id, result={"name": "stepper", "tools": ["climb", "wait", "heard"]})
+    elif method == "cancelled":
+        CANCELLED.append(params["id"])
+    elif method == "tool" and params["name"] == "climb":
+        steps = params["with"]["steps"]
+        for done in range(1, steps + 1):
+            step(id, done, steps)
+        step("nobody's", 1, 1)
+        say(id=id, result={"climbed": steps})
+    elif method == "tool" and params["name"] == "wait":
+        WAITING.append(id)
+        step(id, 1, 2)
+    elif method == "tool":
+        say(id=id, result={"cancelled": CANCELLED, "waiting": WAITING})

@@ -1,0 +1,179 @@
+"""The breaker's table: the page's numbers, and any run of events against a model of it."""
+
+from itertools import product
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from exthost.dialects.nexo import DIALECT as NEXO
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
+from exthost.model import Breaker
+from exthost.supervision.breaker import TABLE, Circuit, Event, Phase, counts
+from tests.dialects.requirements import shows
+
+assert NEXO.traits.breaker is not None
+PAGE: Breaker = NEXO.traits.breaker
+
+
+def failed(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circuit:
+    circuit = circuit or Circuit()
+    for _ in range(times):
+        circuit = circuit.failed(PAGE, now)
+    return circuit
+
+
+@shows("nexo-life-03")
+def test_five_failures_in_a_row_open_it_for_ten_seconds() -> None:
+    assert failed(4).phase is Phase.CLOSED
+    circuit = failed(5, now=100.0)
+    assert (circuit.phase, circuit.left(100.0), circuit.left(107.5)) == (Phase.OPEN, 10.0, 2.5)
+    assert circuit.left(110.0) == 0
+
+
+def test_one_success_in_between_starts_the_count_anew() -> None:
+    assert failed(4, failed(4).succeeded(PAGE)).phase is Phase.CLOSED
+
+
+@shows("nexo-life-03")
+def test_two_successes_of_probes_close_it_and_forget_everything() -> None:
+    probing = failed(5).probing()
+    assert probing.phase is Phase.HALF_OPEN
+    once = probing.succeeded(PAGE)
+    assert once.phase is Phase.HALF_OPEN
+    assert once.succeeded(PAGE) == Circuit()
+
+
+@shows("nexo-life-03")
+def test_each_failed_probe_doubles_the_time_up_to_the_most() -> None:
+    circuit, spans = failed(5), []
+    for _ in range(6):
+        spans.append(circuit.span)
+        circuit = circuit.probing().failed(PAGE, 0.0)
+    assert spans == [10, 20, 40, 80, 120, 120]
+    closed = circuit.probing().succeeded(PAGE).succeeded(PAGE)
+    assert failed(5, closed).span == 10
+
+
+def test_what_was_under_way_when_it_opened_changes_nothing() -> None:
+    circuit = failed(5)
+    assert failed(20, circuit, now=9.0) == circuit == circuit.succeeded(PAGE)
+
+
+def test_a_max_open_below_open_does_not_shorten_it() -> None:
+    settings = Breaker(failures=1, open=30, max_open=10)
+    circuit = Circuit().failed(settings, 0.0)
+    assert circuit.span == circuit.probing().failed(settings, 0.0).span == 30
+
+
+def test_keys_that_nobody_said_are_the_pages() -> None:
+    circuit = Circuit()
+    for _ in range(5):
+        circuit = circuit.failed(Breaker(), 0.0)
+    assert circuit.left(0.0) == 10
+
+
+@shows("nexo-life-03")
+def test_what_counts() -> None:
+    timeout, garbage = CallTimeout("X0801", ""), ProtocolViolation("X0602", "")
+    answer = CallFailed("X0701", "", error_code=None, error_message="", data=None)
+    assert counts(PAGE, timeout) and counts(PAGE, garbage)
+    assert not counts(PAGE, answer)
+    assert counts(Breaker(count_error_replies=True), answer)
+    # A process that is gone is counted once, by its end; nothing sent is nothing failed.
+    assert not counts(PAGE, ExtensionGone("X1001", ""))
+    assert not counts(PAGE, UsageError("X1301", ""))
+
+
+def test_the_table_has_one_row_for_each_move_and_reaches_everything() -> None:
+    assert len({(row.phase, row.event) for row in TABLE}) == len(TABLE)
+    assert {row.phase for row in TABLE} == {row.next for row in TABLE} == set(Phase)
+    assert {row.event for row in TABLE} == set(Event)
+
+
+@pytest.mark.parametrize("phase", [Phase.CLOSED, Phase.HALF_OPEN])
+def test_only_an_open_one_can_be_probed(phase: Phase) -> None:
+    with pytest.raises(KeyError):
+        Circuit(phase=phase).probing()
+
+
+class AnyLife(RuleBasedStateMachine):
+    """A list of what happened, judged by counting it, beside the circuit that was told of it."""
+
+    @initialize(
+        most=st.integers(1, 6),
+        first=st.floats(0.1, 20),
+        longest=st.floats(0.1, 200),
+        enough=st.integers(1, 4),
+    )
+    def begin(self, most: int, first: float, longest: float, enough: int) -> None:
+        self.settings = Breaker(failures=most, open=first, max_open=longest, successes=enough)
+        self.most, self.first, self.longest, self.enough = most, first, longest, enough
+        self.circuit = Circuit()
+        self.now = 0.0
+        self.word = "closed"
+        self.row = 0  # failures, or successes of probes, without the other in between
+        self.opened = 0  # times in a row, without a closing
+        self.until = 0.0
+
+    def _open(self) -> None:
+        self.opened += 1
+        wanted = self.first * 2 ** (self.opened - 1)
+        self.until = self.now + min(wanted, max(self.first, self.longest))
+        self.word, self.row = "open", 0
+
+    @rule(seconds=st.floats(0, 30))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def fail(self) -> None:
+        self.circuit = self.circuit.failed(self.settings, self.now)
+        if self.word == "half-open":
+            self._open()
+        elif self.word == "closed":
+            self.row += 1
+            if self.row == self.most:
+                self._open()
+
+    @rule()
+    def succeed(self) -> None:
+        self.circuit = self.circuit.succeeded(self.settings)
+        if self.word == "closed":
+            self.row = 0
+        elif self.word == "half-open":
+            self.row += 1
+            if self.row == self.enough:
+                self.word, self.row, self.opened = "closed", 0, 0
+
+    @precondition(lambda self: self.word == "open" and self.now >= self.until)
+    @rule()
+    def probe(self) -> None:
+        assert self.circuit.left(self.now) == 0
+        self.circuit = self.circuit.probing()
+        self.word = "half-open"
+
+    @rule()
+    def ask_again(self) -> None:
+        self.circuit = Circuit()
+        self.word, self.row, self.opened = "closed", 0, 0
+
+    @invariant()
+    def they_agree(self) -> None:
+        if not hasattr(self, "circuit"):
+            return
+        assert self.circuit.phase.value == self.word
+        left = max(0.0, self.until - self.now) if self.word == "open" else 0.0
+        assert self.circuit.left(self.now) == pytest.approx(left, abs=1e-6)
+
+
+TestAnyLife = AnyLife.TestCase
+TestAnyLife.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_every_pair_of_phase_and_report_is_answered() -> None:
+    for phase, report in product(Phase, ("failed", "succeeded")):
+        circuit = Circuit(phase=phase, span=1.0)
+        after = circuit.failed(PAGE, 0) if report == "failed" else circuit.succeeded(PAGE)
+        assert isinstance(after.phase, Phase)

@@ -1,0 +1,143 @@
+"""MCP servers in configs: `[mcp_servers.NAME]`, other programs' JSON, and those of manifests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import config_from_json, config_from_toml
+from exthost.discovery.configfile import read_config, wanted
+from exthost.errors import ConfigError
+from exthost.model import Limits
+from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import config as tree_config
+from tests.extensions.nexo_tree import plugin
+
+
+def of_json(document: Any, folder: str = "/f") -> Any:
+    data = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return config_from_json(data, "/f/mcp.json", folder)
+
+
+@shows("mcp-config-01")
+def test_a_server_of_our_own_config_has_the_shared_keys() -> None:
+    config = config_from_toml(
+        """
+        [defaults.limits]
+        call = "9s"
+        [mcp_servers.git]
+        command = "mcp-server-git"
+        args = ["--repository", "."]
+        env = { A = "1" }
+        cwd = "sub"
+        log_level = "debug"
+        limits = { handshake = "5s" }
+        start = "lazy"
+        [mcp_servers.far]
+        url = "https://h/mcp"
+        headers = { Authorization = "hush" }
+        [mcp_servers.off]
+        command = "x"
+        enabled = false
+        [overrides.git.env]
+        B = "2"
+        """,
+        "/f/exthost.toml",
+        "/f",
+    )
+    git, far, off = config.specs
+    assert (git.id, git.dialect, git.argv) == (
+        "git",
+        "mcp",
+        ("mcp-server-git", "--repository", "."),
+    )
+    assert (dict(git.env), git.cwd, git.start) == ({"A": "1", "B": "2"}, "/f/sub", "lazy")
+    assert git.limits == Limits(handshake=5, call=9) and git.options == {"log_level": "debug"}
+    assert "not over stdio" in far.unrunnable and far.argv == () and "hush" not in repr(far)
+    assert (off.enabled, off.cwd, git.enabled) == (False, "/f", True)
+
+
+@shows("mcp-config-02")
+def test_another_program_s_file_is_taken_as_it_is() -> None:
+    config = of_json(
+        {
+            "theme": "dark",
+            "mcpServers": {
+                "one": {
+                    "command": "npx",
+                    "args": ["-y", "pkg", 8080],
+                    "env": {"PORT": 1, "T": True},
+                },
+                "two": {"command": "x", "disabled": True, "alwaysAllow": [], "limits": "strange"},
+                "three": {"type": "sse", "url": "https://h"},
+            },
+        }
+    )
+    one, two, three = config.specs
+    assert one.argv == ("npx", "-y", "pkg", "8080") and one.env == {"PORT": "1", "T": "true"}
+    assert (one.dialect, one.cwd, one.origin) == ("mcp", "/f", "/f/mcp.json")
+    assert not two.enabled and "(sse)" in three.unrunnable
+    assert [note.split(":")[0] for note in config.notes] == [
+        *("theme", "two.alwaysAllow", "two.limits")
+    ]
+
+
+@shows("mcp-config-02")
+def test_what_was_noted_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "claude_desktop_config.json"
+    path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
+    found = wanted(read_config(path))
+    (told,) = found.diagnostics
+    assert (told.level, told.code) == ("warning", "X0161") and "a.icon" in told.message
+    assert found.specs[0].cwd == str(tmp_path)
+
+
+@shows("mcp-config-02")
+@pytest.mark.parametrize(
+    ("document", "code", "says"),
+    [
+        (b"{", "X0101", "not valid JSON"),
+        (b"\xff", "X0101", "not valid JSON"),
+        (b"[" * 100_000, "X0101", "nested too deep"),
+        ([], "X0160", "has no `mcpServers`"),
+        ({"servers": {}}, "X0160", "has no `mcpServers`"),
+        ({"mcpServers": []}, "X0103", "must be a table by name"),
+        ({"mcpServers": {"a": 1}}, "X0103", "must be a table"),
+        ({"mcpServers": {"a": {}}}, "X0103", "neither `command` nor `url`"),
+        ({"mcpServers": {"a": {"command": ["x"]}}}, "X0103", "must be text"),
+        ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(document: Any, code: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_json(document)
+    assert caught.value.code == code and says in caught.value.message
+    assert "/f/mcp.json" in caught.value.message
+
+
+@shows("mcp-config-03")
+def test_servers_of_a_manifest_come_along_with_it(tmp_path: Path) -> None:
+    servers = """
+[mcp_servers.files]
+command = "${EXTENSION_ROOT}/files"
+args = ["${EXTENSION_ID}"]
+cwd = "data"
+log_level = "info"
+context_passthrough = true
+[mcp_servers.far]
+url = "https://h"
+"""
+    plugin(tmp_path / "a", "a", more=servers)
+    beside = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
+    plugin(tmp_path / "b", "b")
+    (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": beside}))
+    found = wanted(tree_config(tmp_path))
+    assert [spec.id for spec in found.specs] == ["a", "a.files", "a.far", "b", "b.s"]
+    files, far, beside_b = (found.specs[at] for at in (1, 2, 4))
+    assert files.argv == (f"{tmp_path}/a/files", "a") and files.cwd == f"{tmp_path}/a/data"
+    assert files.options == {"log_level": "info", "context_passthrough": True}
+    assert "not over stdio" in far.unrunnable
+    assert (beside_b.dialect, beside_b.cwd) == ("mcp", f"{tmp_path}/b")
+    without = wanted(tree_config(tmp_path, disabled=["a"]))
+    assert [spec.id for spec in without.specs] == ["b", "b.s"]
