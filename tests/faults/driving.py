@@ -78,6 +78,7 @@ def extension(
         "dialect": guest.dialect,
         "source": {"type": "process", "command": program, "args": args},
         "restart": REVIVED,
+        "breaker": {"failures": 1_000_000},  # it is not to be left alone
         **guest.settings,
         **settings,
     }

@@ -1,7 +1,6 @@
 """One conversation per dialect, recorded through the shim, and played back with a fault."""
 
 import asyncio
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -54,7 +53,7 @@ def _quick(guest: Guest, folder: Path, argv: list[str], limit: float) -> Extensi
 
 async def recorded(guest: Guest, folder: Path) -> Path:
     """The recording of a conversation in which nothing goes wrong."""
-    file, kept = folder / f"{guest.dialect}.json", folder / f"{guest.dialect}-kept.json"
+    file, kept = folder / f"{guest.dialect}.txt", folder / f"{guest.dialect}-kept.txt"
     home = folder / f"{guest.dialect}-recorded"
     home.mkdir()
     if guest.manifest is not None:
@@ -71,7 +70,7 @@ async def recorded(guest: Guest, folder: Path) -> Path:
 
 def length(recording: Path) -> int:
     """How many bytes the extension said in it."""
-    return sum(len(text) // 2 for _, text in json.loads(recording.read_text()))
+    return sum(len(text) // 2 for _, text in shim.pieces(str(recording)))
 
 
 # A late byte is no fault: it gets the time that a busy machine may take. For the others the limit

@@ -6,8 +6,10 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
-from exthost.testing.guests import Guest
+from exthost.testing.guests import GUESTS, Guest
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import every, frame, held, lag_while, wrapped
 from tests.faults.trials import Trials
@@ -18,7 +20,8 @@ MB = 1_000_000
 MOST_LAG_SECONDS = 0.4
 
 
-async def test_a_flood_on_stderr_is_read_away(folder: Path) -> None:
+@pytest.mark.parametrize("name", GUESTS)
+async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
 
     async def flood(guest: Guest, size: int, line: bytes) -> None:
@@ -31,16 +34,16 @@ async def test_a_flood_on_stderr_is_read_away(folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("pipes")
-    for n, guest in enumerate(every()):
-        size = 200 * MB if n == 0 else 10 * MB
-        trials.add("stderr flood", guest.dialect, partial(flood, guest, size, b"e" * 99 + b"\n"))
-        trials.add("stderr of empty lines", guest.dialect, partial(flood, guest, MB, b"\n"))
-        trials.add("stderr without lines", guest.dialect, partial(flood, guest, 10 * MB, b"e"))
+    guest = GUESTS[name]
+    size = 200 * MB if name == "morphir" else 10 * MB
+    trials.add("stderr flood", guest.dialect, partial(flood, guest, size, b"e" * 99 + b"\n"))
+    trials.add("stderr of empty lines", guest.dialect, partial(flood, guest, MB, b"\n"))
+    trials.add("stderr without lines", guest.dialect, partial(flood, guest, 10 * MB, b"e"))
     await trials.run(at_once=1)
 
 
 async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> None:
-    """A million in one dialect, 100,000 in the others."""
+    """A million in one dialect, 50,000 in the others."""
 
     async def flood(guest: Guest, times: int) -> None:
         assert guest.notice is not None
@@ -59,31 +62,28 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
 
     trials = Trials("pipes")
     for n, guest in enumerate(one for one in every() if one.notice is not None):
-        times = 1_000_000 if n == 0 else 100_000
+        times = 1_000_000 if n == 0 else 50_000
         trials.add("notices", guest.dialect, partial(flood, guest, times))
     await trials.run(at_once=1)
 
 
-async def test_a_flood_of_noise_does_not_hold_the_loop(folder: Path) -> None:
+@pytest.mark.parametrize("name", GUESTS)
+async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
     """As many stray lines as fit, as short as can be: each is one to be told of."""
 
     async def noise(guest: Guest, piece: bytes) -> None:
         async with held(guest, folder, watched=False) as child:
             result, lag = await lag_while(child.spew((piece, 150_000 // len(piece)), timeout=15))
-            assert result == "spewed" or isinstance(result, ExthostError)
+            # A frame of no bytes may be a message, and an answer.
+            assert result in ("spewed", None) or isinstance(result, ExthostError)
             assert lag < MOST_LAG_SECONDS, lag
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        for name, piece in {
-            "x": b"x\n",
-            "{}": b"{}\n",
-            "blank": b"\n",
-            "no text": b"\xff\n",
-        }.items():
-            trials.add(f"noise {name}", guest.dialect, partial(noise, guest, piece))
-        trials.add("empty frames", guest.dialect, partial(noise, guest, wrapped(guest, b"")))
+    guest = GUESTS[name]
+    pieces = {"x": b"x\n", "{}": b"{}\n", "blank": b"\n", "no text": b"\xff\n"}
+    for what, piece in (pieces | {"empty frames": wrapped(guest, b"")}).items():
+        trials.add(f"noise: {what}", guest.dialect, partial(noise, guest, piece))
     await trials.run(at_once=1)
 
 

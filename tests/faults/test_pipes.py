@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.errors import CallTimeout, ExtensionGone, ExthostError, ProtocolViolation
+from exthost.errors import (
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    HandshakeFailed,
+    ProtocolViolation,
+)
 from exthost.messages import Failure, Reply
 from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID, NEXT, PREVIOUS
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
-from tests.extensions.driving import until
+from tests.extensions.driving import outcome, until
 from tests.faults.driving import (
     answer,
     answer_in_text,
@@ -208,11 +214,16 @@ async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
     async def early(guest: Guest) -> None:
         spewed = {"out": [[answer(guest, "early", 9).hex(), 3]], "then": "nothing"}
         flags = at("ready", do="spew", **spewed)
-        async with held(guest, folder, *flags, restart={"strategy": "never"}) as child:
-            if by_order(guest):
+        never = {"strategy": "never"}
+        async with held(guest, folder, *flags, restart=never, start=False) as child:
+            started = await outcome(child.ext.start())
+            if by_order(guest):  # perhaps already in its handshake
                 await until(lambda: child.ext.state == "failed")
-                assert isinstance(await child.end("echo"), ProtocolViolation)
+                error = await child.end("echo")
+                assert isinstance(error, ProtocolViolation | HandshakeFailed), error
+                assert "nobody" in error.message
             else:
+                assert started is child.ext
                 await until(lambda: child.ext.stats["dropped"] == {"replies to no question": 3})
                 for n in range(12):  # the ninth among them
                     assert await child.do(value=n) == n

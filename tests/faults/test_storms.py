@@ -62,7 +62,7 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
 
     async def storm(guest: Guest, watched: bool) -> None:
         rng = random.Random(9)
-        calls = 150 if guest.dialect == "cigen" else 600
+        calls = 100 if guest.dialect == "cigen" else 300
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with held(guest, folder, watched=watched, restart=policy) as child:
             ends: Counter[str] = Counter()

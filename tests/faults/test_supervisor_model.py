@@ -333,4 +333,4 @@ class Supervision(RuleBasedStateMachine):
 
 
 TestSupervision = Supervision.TestCase
-TestSupervision.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+TestSupervision.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)

@@ -15,14 +15,10 @@ written when as many bytes have come in as had when it was recorded; what they a
 so the same host must be asked the same things. Knows no dialect; standard library only.
 """
 
-import json
 import os
-import select
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 # Long enough for the host to have read what came before.
 DELAY_SECONDS = 0.005
@@ -31,11 +27,15 @@ FAULTS = ("cut", "truncate", "delay", "repeat", "flip", "drop")
 
 
 def record(file: str, command: list[str]) -> int:
-    """Pass everything on, and write down [bytes that came in so far, hex of what was answered]."""
+    """Pass everything on, and write down how many bytes had come in and what was answered, a line
+    each, in hex."""
+    import select  # a playback, of which there are thousands, does without both
+    import subprocess
+
+    kept = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None and child.stdout is not None
         came = 0
-        pieces: list[tuple[int, str]] = []
         out = child.stdout.fileno()
         ways = {0: child.stdin.fileno(), out: 1}
         while ways:
@@ -51,18 +51,15 @@ def record(file: str, command: list[str]) -> int:
                 if fd == 0:
                     came += len(data)
                 else:
-                    pieces.append((came, data.hex()))
-                    # Written down at once: this process may be killed at any moment.
-                    Path(file).write_text(json.dumps(pieces), encoding="ascii")
+                    _write(f"{came} {data.hex()}\n".encode(), kept)
                 _write(data, ways.get(fd, 1))
         return child.wait()
 
 
 def play(file: str, fault: str, at: int) -> None:
     """The extension's part, with a fault."""
-    pieces = json.loads(Path(file).read_text(encoding="ascii"))
     came = written = 0
-    for needed, text in pieces:
+    for needed, text in pieces(file):
         while came < needed:
             data = os.read(0, 65536)
             if not data:
@@ -80,6 +77,16 @@ def play(file: str, fault: str, at: int) -> None:
         _write(after, 1)
     while os.read(0, 65536):
         pass
+
+
+def pieces(file: str) -> list[tuple[int, str]]:
+    """A recording: how many bytes had come in, and what was answered, in hex."""
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        lines = os.read(fd, 1 << 24).decode("ascii").splitlines()
+    finally:
+        os.close(fd)
+    return [(int(needed), text) for needed, text in map(str.split, lines)]
 
 
 def _spoil(fault: str, byte: int) -> None:
