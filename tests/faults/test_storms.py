@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exthost.errors import ExthostError
 from exthost.testing.guests import Guest
+from tests.extensions.driving import until
 from tests.faults.driving import Held, every, held
 from tests.faults.trials import Trials
 
@@ -93,4 +94,46 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
     for guest in every():
         for watched in (False, True):
             trials.add("cancellations", guest.dialect, partial(storm, guest, watched))
+    await trials.run(at_once=2)
+
+
+async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
+    """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
+    it costs its calls, and each is told."""
+
+    async def reloaded(guest: Guest, way: str) -> None:
+        policy = {"strategy": "immediate", "max_retries": 1000}
+        async with held(guest, folder, watched=False, restart=policy) as child:
+            ends: Counter[str] = Counter()
+            over = False
+
+            async def work(n: int) -> None:
+                while not over:
+                    value = await child.end("echo", value=n, timeout=15)
+                    if isinstance(value, ExthostError):
+                        ends[value.kind] += 1
+                    else:
+                        assert value == n
+                        ends["result"] += 1
+
+            working = [asyncio.ensure_future(work(n)) for n in range(6)]
+            for _ in range(4):
+                if way == "restart":
+                    await child.ext.restart()
+                else:
+                    pid = child.ext.stats["pid"]
+                    child.ext.kill()
+                    await until(lambda pid=pid: child.ext.stats["pid"] not in (pid, None))  # type: ignore[misc]
+                before = ends["result"]
+                await until(lambda before=before: ends["result"] > before + 20)  # type: ignore[misc]
+            over = True
+            await asyncio.gather(*working)
+            lost = set(ends) - {"result"}
+            assert lost == (set() if way == "restart" else lost & {"ExtensionGone"}), ends
+            child.settle()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for way in ("restart", "kill"):
+            trials.add(f"{way} under a storm", guest.dialect, partial(reloaded, guest, way))
     await trials.run(at_once=2)
