@@ -49,6 +49,14 @@ PAGES = {
     "cigen": Page(
         Restart(strategy="on-demand"), Event.REST, None, "never", (CloseStdin(wait=5),), 10
     ),
+    "mcp": Page(
+        Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
+        Event.WILL_RETRY,
+        PAGES_BREAKER,
+        "never",
+        (CloseStdin(wait=2), Terminate(wait=2)),
+        5,
+    ),
     "roder": Page(
         Restart(strategy="on-demand", forgiven_by="call"),
         Event.REST,

@@ -11,6 +11,7 @@ import pytest
 import exthost
 from exthost.errors import ExtensionGone
 from exthost.supervision import turns
+from exthost.supervision.keeping import Keeper
 from tests.extensions.driving import Ledger, command, failing, hostile, until
 from tests.extensions.looking import gone
 from tests.supervision.test_restarting import crash, follows_the_table
@@ -140,3 +141,30 @@ async def test_killing_an_extension_kills_every_process_of_it() -> None:
             os.kill(pid, signal.SIGSTOP)
         ext.kill()
         await until(lambda: all(map(gone, alive)))
+
+
+async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at when something happens or is due, and not in a circle until it has come."""
+    looks = 0
+    heed = Keeper.heed
+
+    def counted(keeper: Keeper) -> None:
+        nonlocal looks
+        looks += 1
+        heed(keeper)
+
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.chmod(0o755)
+    pool, limits = {"min": 1, "max": 2}, {"idle": "400ms"}
+    async with exthost.connect([str(program)], name="x", pool=pool, limits=limits) as ext:
+        program.write_text("#!/bin/sh\nexec sleep 30\n")
+        kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
+        await asyncio.sleep(0)
+        assert await ext.call("echo", 1) == 1  # the only one is busy: another is started, and hangs
+        assert await ext.call("echo", 2) == 2
+        monkeypatch.setattr(Keeper, "heed", counted)
+        await kept
+        assert looks < 30 and ext.stats["processes"] == 1
