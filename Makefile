@@ -14,7 +14,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench soak fuzz proto format clean
+.PHONY: node test demo lint types imports tests bench soak fuzz recall proto format clean
 
 test: lint types imports tests
 
@@ -68,6 +68,10 @@ soak: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python -m fuzz
+
+# Finding memory among a million records: filling the store takes minutes.
+recall: $(STAMP)
+	$(BIN)/python -m bench.recall
 
 # The generated messages of cigen are committed; this is for whoever changes the .proto.
 proto: $(STAMP)

@@ -87,6 +87,13 @@ CATALOGUE: dict[str, Entry] = {
         "The config wants manifests to be watched, which is an optional part of the installation.",
         "pip install 'exthost[watch]', or set watch.enabled = false.",
     ),
+    "X0150": _entry(
+        "ConfigError",
+        "the store cannot be used",
+        "The SQLite file in which the host keeps memory and settings cannot be opened, read "
+        "or written: the disk is full, the folder is read-only, or the file is damaged.",
+        "Make room or give access; EXTHOST_HOME names another folder.",
+    ),
     "X0160": _entry(
         "ConfigError",
         "a JSON config without MCP servers",
@@ -215,6 +222,43 @@ CATALOGUE: dict[str, Entry] = {
         "The entry names a manifest, and extensions of its dialect have none that could be named.",
         "Take the key `manifest` out, or correct the dialect.",
     ),
+    "X0250": _entry(
+        "ManifestError",
+        "the plugin.json cannot be read",
+        "The file is not JSON, or a key under `extension` is missing or of the wrong type.",
+        "Change the key that the message names.",
+    ),
+    "X0251": _entry(
+        "ManifestError",
+        "another protocol or runtime",
+        "The plugin is written for another version of the protocol, or does not run as a process.",
+        "Use a version of the plugin for protocol 1.",
+    ),
+    "X0252": _entry(
+        "ManifestError",
+        "no command",
+        "The manifest's command is blank, so there is nothing to run.",
+        "Name the program under `extension.command`.",
+    ),
+    "X0253": _entry(
+        "ManifestError",
+        "unknown or reserved permission",
+        "The plugin asks for a permission that does not exist, or that nobody is granted.",
+        "Use the permission that the message suggests, or take it out.",
+    ),
+    "X0254": _entry(
+        "ManifestError",
+        "a hook that cannot be had",
+        "The hook does not exist, needs a permission that the manifest does not ask for, or "
+        "has a tool filter though it is not about tools.",
+        "Change the hook or the permissions, as the message says.",
+    ),
+    "X0255": _entry(
+        "ManifestError",
+        "nothing to do",
+        "The plugin has no hook and may register nothing, so running it would serve nobody.",
+        "Name a hook, or ask for tools.register or providers.register.",
+    ),
     # -- what we will not run ---------------------------------------------------------------------
     "X0301": _entry(
         "Refused",
@@ -258,6 +302,19 @@ CATALOGUE: dict[str, Entry] = {
         "another extension has it already",
         "An extension id, a service, a tool name or a capability may be there once in a host.",
         "Disable one of the two extensions named.",
+    ),
+    "X0350": _entry(
+        "Refused",
+        "a required setting has no value",
+        "The extension cannot do without this setting, and neither a variable nor the store "
+        "nor a default has it.",
+        "Set one of the variables that the message names.",
+    ),
+    "X0351": _entry(
+        "Refused",
+        "a setting of the wrong type",
+        "The setting is declared as a number or a truth value, and what was found is none.",
+        "Change the variable or the stored value that the message names.",
     ),
     "X0375": _entry(
         "Refused",
@@ -423,6 +480,42 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to extension/initialize is not an object.",
         "Answer with protocolVersion, extensionId, services and manifestChecksum.",
     ),
+    "X0550": _entry(
+        "HandshakeFailed",
+        "an unusable answer",
+        "The answer to `initialize` lacks a member, or has one of the wrong type.",
+        "The extension's author has to mend it; the message names the member.",
+    ),
+    "X0551": _entry(
+        "HandshakeFailed",
+        "another protocol version",
+        "The plugin's answer names another version of the protocol than the host speaks.",
+        "Use a version of the plugin for the protocol named.",
+    ),
+    "X0552": _entry(
+        "HandshakeFailed",
+        "a tool that cannot be registered",
+        "A tool's name, description or schema breaks the rules, or a name is there twice.",
+        "The extension's author has to mend it; nothing of it was registered.",
+    ),
+    "X0553": _entry(
+        "HandshakeFailed",
+        "a provider that cannot be registered",
+        "A provider's id, names, models or config_schema break the rules.",
+        "The extension's author has to mend it; nothing of it was registered.",
+    ),
+    "X0554": _entry(
+        "HandshakeFailed",
+        "a capability that cannot be registered",
+        "A capability has no kind or name, or needs a permission that does not exist.",
+        "The extension's author has to mend it; nothing of it was registered.",
+    ),
+    "X0555": _entry(
+        "HandshakeFailed",
+        "a permission is not granted",
+        "The plugin registers something that its manifest does not ask permission for.",
+        "Add the permission to its plugin.json, if you agree.",
+    ),
     "X0560": _entry(
         "HandshakeFailed",
         "a revision of MCP that is not known",
@@ -510,6 +603,37 @@ CATALOGUE: dict[str, Entry] = {
         "The answer to this method is not what its dialect says.",
         "Report it to the extension's author.",
     ),
+    "X0650": _entry(
+        "ProtocolViolation",
+        "a body that is not JSON",
+        "A Content-Length frame held something else than JSON; usually the length is counted "
+        "in characters instead of bytes.",
+        "Count the bytes of the encoded body.",
+    ),
+    "X0651": _entry(
+        "ProtocolViolation",
+        "a bad answer to a hook",
+        "The answer has no known action, lacks its member, or is not allowed for this hook.",
+        "The hook is passed over; its author has to mend it.",
+    ),
+    "X0652": _entry(
+        "ProtocolViolation",
+        "a bad answer",
+        "The answer to a provider, info or sidecar request lacks what the protocol says.",
+        "The extension's author has to mend it.",
+    ),
+    "X0653": _entry(
+        "ProtocolViolation",
+        "an empty completion",
+        "A provider answered without any content.",
+        "Look at the provider's own log.",
+    ),
+    "X0654": _entry(
+        "ProtocolViolation",
+        "a tool was asked for badly",
+        "A tool_use block of a provider has no id or name, or its input is not an object.",
+        "The provider's author has to mend it.",
+    ),
     "X0660": _entry(
         "ProtocolViolation",
         "an answer to an MCP tool that is none",
@@ -566,6 +690,37 @@ CATALOGUE: dict[str, Entry] = {
         "The pieces of a file in the result do not fit: no mapping to merge, neither YAML "
         "nor JSON, a file where a folder is needed.",
         "Look at the pieces without --write, and tell the author.",
+    ),
+    "X0750": _entry(
+        "CallFailed",
+        "the host could not store it",
+        "An extension asked the host to keep or find something, and the store cannot be used.",
+        "See the host's log; it names the file and what the system said.",
+    ),
+    "X0751": _entry(
+        "CallFailed",
+        "a bad parameter",
+        "An extension asked the host something with a parameter that is missing, of the wrong "
+        "type or too large.",
+        "The extension was told which one; its author has to mend it.",
+    ),
+    "X0752": _entry(
+        "CallFailed",
+        "permission denied",
+        "An extension asked the host for something that its manifest does not ask permission for.",
+        "Add the permission to its plugin.json, if you agree.",
+    ),
+    "X0753": _entry(
+        "CallFailed",
+        "somebody else's memory",
+        "An extension asked for the memory of another one; each has only its own.",
+        "Its namespace is the extension's id.",
+    ),
+    "X0754": _entry(
+        "CallFailed",
+        "too many rounds of tools",
+        "A model still asked for tools in the last round that it was allowed.",
+        "Allow more rounds, or look at what its tools answer.",
     ),
     "X0760": _entry(
         "CallFailed",
@@ -710,6 +865,12 @@ CATALOGUE: dict[str, Entry] = {
         "no such tool with that capability",
         "Extensions have a tool of this name, but none of them has the capability asked for.",
         "Ask for a capability that exthost inspect shows.",
+    ),
+    "X1250": _entry(
+        "NotFound",
+        "no such model",
+        "The extension has no model of this name, or several providers have one.",
+        "Write provider:model, as the message lists them.",
     ),
     "X1275": _entry(
         "NotFound",
@@ -869,6 +1030,12 @@ CATALOGUE: dict[str, Entry] = {
         "no error results here",
         "In this dialect a result is never an error, so failures cannot be returned as one.",
         "Use call_tool(), which raises.",
+    ),
+    "X1350": _entry(
+        "UsageError",
+        "an answer too large",
+        "A query of memory would return more than a message can hold.",
+        "Ask for fewer records, by `limit` or by time.",
     ),
     "X1360": _entry(
         "UsageError",

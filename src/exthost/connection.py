@@ -11,6 +11,8 @@ from exthost.config import spec_from_mapping
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
+from exthost.model import Spec
+from exthost.services.answering import Answering
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 
@@ -43,11 +45,37 @@ async def connect(
         **settings,
     }
     spec = completed(spec_from_mapping(entry))
-    extension = Extension(spec, dialects.get(dialect), bus=events, handlers=handlers or {})
+    async with alone(spec, events=events, handlers=handlers) as extension:
+        yield extension
+
+
+@asynccontextmanager
+async def alone(
+    spec: Spec,
+    *,
+    events: Bus | None = None,
+    handlers: Mapping[str, Handler] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncIterator[Extension]:
+    """One extension without a host, started, with what a host answers when it is asked."""
+    dialect = dialects.get(spec.dialect)
+    answering = Answering(os.environ if environ is None else environ)
     try:
-        yield await extension.start()
+        spec = await answering.completed(spec)
+        extension = Extension(
+            spec,
+            dialect,
+            bus=events,
+            handlers=handlers or {},
+            environ=environ,
+            attend=answering.attend(spec, dialect),
+        )
+        try:
+            yield await extension.start()
+        finally:
+            await extension.close()
     finally:
-        await extension.close()
+        await answering.close()
 
 
 def command_id(words: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ is raised by the calls to it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,9 +24,11 @@ from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.process.ourselves import our_variables
 from exthost.registry import RegisteredTool, Registry
+from exthost.services.answering import Answering
 from exthost.services.audit import Audit
 from exthost.services.eventsinks import EventSinks
-from exthost.services.hooks import Hooks
+from exthost.services.hooks import Confirm, Hooks
+from exthost.services.toolloop import ROUNDS, complete_with_tools
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
@@ -42,9 +44,11 @@ class Host:
         *,
         handlers: Mapping[str, Handler] = NONE,
         environ: Mapping[str, str] | None = None,
+        confirm: Confirm | None = None,
         shared: bool = False,
     ) -> None:
-        """`shared`: other threads call its extensions, as the blocking face does."""
+        """`confirm` asks a person, where a hook wants that; without it the answer is no.
+        `shared`: other threads call its extensions, as the blocking face does."""
         self.config = config or Config()
         self.events = Bus()
         self.diagnostics: tuple[Diagnostic, ...] = ()
@@ -56,7 +60,8 @@ class Host:
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = Registry(self._tell_tools_changed)
         self._registry.serve(self._extensions.values())
-        self.hooks = Hooks(self._extensions.values)
+        self.hooks = Hooks(self._extensions.values, confirm)
+        self._answering = Answering(self._environ)
         self._audit: Audit | None = None
         self._sinks = EventSinks(self.events)
         self._watching: Watching | None = None
@@ -105,7 +110,7 @@ class Host:
             spec = spec_from_mapping(entry, defaults=self.config.outer(name))
         if spec.manifest_path is not None:
             spec = await asyncio.to_thread(completed, spec)
-        extension = self._add(spec)
+        extension = self._add(await self._answering.completed(spec))
         try:
             if extension.starts_eagerly:
                 await extension.start()
@@ -129,7 +134,7 @@ class Host:
         Then it takes the old one's place in one step. The old one answers what it was asked, within
         the limits of those calls, and ends; nobody waits for that but the end of the host.
         """
-        new = self._made(self.config.apply_overrides(spec))
+        new = self._made(await self._answering.completed(self.config.apply_overrides(spec)))
         try:
             new.admit()
             if new.starts_eagerly:
@@ -290,6 +295,35 @@ class Host:
                     raise outcome from None
             raise
 
+    async def complete(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] = (),
+        rounds: int = ROUNDS,
+        context: Mapping[str, Any] = NONE,
+        **options: Any,
+    ) -> Any:
+        """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
+        `run_tool`, at most `rounds` times. `options` are those of `ext.providers.complete`."""
+        extension = self[model.partition(":")[0]]
+        if extension.is_silent:
+            await extension.start()
+        providers = extension.providers
+
+        async def complete(said: list[Any]) -> Any:
+            return await providers.complete(model, said, tools=tools, **options)
+
+        async def run(name: str, arguments: Mapping[str, Any]) -> Any:
+            return await self.run_tool(name, arguments, context=context)
+
+        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+
+    async def configure(self, extension: str, key: str, value: str) -> None:
+        """Keep a setting for an extension; its processes that watch it are told."""
+        await self._answering.configure(extension, key, value)
+
     # -- life --------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
@@ -301,7 +335,8 @@ class Host:
                 self._audit = Audit(self.config.audit_path, self.events)
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            eager = [self._add(spec) for spec in found.specs if spec.enabled]
+            specs = [await self._answering.completed(one) for one in found.specs if one.enabled]
+            eager = [self._add(spec) for spec in specs]
             await start_all(ext.start for ext in eager if ext.starts_eagerly)
             self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
             if watch is not None:
@@ -330,6 +365,7 @@ class Host:
         await asyncio.gather(*closing, return_exceptions=True)
         self._extensions.clear()
         self._registry.changed()
+        await self._answering.close()
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -372,6 +408,7 @@ class Host:
             environ=self._environ,
             on_change=self._registry.changed,
             objection=lambda: self._objection(spec),
+            attend=self._answering.attend(spec, dialect),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
         )

@@ -49,7 +49,8 @@ class Offer:
     """What a handshake, or a manifest in its place, says can be asked of an extension.
 
     `name` is what it calls itself; `capabilities` are words such as `provider:github` by which it
-    can be chosen, where its dialect has them.
+    can be chosen, where its dialect has them. `details` are values of its dialect, for its facets;
+    `extra` is what a person who inspects it is shown.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -59,6 +60,7 @@ class Offer:
     warnings: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
     capabilities: tuple[str, ...] = ()
+    details: tuple[Any, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,19 @@ class Requires:
     host: str = ""
 
 
+class Setting(NamedTuple):
+    """A value that an extension wants to be told when it starts: from the first of `variables`
+    that is set, else from what was stored under its key, else its default. `secret` is the one
+    of the variables that the child itself may see, "" if there is none."""
+
+    key: str
+    variables: tuple[str, ...] = ()
+    kind: Literal["string", "bool", "number"] = "string"
+    required: bool = False
+    default: Any = None
+    secret: str = ""
+
+
 class Claim(NamedTuple):
     """Something that only one extension of a host may have: `kind` in words, and its name."""
 
@@ -174,7 +189,8 @@ class Spec:
     for listings that must not start anything. `wire_id` is how the extension calls itself, where
     that is not its id here. `claims` are checked against those of the extensions before it.
     `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
-    hooks, the lowest first.
+    hooks, the lowest first. `settings` are what it wants in its config, `stored` what of that was
+    kept for it here.
     """
 
     id: str
@@ -206,6 +222,8 @@ class Spec:
     manifest_path: str | None = None
     wire_id: str = ""
     claims: tuple[Claim, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=nothing, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +298,10 @@ class Caller(Protocol):
     @property
     def manifest(self) -> Any:
         """The dialect's own reading of its manifest; None where there is none."""
+
+    @property
+    def offer(self) -> Offer:
+        """What its last handshake came to."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer."""

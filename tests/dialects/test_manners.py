@@ -57,6 +57,20 @@ PAGES = {
         (CloseStdin(wait=2), Terminate(wait=2)),
         5,
     ),
+    "synaps": Page(
+        Restart(
+            strategy="exponential",
+            initial_delay=0.25,
+            max_delay=5,
+            max_retries=3,
+            forgiven_by="call",
+        ),
+        Event.WILL_RETRY,
+        None,
+        "once",
+        (Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
+        2,
+    ),
     "roder": Page(
         Restart(strategy="on-demand", forgiven_by="call"),
         Event.REST,

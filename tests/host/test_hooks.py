@@ -9,6 +9,7 @@ import pytest
 
 import exthost
 from exthost.dialects.dialect import HookAnswer
+from exthost.dialects.nexo import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.model import Offer, Spec
 from exthost.services.hooks import MAX_HANDLERS, Hooks
@@ -33,6 +34,7 @@ class Fake:
     ) -> None:
         self.id = id
         self.spec = Spec(id=id, argv=(), priority=priority)
+        self.dialect = DIALECT
         self.offer = Offer(hooks=hooks)
         self.state = state
         self.seen: list[dict[str, Any]] = []

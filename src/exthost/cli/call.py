@@ -5,12 +5,15 @@
   exthost call NAME [k=v …] -- COMMAND …    the same, for a bare command
 
 Arguments are k=v (v is JSON if it parses, else a string), or --args JSON, or --args - for stdin.
+With --method, NAME is a method of the dialect's own; the events of one that streams are shown on
+stderr as they come, progress as a bar.
 A result that holds files is printed like any other; --write DIR also writes them, inside DIR only.
 """
 
 import argparse
 import json
 import sys
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +26,9 @@ from exthost.cli.frame import (
     show_json,
     timeout_option,
 )
+from exthost.cli.info import plain
 from exthost.cli.target import find_spec, read_wanted, run_async, started, talk
+from exthost.cli.watching import Watching
 from exthost.errors import UsageError
 from exthost.host import Host
 from exthost.model import Spec
@@ -91,12 +96,26 @@ async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
         spec = replace(spec, options={**spec.options, "capability": asked.capability})
     async with started(asked, spec) as extension:
         _check_asked(asked, extension)
-        if asked.method:
+        if asked.method and name in extension.dialect.streams:
+            result = await _follow(extension, name, arguments, asked.timeout)
+        elif asked.method:
             result = await extension.call(name, arguments, timeout=asked.timeout)
         else:
             own = own_name(extension, name)
             result = await extension.call_tool(own, arguments, timeout=asked.timeout)
         return _finish(asked, extension, result)
+
+
+async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
+    """The result of a method that answers in events, which are shown as they come."""
+    kind = extension.dialect.streams[method]
+    if kind.key is not None and isinstance(arguments, dict):
+        arguments = {kind.key: str(uuid.uuid4()), **arguments}
+    with Watching(extension.dialect.show) as watching:
+        async with extension.stream(method, arguments, timeout=timeout) as events:
+            async for event in events:
+                watching.show(event)
+    return events.result
 
 
 async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
@@ -153,5 +172,5 @@ def _finish(asked: Asked, extension: Extension, result: Any) -> int:
 
         for path in write_files(files(result), asked.write):
             say(f"wrote {path}")
-    show_json(result, pretty=not asked.json)
+    show_json(plain(result), pretty=not asked.json)
     return ERROR_RESULT if extension.dialect.is_error_result(result) else 0

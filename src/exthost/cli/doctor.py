@@ -12,9 +12,11 @@ from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, told
 from exthost.cli.target import find_spec, read_wanted
-from exthost.discovery.configfile import Wanted
+from exthost.connection import alone
+from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.model import Spec
+from exthost.services.answering import completed_now
 from exthost.supervision.extension import Extension
 from exthost.supervision.launching import admit, prepare
 
@@ -86,6 +88,7 @@ def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     try:
         dialect = dialects.get(spec.dialect)
+        spec = completed_now(spec, os.environ)
         admit(spec, os.environ)
         prepare(spec, dialect, os.environ)
     except ExthostError as error:
@@ -126,32 +129,37 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
 
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
     """Start it, look at it, end it."""
-    extension = Extension(spec, dialects.get(spec.dialect), environ=dict(os.environ))
-    declared = {tool.name for tool in spec.tools}
     try:
-        await extension.start()
-        findings = [
-            Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
-        ]
-        offered = {tool.name for tool in extension.offer.tools}
-        if spec.tools or spec.manifest is not None:
-            findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
-            hooks = set(getattr(spec.manifest, "hooks", ()))
-            mine = set(extension.offer.hooks)
-            findings += _drift(spec, "hooks", hooks, mine, "its manifest", "its handshake")
-        if "list_tools" in extension.dialect.operations:
-            findings += await _listed(extension, offered)
-        stats = extension.stats
-        for what, times in stats["dropped"].items():
-            message = f"{times} {what}"
-            fix = "nothing but messages belongs on stdout; logs belong on stderr"
-            findings.append(Finding("warning", spec.id, spec.origin, message, fix))
-        timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
-        return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
+        async with alone(spec, environ=dict(os.environ)) as extension:
+            findings = [
+                Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
+            ]
+            findings += await _drifted(extension)
+            stats = extension.stats
+            for what, times in stats["dropped"].items():
+                message = f"{times} {what}"
+                fix = "nothing but messages belongs on stdout; logs belong on stderr"
+                findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+            timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
+            return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
     except ExthostError as error:
         return {"id": spec.id, "ready": False, "timings_ms": {}}, [_of(error, spec)]
-    finally:
-        await extension.close()
+
+
+async def _drifted(extension: Extension) -> list[Finding]:
+    """Where what it says on disk, in its handshake and when asked again are not the same."""
+    spec, offer = extension.spec, extension.offer
+    findings: list[Finding] = []
+    offered = {tool.name for tool in offer.tools}
+    lists_tools = all(one.lists_tools for one in FORMATS if one.dialect == spec.dialect)
+    if (spec.tools or spec.manifest is not None) and lists_tools:
+        declared = {tool.name for tool in spec.tools}
+        findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
+        hooks, mine = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
+        findings += _drift(spec, "hooks", hooks, mine, "its manifest", "its handshake")
+    if "list_tools" in extension.dialect.operations:
+        findings += await _listed(extension, offered)
+    return findings
 
 
 async def _listed(extension: Extension, offered: set[str]) -> list[Finding]:

@@ -15,6 +15,7 @@ from exthost.errors import ExthostError, UsageError
 from exthost.model import Spec
 from exthost.names import registered_name
 from exthost.process.environment import looks_secret
+from exthost.services.answering import completed_now
 from exthost.supervision.launching import limits_of, prepare, restart_of
 
 
@@ -65,6 +66,7 @@ def describe(spec: Spec) -> dict[str, Any]:
 def environment(spec: Spec) -> dict[str, Any]:
     """Which variables it would get, and which would be held back, by name."""
     try:
+        spec = completed_now(spec, os.environ)
         found = prepare(spec, dialects.get(spec.dialect), os.environ).environment
     except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
         return {"passed": [], "held_back": [], "configured": []}

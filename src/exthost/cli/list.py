@@ -16,6 +16,7 @@ from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.manifests.gate import clash
 from exthost.model import Spec
+from exthost.services.answering import completed_now
 from exthost.supervision.launching import admit
 from exthost.supervision.lifecycle import State
 
@@ -107,7 +108,7 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
     else:
         try:
             dialects.get(spec.dialect)
-            admit(spec, os.environ)
+            admit(completed_now(spec, os.environ), os.environ)
             if (objection := clash(spec, before)) is not None:
                 raise objection
         except ExthostError as refused:

@@ -11,7 +11,7 @@ from typing import Any
 from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
 from exthost.config import DiscoverySettings, spec_from_mapping
-from exthost.connection import command_id
+from exthost.connection import alone, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
@@ -81,6 +81,8 @@ def _from_disk(path: Path) -> Spec:
     ):
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent
+    if any(one.parent == folder.name for one in FORMATS):  # the extension is the folder above
+        folder = folder.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
     real = path.resolve()
     candidates = [
@@ -123,11 +125,8 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
         spec = await found_out(asked)
-    extension = Extension(spec, dialects.get(spec.dialect), bus=talking_bus(), environ=_environ())
-    try:
-        yield await extension.start()
-    finally:
-        await extension.close()
+    async with alone(spec, events=talking_bus(), environ=_environ()) as extension:
+        yield extension
 
 
 async def found_out(asked: Asked) -> Spec:
@@ -140,17 +139,13 @@ async def found_out(asked: Asked) -> Spec:
     for name in tried:
         spec = command_spec(command, name)
         quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
-        extension = Extension(quick, dialects.get(name), environ=_environ())
         try:
-            await extension.start()
+            async with alone(quick, environ=_environ()):
+                say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+                asked.tried = tuple(answers)
+                return spec
         except HandshakeFailed as error:
             answers.append((name, error.message))
-        else:
-            say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
-            asked.tried = tuple(answers)
-            return spec
-        finally:
-            await extension.close()
     raise HandshakeFailed(
         "X0504",
         "it shook hands in none of the dialects: " + "; ".join(map(": ".join, answers)),

@@ -69,9 +69,9 @@ def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings
     """The section; what it does not say is as on the page."""
     said = _said(table(value, place, _DISCOVERY))
     roots = said.get("search_paths", DiscoverySettings().search_paths)
-    # PATH and a home folder are found where the walk begins; neither lies in this folder.
+    # $PATH, $SYNAPS and a home folder are found where the walk begins; none lies in this folder.
     said["search_paths"] = tuple(
-        root if root == ON_PATH or root.startswith("~") else within(folder, root) for root in roots
+        root if root.startswith(("$", "~")) else within(folder, root) for root in roots
     )
     return DiscoverySettings(**said)
 

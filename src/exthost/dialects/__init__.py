@@ -8,7 +8,7 @@ import importlib
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
 
-BUILT_IN = ("morphir", "nexo", "cigen", "roder", "mcp")
+BUILT_IN = ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")
 ENTRY_POINTS = "exthost.dialects"
 
 

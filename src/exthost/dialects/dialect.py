@@ -10,6 +10,7 @@ A dialect supplies
   and one reply, unless the dialect is `closed`;
 - streams: which calls answer in events, and how those find their way home;
 - notices: what a notification of the child means to the host;
+- questions: what the child may ask of the host;
 - traits: its manners, as data;
 - facets: small classes over `Caller` for what this dialect alone can do.
 
@@ -25,6 +26,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from exthost.dialects.wishes import Question
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
 from exthost.model import (
@@ -106,6 +108,14 @@ class Emitted(NamedTuple):
     payload: Any
 
 
+class Told(NamedTuple):
+    """A notice that is an event of the dialect's own, for whoever subscribed to such: its name and
+    a value that the dialect has a type for."""
+
+    kind: str
+    payload: Any
+
+
 class Unfit(NamedTuple):
     """A notice that cannot be used; `why` names the kind of fault, never what was said."""
 
@@ -121,7 +131,7 @@ class Progress(NamedTuple):
     message: str = ""
 
 
-Meaning: TypeAlias = Log | OfferStale | Emitted | Unfit | Progress | None
+Meaning: TypeAlias = Log | OfferStale | Emitted | Told | Unfit | Progress | None
 
 OnProgress: TypeAlias = Callable[[Progress], None]
 """A caller's own; called in the step in which the notice was read, on the loop's thread."""
@@ -177,7 +187,9 @@ class HookAnswer(NamedTuple):
     """What a hook made of an event, in the words that every dialect with hooks is read into.
 
     `override` is laid over the event for those that come later; `decision` is what it thinks
-    should be done (allow, block, transform), `transformed_body` what with.
+    should be done (allow, block, transform), `transformed_body` what with. `confirm` is a question
+    that a person has to answer before it may happen; `inject` is text to be added. `final`: nobody
+    else is asked.
     """
 
     abort: bool = False
@@ -186,6 +198,9 @@ class HookAnswer(NamedTuple):
     decision: str | None = None
     transformed_body: Any = None
     do_not_reply_again: bool = False
+    confirm: str | None = None
+    inject: str | None = None
+    final: bool = False
 
 
 class StreamEvent(NamedTuple):
@@ -193,6 +208,18 @@ class StreamEvent(NamedTuple):
 
     event: Any
     terminal: bool = False
+
+
+class Bar(NamedTuple):
+    """How far something is that an event of a stream speaks of, for a person who watches. `id`
+    tells several apart; of `total` steps `current` are done, where that is known."""
+
+    id: str
+    label: str = ""
+    current: float | None = None
+    total: float | None = None
+    message: str = ""
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +231,8 @@ class StreamKind:
     opening request's params that carries the same name. `ends` says whether the reply ends the
     stream, or merely acknowledges it and a terminal event ends it. `decode` may return None for
     an event it cannot read: warned about and skipped. `limit` tells from the params how many
-    seconds an acknowledged stream may take in all; None: as long as it likes.
+    seconds an acknowledged stream may take in all; None: as long as it likes. `result` reads the
+    reply that ends a stream, and raises one of our errors if it is none.
     """
 
     notices: Mapping[str, str | None]
@@ -214,6 +242,7 @@ class StreamKind:
     acknowledged: Callable[[Any, Any], bool] | None = None
     cancel: Callable[[Any, str], Said | None] | None = None
     limit: Callable[[Any], float | None] | None = None
+    result: Callable[[Any], Any] | None = None
 
     @property
     def nameless(self) -> bool:
@@ -260,6 +289,8 @@ class Traits:
     correlation  how a reply finds its call: by "id", or by "order"
     in_turn      one call at a time, whatever limits.max_in_flight says: an operation of several
                  exchanges must not be interrupted by another
+    answers_first  while a question of the child's is open, our answer is the next thing it hears:
+                 it may be a plain loop that takes whatever comes for that answer
     abandon      a call given up: "drop" its late reply, or "end" the session, since by order a
                  late reply would answer the next question
     noise        a frame that is no message: "skip" it, or "fatal"
@@ -270,7 +301,8 @@ class Traits:
     environment  "filtered", "minimal" (with `variables`) or "declared"
     tells        variables that tell a child about itself: name → "extension" (its id),
                  "host_version", or "state_folder" (a folder of its own, made before it starts)
-    limits       seconds and sizes; `method_limits` where a method has its own
+    limits       seconds and sizes; `method_limits` where a method, or an operation by its neutral
+                 name, has its own
     time_limit   the limit on calls holds for the whole "call", or for each "exchange" of it. A
                  timeout that a caller gives always holds for the whole
     patience     a call that reports progress has its time limit anew with each report, up to so
@@ -286,6 +318,7 @@ class Traits:
     ladder: tuple[LadderStep, ...]
     correlation: Literal["id", "order"] = "id"
     in_turn: bool = False
+    answers_first: bool = False
     abandon: Literal["drop", "end"] = "drop"
     noise: Literal["skip", "fatal"] = "skip"
     first_id: int = 0
@@ -327,7 +360,8 @@ class Dialect:
     `methods`. `is_error_result` knows a result that calls itself an error, and
     `error_result` words a failure as one, for `ext.tools.call`. `sink` tells which of the host's
     events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
-    whoever wants them written.
+    whoever wants them written. `looks_at` tells whether an extension that has a hook wants it for
+    this very event. `show` puts an event of a stream before a person: as progress, or as text.
     """
 
     name: str
@@ -341,6 +375,7 @@ class Dialect:
     closed: bool = False
     streams: Mapping[str, StreamKind] = field(default_factory=nothing)
     notices: Mapping[str, Callable[[Any], Meaning]] = field(default_factory=nothing)
+    questions: Mapping[str, Question] = field(default_factory=nothing)
     withdraw: Callable[[Request, str], Said | None] | None = None
     refuse: Callable[[Request], Reply | Failure] = method_unknown
     fallback: Callable[[Introduction], Handshake] | None = None
@@ -350,6 +385,8 @@ class Dialect:
     error_result: Callable[[ExthostError], Any] | None = None
     sink: Callable[[Spec], EventSink | None] | None = None
     files: Callable[[Any], Sequence[Fragment]] | None = None
+    looks_at: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
+    show: Callable[[Any], Bar | str | None] | None = None
 
 
 def expect(heard: Heard, method: str) -> Any:

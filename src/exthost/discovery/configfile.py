@@ -21,7 +21,7 @@ from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.manifests import cigen, nexo, roder
+from exthost.manifests import cigen, nexo, roder, synaps
 from exthost.manifests.format import Format, Found, Rejected
 from exthost.model import Spec
 from exthost.process.environment import looks_secret
@@ -31,7 +31,7 @@ DEFAULT_CONFIG = "exthost.toml"
 _FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_from_json}
 
 # The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT, cigen.FORMAT)
+FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT, cigen.FORMAT, synaps.FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,8 @@ class Wanted:
         listed = config.discovery.allowlist if config.discovery is not None else ()
         if spec.id in listed or spec.id in config.overrides or spec in config.specs:
             return ()
-        return tuple(name for name in spec.requires.env if looks_secret(name))
+        asked = (*spec.requires.env, *(one.secret for one in spec.settings))
+        return tuple(name for name in asked if looks_secret(name))
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:

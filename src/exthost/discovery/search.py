@@ -23,7 +23,7 @@ from exthost.errors import Evidence, ManifestError
 from exthost.manifests.format import Format, Found, Rejected, Verdict
 from exthost.model import Spec
 
-__all__ = ["Settings", "canonical", "discover"]
+__all__ = ["Settings", "canonical", "discover", "roots"]
 
 
 class Settings(Protocol):
@@ -51,35 +51,38 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     Relative search paths count from `base`, the folder of the config file; `~` is a home folder.
     Where several formats claim one file, the first that does not pass it over decides. The search
     path `$PATH` is each folder of PATH: only files right in it that are programs themselves.
+    `$SYNAPS` (a dialect, in capitals) is where the system of that dialect looks itself.
     """
     if not settings.enabled:
         return Report()
     candidates: list[Candidate] = []
     diagnostics: list[Diagnostic] = []
     scanned = invalid = 0
-    for index, search_path in enumerate(settings.search_paths):
+    expanded = [
+        (path, root) for path in settings.search_paths for root in roots(path, base, formats)
+    ]
+    for index, (search_path, root) in enumerate(expanded):
         on_path = search_path == ON_PATH
-        for root in _program_folders() if on_path else [canonical(search_path, base)]:
-            if isinstance(root, Diagnostic):
-                diagnostics.append(root)
-                continue
-            walked = walk(
-                root,
-                [one for one in formats if one.executable or not on_path],
-                max_depth=1 if on_path else settings.max_depth,
-                ignore_dirs=settings.ignore_dirs,
-                follow_links=settings.follow_links and not on_path,
-            )
-            diagnostics += walked.diagnostics
-            for hit in walked.hits:
-                scanned += 1
-                judged = _judge(hit, index, root, settings.follow_links)
-                if isinstance(judged, Candidate):
-                    candidates.append(judged)
-                    diagnostics += [_remark(judged, text) for text in judged.warnings]
-                elif judged is not None:
-                    invalid += 1
-                    diagnostics.append(judged)
+        if isinstance(root, Diagnostic):
+            diagnostics.append(root)
+            continue
+        walked = walk(
+            root,
+            [one for one in formats if one.executable or not on_path],
+            max_depth=1 if on_path else settings.max_depth,
+            ignore_dirs=settings.ignore_dirs,
+            follow_links=settings.follow_links and not on_path,
+        )
+        diagnostics += walked.diagnostics
+        for hit in walked.hits:
+            scanned += 1
+            judged = _judge(hit, index, root, settings.follow_links)
+            if isinstance(judged, Candidate):
+                candidates.append(judged)
+                diagnostics += [_remark(judged, text) for text in judged.warnings]
+            elif judged is not None:
+                invalid += 1
+                diagnostics.append(judged)
     settled = settle(candidates, disabled=settings.disabled, allowlist=settings.allowlist)
     return Report(
         candidates=settled.candidates,
@@ -88,6 +91,18 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
         disabled=settled.disabled,
         invalid=invalid,
     )
+
+
+def roots(search_path: str, base: str, formats: Sequence[Format]) -> list[str | Diagnostic]:
+    """The folders that a search path stands for, the strongest first, or why there is none."""
+    if search_path == ON_PATH:
+        return _program_folders()
+    for format in formats:
+        if format.homes and search_path == f"${format.dialect.upper()}":
+            # Many machines have none of them: no reason to say anything.
+            found = [canonical(home, base) for home in reversed(format.homes)]
+            return [root for root in found if isinstance(root, str)]
+    return [canonical(search_path, base)]
 
 
 def _program_folders() -> list[str | Diagnostic]:

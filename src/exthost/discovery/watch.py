@@ -16,9 +16,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
+from exthost.config.discovery import ON_PATH
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Candidate, Diagnostic
-from exthost.discovery.search import canonical, discover
+from exthost.discovery.search import discover, roots
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
 from exthost.manifests.format import Format
@@ -115,7 +116,8 @@ class Watch:
             await told.aclose()
 
     def _roots(self) -> list[str]:
-        found = (canonical(path, self._base) for path in self._settings.search_paths)
+        paths = (path for path in self._settings.search_paths if path != ON_PATH)
+        found = (root for path in paths for root in roots(path, self._base, self._readable))
         real = (root for root in found if not isinstance(root, Diagnostic))
         return [root for root in real if os.path.isdir(root)]  # noqa: PTH112
 

@@ -101,6 +101,9 @@ class Format:
     executable  the program itself is the manifest: only files with an execute bit, never read.
                 Such an extension owns that file alone and not the folder, in which many of its
                 kind may lie side by side
+    lists_tools whether a manifest names the tools, so that a handshake could differ from it
+    homes       the folders in which the system of this dialect itself looks for extensions, the
+                strongest last; a search path `$DIALECT` stands for them
     join        for formats whose manifests a config entry may name (`manifest = "path"`): the
                 entry, completed by its manifest. What the entry says goes before it
     """
@@ -110,6 +113,8 @@ class Format:
     read: Callable[[Found], Verdict]
     parent: str = ""
     executable: bool = False
+    lists_tools: bool = True
+    homes: tuple[str, ...] = ()
     join: Callable[[Spec, Found], Spec] | None = None
 
     def claims(self, name: str, parent: str) -> bool:

@@ -6,20 +6,23 @@ and what the environment holds are handed in, so that a listing, a dry run and a
 the very same function. It must not know who asks, and it starts nothing.
 
 A second question has the same answer for everyone: does an earlier extension of the host already
-have what only one may have (`clash`)?
+have what only one may have (`clash`)? A third, for those that want to be told values when they
+start: where is each of them found (`configured`)?
 
-It never fails. What is missing comes back as a value: warn with its `message()`, or raise its
-`refusal()`. All of it is named at once, since nobody wants to install one thing, try again, and be
-told about the next.
+The first two never fail. What is missing comes back as a value: warn with its `message()`, or
+raise its `refusal()`. All of it is named at once, since nobody wants to install one thing, try
+again, and be told about the next.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Requires, Spec
+from exthost.model import Requires, Setting, Spec
 
-__all__ = ["Missing", "clash", "gate"]
+__all__ = ["Missing", "clash", "configured", "gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,64 @@ def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
                 help="only one of the two can run here: disable the other, or change a manifest",
             )
     return None
+
+
+def configured(spec: Spec, environ: Mapping[str, str]) -> Any:
+    """The config that an extension is told: what a person wrote for it, then each setting from
+    the first place that has it. Raises Refused for one that is required and nowhere to be found."""
+    written = spec.config
+    if not spec.settings or not isinstance(written, Mapping):
+        return written
+    told = dict(written)
+    for setting in spec.settings:
+        if setting.key in written:
+            continue
+        text, place = _found(setting, spec.stored, environ)
+        if text is not None:
+            told[setting.key] = _typed(setting, text, place, spec.id)
+        elif setting.default is not None:
+            told[setting.key] = setting.default
+        elif setting.required:
+            names = " or ".join(setting.variables)
+            raise Refused(
+                "X0350",
+                f"its setting {setting.key!r} is required, and has no value",
+                extension=spec.id,
+                help=f"set {names} where the host is started, or store a value for it",
+                evidence=Evidence(key=setting.key),
+            )
+    return told
+
+
+def _found(
+    setting: Setting, stored: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    for name in setting.variables:
+        if environ.get(name):
+            return environ[name], name
+    return stored.get(setting.key), "the stored value"
+
+
+def _typed(setting: Setting, text: str, place: str, extension: str) -> Any:
+    """The value in this text, of the type that the setting declares. The text itself is never
+    shown: it may be a secret."""
+    if setting.kind == "string":
+        return text
+    try:
+        value = json.loads(text.strip().lower())
+    except (ValueError, RecursionError):
+        value = None
+    if setting.kind == "bool" and isinstance(value, bool):
+        return value
+    if setting.kind == "number" and isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise Refused(
+        "X0351",
+        f"its setting {setting.key!r} must be a {setting.kind}, and {place} is none",
+        extension=extension,
+        help="write true or false" if setting.kind == "bool" else "write a plain number",
+        evidence=Evidence(key=setting.key),
+    )
 
 
 def _each_once(names: Iterable[str]) -> Iterable[str]:

@@ -1,24 +1,25 @@
-"""The hook chain: extensions that want to look at what is about to happen, one after another.
+"""The hook bus: extensions that want to look at what is about to happen, one after another.
 
-Whoever offers a hook is asked, the lowest priority first, then in the host's order. What one of
-them overrides, those after it see. Before something happens, the first that says abort ends the
-chain, and the outcome says who and why. After it has happened nothing can be aborted: that is a
-warning. A handler that fails, is late or is not there is a warning, never the caller's problem.
+Whoever offers a hook, and wants it for this very event (`Dialect.looks_at`), is asked: the lowest
+priority first, then in the host's order. What one of them overrides, those after it see. Before
+something happens, the first that says abort ends it, and the outcome says who and why; one that
+wants a person asked ends it unless that person agrees; an answer that is `final` is the last.
+After it has happened nothing can be aborted: that is a warning. A handler that fails, is late or
+is not there is a warning, never the caller's problem.
 
 Knows no dialect: each reads its own hooks into `HookAnswer`, and `decision` and `transformed_body`
-are handed on as they came, for the program that asked. Another bus may share `handlers`, which
-says who is asked and in which order.
+are handed on as they came, for the program that asked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.dialects.dialect import HookAnswer
+from exthost.dialects.dialect import Dialect, HookAnswer
 from exthost.errors import ExthostError
 from exthost.model import Offer, Spec
 
-__all__ = ["MAX_HANDLERS", "Hooked", "Hooks", "Outcome"]
+__all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcome"]
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -27,12 +28,14 @@ MAX_HANDLERS = 128
 
 
 class Hooked(Protocol):
-    """What the chain must know of an extension."""
+    """What the bus must know of an extension."""
 
     @property
     def id(self) -> str: ...
     @property
     def spec(self) -> Spec: ...
+    @property
+    def dialect(self) -> Dialect: ...
     @property
     def offer(self) -> Offer: ...
     @property
@@ -43,11 +46,25 @@ class Hooked(Protocol):
     ) -> HookAnswer: ...
 
 
+class Confirmation(NamedTuple):
+    """What an extension wants a person to be asked before this event may happen."""
+
+    extension: str
+    message: str
+    hook: str
+    event: Mapping[str, Any]
+
+
+Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
+"""Asks a person; only True is a yes."""
+
+
 class Outcome(NamedTuple):
     """What came of an event: the event with everything that was overridden, and what was said.
 
     `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
-    was made, except that a block stands.
+    was made, except that a block stands. `injected` is what was to be added, joined by a blank
+    line.
     """
 
     event: dict[str, Any]
@@ -57,6 +74,7 @@ class Outcome(NamedTuple):
     decided_by: str = ""
     transformed_body: Any = None
     do_not_reply_again: bool = False
+    injected: str = ""
 
     @property
     def stopped(self) -> bool:
@@ -65,11 +83,17 @@ class Outcome(NamedTuple):
 
 
 class Hooks:
-    """The hooks of these extensions, in the order in which they are asked."""
+    """The hooks of these extensions, in the order in which they are asked.
 
-    def __init__(self, extensions: Callable[[], Iterable[Hooked]]) -> None:
+    `confirm` asks a person; where nobody can be asked, what needs a person's yes is stopped.
+    """
+
+    def __init__(
+        self, extensions: Callable[[], Iterable[Hooked]], confirm: Confirm | None = None
+    ) -> None:
         self._extensions = extensions
         self._told: set[str] = set()
+        self.confirm = confirm
 
     def handlers(self, name: str) -> list[Hooked]:
         """Who is asked about `name`, in order; beyond the limit nobody."""
@@ -89,13 +113,30 @@ class Hooks:
             if answer is None:
                 continue
             outcome = _joined(outcome, handler.id, answer)
-            if not answer.abort:
-                continue
-            if name.startswith("after_"):
-                _log.warning("[%s] %s cannot abort what has happened; ignored", handler.id, name)
-                continue
-            return outcome._replace(aborted_by=handler.id, reason=answer.reason)
+            stopped = answer.reason if answer.abort else None
+            if answer.confirm is not None:
+                stopped = await self._unconfirmed(handler.id, answer.confirm, name, outcome.event)
+            if stopped is not None:
+                if name.startswith("after_"):
+                    _log.warning("[%s] %s cannot stop what has happened", handler.id, name)
+                    continue
+                return outcome._replace(aborted_by=handler.id, reason=stopped)
+            if answer.final:
+                return outcome
         return outcome
+
+    async def _unconfirmed(
+        self, id: str, message: str, name: str, event: Mapping[str, Any]
+    ) -> str | None:
+        """Ask a person. None: it may happen; else why not."""
+        if self.confirm is None:
+            return f"it wants a person to be asked, and there is nobody to ask: {message}"
+        try:
+            agreed = await self.confirm(Confirmation(id, message, name, event))
+        except Exception:
+            _log.exception("[%s] nobody could be asked: %s", id, message)
+            return f"it wants a person to be asked, and asking failed: {message}"
+        return None if agreed is True else f"not confirmed: {message}"
 
     def _warn_once(self, text: str) -> None:
         if text not in self._told:
@@ -106,11 +147,15 @@ class Hooks:
 async def _answer(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    if handler.state != "ready":
-        # Waiting for its restart would hold up every call of everyone.
-        _log.warning("[%s] %s is passed over: the extension is %s", handler.id, name, handler.state)
-        return None
     try:
+        looks_at = handler.dialect.looks_at
+        if looks_at is not None and not looks_at(handler.spec, name, event):
+            return None
+        if handler.state != "ready":
+            # Waiting for its restart would hold up every call of everyone.
+            passed = "[%s] %s is passed over: the extension is %s"
+            _log.warning(passed, handler.id, name, handler.state)
+            return None
         return await handler.run_hook(name, event, timeout=timeout)
     except ExthostError as error:
         _log.warning("[%s] %s failed and is passed over: %s", handler.id, name, error.message)
@@ -122,6 +167,9 @@ def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
         event={**outcome.event, **answer.override},
         do_not_reply_again=outcome.do_not_reply_again or answer.do_not_reply_again,
     )
+    if answer.inject is not None:
+        parts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
+        outcome = outcome._replace(injected="\n\n".join(parts))
     if answer.decision is None or outcome.decision == "block":
         return outcome
     reason = answer.reason if answer.decision == "block" else outcome.reason

@@ -113,6 +113,14 @@ def copy_of(error: ExthostError) -> ExthostError:
     return copy
 
 
+def told_twice(first: ExthostError, second: ExthostError) -> ExthostError:
+    """A call was sent to two processes, and neither answered it."""
+    told = copy_of(second)
+    told.message = f"{first.message}; sent once more: {second.message}"
+    told.args = (told.message,)
+    return told
+
+
 def _gone(
     witness: Witness, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:

@@ -24,6 +24,7 @@ from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.alarm import Alarm, alarm
 from exthost.session.awaited import Wakes
+from exthost.session.causes import told_twice
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ class Desk:
 
     __slots__ = (
         "_alarm",
+        "_holds",
         "_pumping",
+        "_room",
+        "_widest",
         "alarm_at",
         "bus",
         "closed",
@@ -80,7 +84,8 @@ class Desk:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.extension = extension
-        self.max_in_flight = max_in_flight
+        self.max_in_flight = self._room = self._widest = max_in_flight
+        self._holds = 0  # how many sessions keep calls back, see `holding`
         self.retry_once = retry_once
         self.special = special  # a call may be more than one request and its reply, or not ours
         self.in_turn = in_turn  # one call at a time, all of its exchanges
@@ -189,6 +194,27 @@ class Desk:
         except ExthostError as error:
             self.fail(call, error)
 
+    def hold(self) -> None:
+        """Send no further call for now; those that come wait, within their own time."""
+        self._holds += 1
+        self.max_in_flight = 0
+
+    def release(self) -> None:
+        """Go on, unless somebody else still holds."""
+        self._holds -= 1
+        self._open_door()
+
+    def narrow(self, room: int | None) -> None:
+        """Send so many calls at a time for now; None: as many as ever."""
+        self._room = self._widest if room is None else room
+        self._open_door()
+
+    def _open_door(self) -> None:
+        if not self._holds:
+            self.max_in_flight = self._room
+            if self.waiting:
+                self.pump()
+
     # -- sessions come and go ----------------------------------------------------------------
 
     def attach(self, session: "Session") -> None:
@@ -224,6 +250,7 @@ class Desk:
         plain = call.steps is None
         if self.retry_once and plain and untouched and not (call.retried or call.ended):
             call.retried = True
+            call.first = error
             self.waiting[call] = None
             self.waiting.move_to_end(call, last=False)
         else:
@@ -261,6 +288,8 @@ class Desk:
 
     def _lose(self, call: Call, error: ExthostError) -> None:
         error.extension = error.extension or self.extension
+        if call.first is not None and not isinstance(error, CallFailed):
+            error = told_twice(call.first, error)
         if isinstance(error, CallFailed) and not call.aside:
             self.refusals += 1
         call.spoil(error)

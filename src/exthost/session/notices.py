@@ -8,7 +8,7 @@ nobody else waits, and the stream is ended alone when somebody does.
 import logging
 from typing import TYPE_CHECKING, Any
 
-from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Unfit
+from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Told, Unfit
 from exthost.events import ExtensionEvent, Noticed, Progressed
 from exthost.messages import Notice
 from exthost.session.state import Room, StreamQueue
@@ -36,6 +36,11 @@ def take(session: "Session", notice: Notice, size: int) -> None:
         session.witness.log("log", meant.level, meant.text)
     elif type(meant) is Emitted:
         _own_event(session, meant)
+    elif type(meant) is Told:
+        if ExtensionEvent in session.desk.bus.kinds:
+            session.desk.bus.publish(
+                ExtensionEvent(session.desk.extension, meant.kind, 1, meant.payload)
+            )
     elif type(meant) is Unfit:
         _unfit(session, meant.why)
     elif type(meant) is Progress:
@@ -76,14 +81,17 @@ def _own_event(session: "Session", emitted: Emitted) -> None:
 
 
 def _unfit(session: "Session", why: str) -> None:
-    session.witness.complain(why, f"dropped: {why}")
+    session.witness.drop(why)
+    times = session.witness.counts[why]
+    if times & (times - 1) == 0:  # 1, 2, 4, 8 …: a flood must not flood the log, too
+        session.witness.log("stdout", logging.WARNING, f"dropped: {why} ({times} so far)")
 
 
 def _event(session: "Session", stream: StreamQueue, method: str, params: Any, size: int) -> None:
     assert isinstance(stream, EventStream)
     decoded = stream.kind.decode(method, params)
     if decoded is None:
-        session.witness.drop("events that could not be read")
+        _unfit(session, "events that could not be read")
         return
     room = stream.room(size, lambda: _others_wait(session, stream))
     if room is Room.OVERRUN:

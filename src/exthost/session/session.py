@@ -20,6 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from os import read
 from threading import get_ident
 from types import GeneratorType
@@ -45,6 +46,7 @@ from exthost.session import causes, notices, violations
 from exthost.session.awaited import Awaited
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
+from exthost.session.holding import Holding
 from exthost.session.inbound import Handler, Inbound
 from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
@@ -78,6 +80,7 @@ class Session:
         "_gathered",
         "_hear",
         "_heard",
+        "_holding",
         "_inbound",
         "_inlet",
         "_loop",
@@ -170,7 +173,15 @@ class Session:
             over=self._conclude,
             on_exit=self.read_on,  # even what back-pressure held up
         )
-        self._inbound = Inbound(handlers or {}, dialect.refuse, self.tell, self.witness, loop)
+        self._holding = Holding(desk) if dialect.traits.answers_first else None
+        self._inbound = Inbound(
+            {} if handlers is None else handlers,  # may still be filled
+            dialect.refuse,
+            self.tell,
+            self.witness,
+            loop,
+            holding=self._holding,
+        )
         self._resting: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
@@ -295,6 +306,9 @@ class Session:
 
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
+        holding = self._holding if type(message) is Notice else None
+        if holding is not None and holding.keeps(partial(self.tell, message)):
+            return
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
@@ -400,12 +414,17 @@ class Session:
         answered.add_done_callback(lambda future: future.cancelled() or future.exception())
         call = Call.of(said.method, said.params, answered, _ASIDE_SECONDS, self.desk.now())
         call.aside, call.plain = True, False
+        if self._holding is not None and self._holding.keeps(partial(self._launch_aside, call)):
+            return answered
+        return answered if self._launch_aside(call) else None
+
+    def _launch_aside(self, call: Call) -> bool:
         try:
             self.launch(call)
         except ExthostError:
-            return None
+            return False
         self.desk.watch(call)
-        return answered
+        return True
 
     # -- giving up ---------------------------------------------------------------------------
 
@@ -579,6 +598,12 @@ class Session:
         if isinstance(stream, EventStream):
             kind = stream.kind
             if kind.ends == "reply":
+                try:
+                    result = result if kind.result is None else kind.result(result)
+                except ExthostError as error:
+                    error.evidence = self.witness.evidence()
+                    self._fail_stream_call(call, stream, error)
+                    return
                 self.state.close_stream(stream)
                 stream.finish(result)
             elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):

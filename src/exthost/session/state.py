@@ -74,6 +74,7 @@ class Call:
     straight = False  # and its caller is a task: see `awaited`
     value: Any  # of one that went straight, once it has ended
     retried = False
+    first: Any = None  # if it was sent again: why the first time came to nothing
     session: Any = None  # who it was sent through, for as long as it is under way
     steps: Exchanges | None = None  # an operation of several exchanges
     once: Once | None = None  # one that may turn out to be

@@ -41,10 +41,11 @@ from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.inbound import Handler
 from exthost.session.pooldesk import PoolDesk
+from exthost.session.session import Session
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
 from exthost.supervision.about import About
-from exthost.supervision.launching import limits_of, pool_of
+from exthost.supervision.launching import limits_of, method_limits_of, pool_of
 from exthost.supervision.lifecycle import State
 from exthost.supervision.owner import Owner
 from exthost.supervision.starting import Starter
@@ -69,10 +70,12 @@ class Extension(About):
         on_change: Any = None,
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
+        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
         shared: bool = False,
     ) -> None:
         """`objection` tells why a host must not admit it, asked each time it comes to the gate;
-        `vet` raises if what its handshake came to cannot be had beside the others."""
+        `vet` raises if what its handshake came to cannot be had beside the others. `attend` has
+        the handlers of one process of its; `handlers` are for any, and go before those."""
         limits = limits_of(spec, dialect)
         assert limits.max_in_flight is not None and limits.call is not None
         self.spec = spec
@@ -80,7 +83,8 @@ class Extension(About):
         self._call_limit = limits.call
         self._stop_limit = limits.stop
         self._each = dialect.traits.time_limit == "exchange"
-        self._method_limits = dialect.traits.method_limits
+        self._method_limits = method_limits_of(spec, dialect)
+        self._tool_limit = self._limit("call_tool")
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
         by_order = dialect.traits.correlation == "order"
@@ -96,7 +100,14 @@ class Extension(About):
             loop=self._loop,
         )
         starter = Starter(
-            spec, dialect, self.desk, limits, handlers=handlers, environ=environ, vet=vet
+            spec,
+            dialect,
+            self.desk,
+            limits,
+            handlers=handlers,
+            environ=environ,
+            vet=vet,
+            attend=attend,
         )
         self._owner = Owner(
             starter, self.desk, self.desk.bus, on_change=on_change, objection=objection
@@ -302,7 +313,7 @@ class Extension(About):
         arguments = {} if arguments is None else arguments
         tool = self._tool(name)
         self._check(tool, arguments)
-        limit = self._call_limit if timeout is None else timeout
+        limit = self._tool_limit if timeout is None else timeout
         asked = ToolCall(name, arguments, context, tool, self.spec)
         call = Call.into_sink(sink)
         self._of_operation(call, self._operation("call_tool"), asked, name, limit)
@@ -363,7 +374,9 @@ class Extension(About):
         on_progress: OnProgress | None = None,
     ) -> Any:
         """Run one of the neutral operations."""
-        limit = self._call_limit if timeout is None else timeout
+        limit = timeout
+        if limit is None:
+            limit = self._tool_limit if name == "call_tool" else self._limit(name)
         call = Awaited.at(self.desk)
         self._of_operation(call, self._operation(name), params, shown, limit)
         call.each = timeout is None and self._each
@@ -412,7 +425,7 @@ class Extension(About):
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._owner.need()
         try:
-            async with asyncio.timeout(self._call_limit if timeout is None else timeout):
+            async with asyncio.timeout(self._tool_limit if timeout is None else timeout):
                 await self._owner.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing

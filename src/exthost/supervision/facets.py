@@ -20,6 +20,8 @@ FACET_NAMES = (
     "providers",
     "commands",
     "settings",
+    "info",
+    "sidecar",
     "resources",
     "prompts",
     "completion",

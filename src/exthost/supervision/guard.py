@@ -16,13 +16,12 @@ from exthost.supervision.breaker import Circuit, Phase, counts
 class Guard:
     """The breaker of one extension; does nothing where it has no settings."""
 
-    __slots__ = ("_answered", "_desk", "_most", "_ring", "_settings", "circuit", "last")
+    __slots__ = ("_answered", "_desk", "_ring", "_settings", "circuit", "last")
 
     def __init__(self, settings: Breaker | None, desk: Desk, ring: Callable[[], None]) -> None:
         self._settings = settings
         self._desk = desk
         self._ring = ring
-        self._most = desk.max_in_flight
         self._answered = 0
         self.circuit = Circuit()
         self.last: ExthostError | None = None
@@ -81,12 +80,11 @@ class Guard:
         self.circuit = self.circuit.succeeded(self._settings)
         if self.circuit.phase is Phase.CLOSED:
             self._stand_aside()
-            self._desk.loop.call_soon(self._desk.pump)
 
     def probe(self) -> None:
         """Let one call at a time through, to a process that is yet to come."""
         self.circuit = self.circuit.probing()
-        self._desk.max_in_flight = 1
+        self._desk.narrow(1)
         self._desk.on_answer = self._on_answer
 
     def reset(self) -> None:
@@ -95,13 +93,13 @@ class Guard:
         self._stand_aside()
 
     def _stand_aside(self) -> None:
-        self._desk.max_in_flight = self._most
         self._desk.on_answer = None
+        self._desk.narrow(None)
 
     def shut(self) -> None:
         """Send every call away, until its time is over."""
+        self._desk.close(self.refusal)  # first: nobody who waits is let through
         self._stand_aside()
-        self._desk.close(self.refusal)
 
     def refusal(self, method: str) -> BreakerOpen:
         """Why a call is not sent now."""

@@ -228,6 +228,8 @@ class Keeper(Standing):
 
     def _heed_failed_start(self, start: Start, error: ExthostError) -> None:
         self.history = self.history.ended(self._restart, self._loop.time())
+        if start.session is not None:  # its handshake used up numbers, too
+            self._last_id = max(self._last_id, start.session.state.next_id)
         if self.crew.serving:
             if start.replaces:
                 _log.warning("[%s] the old process goes on: %s", self.spec.id, error.message)

@@ -17,8 +17,17 @@ from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.errors import Refused
-from exthost.manifests.gate import gate
-from exthost.model import UNLIMITED, Breaker, Introduction, LaunchPlan, Limits, Restart, Spec
+from exthost.manifests.gate import configured, gate
+from exthost.model import (
+    NONE,
+    UNLIMITED,
+    Breaker,
+    Introduction,
+    LaunchPlan,
+    Limits,
+    Restart,
+    Spec,
+)
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
@@ -49,6 +58,16 @@ def limits_of(spec: Spec, dialect: Dialect) -> Limits:
     if most is not None and limits.call is not None:
         limits = replace(limits, call=min(limits.call, most))
     return replace(limits, max_in_flight=1) if dialect.traits.in_turn else limits
+
+
+def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:
+    """The limits of methods and operations that have their own. What the operator says of calls
+    holds for every one of them; a granted max_execution_time bounds them all."""
+    if spec.limits.call is not None:
+        return NONE
+    most = spec.permissions.max_execution_time if spec.permissions is not None else None
+    own = dialect.traits.method_limits
+    return own if most is None else {name: min(limit, most) for name, limit in own.items()}
 
 
 def restart_of(spec: Spec, dialect: Dialect) -> Restart:
@@ -107,6 +126,7 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> None:
             extension=spec.id,
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
+    configured(spec, environ)
     if spec.permissions is not None and spec.sandbox not in ("best-effort", "off"):
         raise Refused(
             "X0302",
@@ -134,7 +154,7 @@ def prepare(
     environment = child_environment(
         environ,
         spec.env_policy or traits.environment,
-        names=traits.variables,
+        names=(*traits.variables, *(one.secret for one in spec.settings if one.secret)),
         allowed=spec.requires.env,
         configured={**told, **spec.env},
     )
@@ -142,7 +162,7 @@ def prepare(
     plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
     introduction = Introduction(
         extension=spec.id,
-        config=spec.config,
+        config=configured(spec, environ),
         options=spec.options,
         # The child's real folder; not pathlib, which takes as long as all else here.
         cwd=os.path.realpath(cwd or "."),

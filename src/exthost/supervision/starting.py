@@ -30,6 +30,7 @@ class Starter:
     __slots__ = (
         "_environ",
         "argv",
+        "attend",
         "desk",
         "dialect",
         "falls_back",
@@ -50,6 +51,7 @@ class Starter:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None,
         vet: Callable[[Offer], None] | None,
+        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -57,6 +59,7 @@ class Starter:
         self.limits = limits
         self.handlers = handlers
         self.vet = vet
+        self.attend = attend
         self.argv = spec.argv
         self.falls_back = False  # the dialect's usual handshake is more than it can take
         # Told what it offers now, whenever that has changed while it runs.
@@ -152,15 +155,19 @@ class Start:
         child = Child(launch.plan, starter.spec.id)
         if Spawned in desk.bus.kinds:
             desk.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv))
+        handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,
             starter.dialect,
             desk,
             starter.limits,
             first_id=first_id,
-            handlers=starter.handlers,
+            handlers=handlers,
             wire_id=starter.spec.wire_id,
         )
+        if starter.attend is not None and isinstance(handlers, dict):
+            # Before a byte is read: it may ask in its first breath.
+            handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.relisting = Relisting(session, starter.listed)
         session.on_stale = self.relisting.want

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from exthost.dialects import BUILT_IN
 from exthost.messages import Failure, Notice, Reply, Request
 
 Flags: TypeAlias = Mapping[str, str]
@@ -190,9 +189,5 @@ RODER = Guest(
 )
 
 GUESTS: Mapping[str, Guest] = MappingProxyType(
-    {
-        guest.dialect: guest
-        for guest in (MORPHIR, NEXO, CIGEN, SYNAPS, RODER, MCP)
-        if guest.dialect in BUILT_IN
-    }
+    {guest.dialect: guest for guest in (MORPHIR, NEXO, CIGEN, SYNAPS, RODER, MCP)}
 )

@@ -74,7 +74,7 @@ class Headers(Unspacious):
     def _take_line(self, line: bytes, items: list[Item]) -> None:
         if self._first:
             line = line.removeprefix(BOM)
-        if not line:
+        if not line.strip():
             self._take_blank(items)
             return
         name, colon, value = line.partition(b":")

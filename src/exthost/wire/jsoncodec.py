@@ -14,7 +14,7 @@ from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.jsontext import decode_fast, encode_fast
 
 _BLANK = ord(" ")  # the largest byte that is white space
-_OPENS = b"{["
+_OPENS = b'{["'
 
 
 class Reader(Protocol):
@@ -23,9 +23,19 @@ class Reader(Protocol):
     def read(self, said: dict[str, Any], frame: Bytes) -> Incoming: ...
 
 
-def decoder(members: int, marker: str | None = None) -> Callable[[Any, Bytes], Incoming]:
+def noise(frame: Bytes, why: str) -> Noise:
+    """A frame that is no message, and as much of it as a person needs to recognise it."""
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+
+
+def decoder(
+    members: int,
+    marker: str | None = None,
+    not_json: Callable[[Bytes, str], Incoming] = noise,
+) -> Callable[[Any, Bytes], Incoming]:
     """The method `decode` of a codec in which the plainest reply has so many members: an id, a
-    result and, if there is one, a marker. A closure, since it is on the way of every call."""
+    result and, if there is one, a marker. `not_json` says what a frame is that holds no JSON, or
+    raises. A closure, since it is on the way of every call."""
 
     def decode(self: Reader, frame: Bytes) -> Incoming:
         try:
@@ -40,11 +50,11 @@ def decoder(members: int, marker: str | None = None) -> Callable[[Any, Bytes], I
             pass  # an object, or another value, that is not so plain
         except Exception:
             if frame and frame[0] > _BLANK and frame[0] not in _OPENS:  # stray text, maybe much
-                return noise(frame, "not JSON")
+                return not_json(frame, "not JSON")
             try:
                 said = jsontext.decode(frame)
             except jsontext.NotJson as reason:
-                return noise(frame, str(reason))
+                return not_json(frame, str(reason))
         if type(said) is not dict:
             return noise(frame, "not a JSON object")
         return self.read(said, frame)
@@ -95,11 +105,6 @@ class JsonRpc:
 
     def answers(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
-
-
-def noise(frame: Bytes, why: str) -> Noise:
-    """A frame that is no message, and as much of it as a person needs to recognise it."""
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
 
 
 def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:

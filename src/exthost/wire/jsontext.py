@@ -111,6 +111,14 @@ def encode(value: Any) -> bytes:
         raise _unwritable(refused) from None
 
 
+def canonical(value: Any) -> str:
+    """Compact JSON with its members sorted, so that equal values are equal texts."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError, OverflowError) as refused:
+        raise _unwritable(refused) from None
+
+
 def _encode_with_escapes(value: Any) -> bytes:
     try:
         return _dump(value, ascii_only=True).encode()

@@ -1,0 +1,111 @@
+"""The tool loop: a model that asks for tools gets them run, and is asked again with what came.
+
+At most `rounds` times. The tools of a round run one after another, by `run_tool`, which has hooks
+before and after each. A tool that is unknown, was stopped or failed is an answer to the model that
+says so, and no exception: the model may find another way. What does fail the loop is a provider
+that fails, or asks for a tool in a way that cannot be read, or never comes to an end.
+
+Knows neither dialect nor process: a provider is a function from messages to content.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from exthost.errors import CallFailed, ExthostError, NotFound, ProtocolViolation, Refused
+from exthost.wire import jsontext
+
+__all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
+
+# The page's: as often as a model may ask before it has to answer, and what it sees of an output.
+ROUNDS = 8
+OUTPUT_BYTES = 30_000
+
+
+class Completion(Protocol):
+    """What a provider answers, as far as the loop must know."""
+
+    @property
+    def content(self) -> Sequence[Any]: ...
+
+
+Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
+RunTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+
+
+class _Use(NamedTuple):
+    id: str
+    name: str
+    input: Mapping[str, Any]
+
+
+async def complete_with_tools(
+    complete: Complete,
+    messages: Sequence[Any],
+    run_tool: RunTool,
+    *,
+    provider: str,
+    rounds: int = ROUNDS,
+    output_bytes: int = OUTPUT_BYTES,
+) -> Completion:
+    """What the model says in the end. `messages` is left as it is."""
+    said = list(messages)
+    rounds = max(1, rounds)
+    for left in range(rounds - 1, -1, -1):
+        completion = await complete(said)
+        uses = [_use(block, provider) for block in completion.content if _asks(block)]
+        if not uses:
+            return completion
+        if left:
+            said.append({"role": "assistant", "content": list(completion.content)})
+            results = [await _result(use, run_tool, output_bytes) for use in uses]
+            said.append({"role": "user", "content": results})
+    message = f"the provider {provider} still asked for tools in round {rounds}, the last"
+    raise CallFailed(
+        "X0754",
+        message,
+        error_message=message,
+        help="allow more rounds, or look at what its tools answer",
+    )
+
+
+def _asks(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "tool_use"
+
+
+def _use(block: Mapping[str, Any], provider: str) -> _Use:
+    id, name, input = block.get("id"), block.get("name"), block.get("input", {})
+    for member, value in (("id", id), ("name", name)):
+        if type(value) is not str or not value.strip():
+            raise _unreadable(provider, f"its {member} is missing or blank")
+    if not isinstance(input, Mapping):
+        raise _unreadable(provider, "its input is not an object")
+    return _Use(str(id), str(name), input)
+
+
+def _unreadable(provider: str, why: str) -> ProtocolViolation:
+    return ProtocolViolation(
+        "X0654",
+        f"the provider {provider} asked for a tool in a way that cannot be read: {why}",
+        help="a tool_use block has id, name and input",
+    )
+
+
+async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
+    failed = False
+    try:
+        result = await run_tool(use.name, use.input)
+        text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
+    except NotFound:
+        text, failed = f"Unknown tool: {use.name}", True
+    except Refused as refused:
+        text, failed = f"Tool call blocked by extension: {refused.message}", True
+    except ExthostError as error:
+        text, failed = f"Tool execution failed: {error.message}", True
+    told = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
+    return told | {"is_error": True} if failed else told
+
+
+def cut(text: str, most: int) -> str:
+    """As many whole characters as fit into so many bytes."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most else data[:most].decode("utf-8", "ignore")

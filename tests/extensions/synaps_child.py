@@ -1,0 +1,171 @@
+"""A synaps plugin that does as it is told, for tests: one plain loop, as authors write them.
+
+    synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
+
+`offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
+it answers to which hook ("die", "hang"); `heard` a file to which every message goes that it reads;
+`linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
+grandchild, whose pid goes to that file;
+`events` and `result` are what commands and providers say, `die` ends it after the events, and
+`die first` before them, the first time (it names a file that remembers); `again` is such a file and
+what it offers once that is there. `crash` ends it in every handshake, `crash second` in its second:
+two files that remember.
+
+When it asks, it takes the next message for the answer, whatever that is.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+TOOLS = ("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big")
+STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
+started: Any = None
+answers: list[Any] = []
+asked = 0
+
+
+def offered() -> Any:
+    schema = {"type": "object"}
+    tools = [{"name": name, "description": name, "input_schema": schema} for name in TOOLS]
+    return {"protocol_version": 1, "capabilities": {"tools": tools}}
+
+
+def read() -> Any:
+    length = 0
+    while True:
+        line = STDIN.readline()
+        if not line:
+            while "linger" in told:
+                time.sleep(1)
+            os._exit(0)
+        if not line.strip():
+            break
+        length = int(line.split(b":")[1])
+    message = json.loads(STDIN.read(length))
+    if "heard" in told:
+        with Path(told["heard"]).open("a") as file:
+            file.write(json.dumps(message) + "\n")
+    return message
+
+
+def send(message: Any) -> None:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    STDOUT.flush()
+
+
+def ask(method: str, params: Any) -> Any:
+    global asked
+    asked += 1
+    send({"method": method, "params": params, "id": asked})
+    return read()
+
+
+def call(name: str, input: Any, id: int) -> Any:
+    if name == "env":
+        return dict(os.environ)
+    if name == "cwd":
+        return str(Path.cwd())
+    if name == "id":
+        return id
+    if name == "started":
+        return {"params": started, "answers": answers, "argv": sys.argv}
+    if name == "ask":
+        return ask(input["method"], input.get("params", {}))
+    if name == "then":  # work for a while, then ask: what it hears must be the answer
+        time.sleep(input["seconds"])
+        return ask(input["method"], input.get("params", {}))
+    if name == "die":
+        once = input.get("once")
+        if once is None or not Path(once).exists():
+            if once is not None:
+                Path(once).touch()
+            print("I die", file=sys.stderr, flush=True)
+            os._exit(input.get("code", 3))
+        return "alive"
+    if name == "nap":
+        time.sleep(input["seconds"])
+    if name == "raw":
+        STDOUT.write(input["text"].encode("latin-1"))
+        STDOUT.flush()
+        time.sleep(input.get("seconds", 0))
+    if name == "big":  # a frame of just so many bytes
+        frame = '{"method":"x","params":"%s"}' % ("y" * (input["bytes"] - 26))
+        STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(frame), frame.encode()))
+    if name == "flood":
+        for n in range(input["times"]):
+            send({"method": input.get("method", "task.log"), "params": {"id": "x", "line": str(n)}})
+    return input
+
+
+def hook(kind: str, params: Any) -> Any:
+    answer = told.get("hooks", {}).get(kind, {"action": "continue"})
+    if answer == "die":
+        os._exit(1)
+    if answer == "echo":
+        return {"action": "block", "reason": json.dumps(params)}
+    while answer == "hang":
+        time.sleep(1)
+    return answer
+
+
+def invoke(params: Any) -> Any:
+    once = told.get("die first")
+    if once is not None and not Path(once).exists():
+        Path(once).touch()
+        os._exit(3)
+    for method, said in told.get("events", []):
+        if said.get("request_id") == "mine":
+            said = {**said, "request_id": params["request_id"]}
+        send({"method": method, "params": said})
+    if "die" in told:  # when what was said has surely been heard
+        time.sleep(0.2)
+        os._exit(3)
+    if told.get("fails"):
+        raise RuntimeError(told["fails"])
+    return told.get("result", {"content": []})
+
+
+def answer(message: Any) -> Any:
+    global started
+    method, params = message["method"], message["params"]
+    if method == "initialize":
+        if "crash" in told:
+            os._exit(4)
+        if "crash second" in told:
+            first, second = map(Path, told["crash second"])
+            if first.exists() and not second.exists():
+                second.touch()
+                os._exit(4)
+        started = params
+        for question, asked_with in told.get("init", []):
+            answers.append(ask(question, asked_with))
+        if "again" in told and Path(told["again"][0]).exists():
+            return told["again"][1]
+        return told.get("offer", offered())
+    if method == "tool.call":
+        return call(params["name"], params["input"], message["id"])
+    if method == "hook.handle":
+        return hook(params["kind"], params)
+    if method in ("command.invoke", "provider.stream", "provider.complete"):
+        return invoke(params)
+    return told.get("methods", {}).get(method, {"method": method, "params": params})
+
+
+if "fork" in told:
+    left = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
+    Path(told["fork"]).write_text(str(left.pid))
+while True:
+    message = read()
+    if message.get("id") is None or "method" not in message:
+        continue
+    try:
+        send({"id": message["id"], "result": answer(message)})
+    except Exception as error:
+        send({"id": message["id"], "error": {"code": -32000, "message": str(error), "data": [1]}})

@@ -1,0 +1,50 @@
+"""synaps plugins on disk, for tests."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+CHILD = Path(__file__).parent / "synaps_child.py"
+ALL = (
+    "tools.register",
+    "providers.register",
+    "tools.intercept",
+    "privacy.llm_content",
+    "session.lifecycle",
+    "memory.read",
+    "memory.write",
+    "config.write",
+    "config.subscribe",
+)
+
+
+def command(told: dict[str, Any] | None = None) -> list[str]:
+    """The steerable child, without a manifest."""
+    return [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
+
+
+def plugin(
+    folder: Path,
+    told: dict[str, Any] | None = None,
+    *,
+    permissions: Sequence[str] = ALL,
+    hooks: Sequence[Any] = (),
+    **extension: Any,
+) -> Path:
+    """A plugin that runs the steerable child; returns its folder, whose name is its id."""
+    manifest = folder / ".synaps-plugin" / "plugin.json"
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    program, *args = command(told)
+    said = {
+        "protocol_version": 1,
+        "runtime": "process",
+        "command": program,
+        "args": args,
+        "permissions": list(permissions),
+        "hooks": list(hooks),
+        **extension,
+    }
+    manifest.write_text(json.dumps({"name": folder.name, "version": "1.0.0", "extension": said}))
+    return folder

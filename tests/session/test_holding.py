@@ -1,0 +1,116 @@
+"""What is kept back while a child waits for an answer, and for how long."""
+
+import asyncio
+from typing import Any
+
+from exthost.events import Bus
+from exthost.messages import Failure, Reply, Request
+from exthost.session.desk import Desk
+from exthost.session.inbound import Inbound
+from tests.dialects.requirements import shows
+
+
+class Log:
+    """Stands for the desk, the pipe and the witness, and keeps what happens in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def begin(self) -> None:
+        self.seen.append("hold")
+
+    def end(self) -> None:
+        self.seen.append("go")
+
+    def tell(self, answer: Reply | Failure) -> None:
+        self.seen.append(answer.id)
+
+    def drop(self, what: str) -> None:
+        self.seen.append(what)
+
+
+class Served:
+    """An Inbound whose questions are answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self._gates: dict[int, asyncio.Event] = {}
+        log: Any = self.log
+        loop = asyncio.get_running_loop()
+        self.inbound = Inbound({"q": self._serve}, _refuse, log.tell, log, loop, holding=log)
+
+    async def _serve(self, id: Any) -> Any:
+        await self._gates[id].wait()
+
+    def ask(self, *ids: int) -> None:
+        for id in ids:
+            self._gates[id] = asyncio.Event()
+            self.inbound.take(Request("q", id, id))
+
+    async def answer(self, *ids: int) -> None:
+        for id in ids:
+            self._gates[id].set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+def _refuse(request: Request) -> Failure:
+    return Failure(request.id, "no")
+
+
+@shows("synaps-turn-03")
+async def test_the_rest_goes_out_after_the_answer() -> None:
+    served = Served()
+    served.ask(1)
+    await served.answer(1)
+    served.ask(2)
+    await served.answer(2)
+    assert served.log.seen == ["hold", 1, "go", "hold", 2, "go"]
+
+
+async def test_questions_that_come_together_are_all_answered_first() -> None:
+    served = Served()
+    served.ask(1, 2, 3)
+    await served.answer(2, 1, 3)
+    assert served.log.seen == ["hold", 2, 1, 3, "go"]
+
+
+async def test_a_child_that_goes_on_asking_does_not_keep_the_rest_away() -> None:
+    served = Served()
+    served.ask(1, 2)
+    await served.answer(1)
+    served.ask(3)
+    await served.answer(2)
+    assert served.log.seen == ["hold", 1, 2, "go"]
+    served.ask(4)
+    await served.answer(3, 4)
+    assert served.log.seen[4:] == ["hold", 3, 4, "go"]
+
+
+async def test_when_the_child_is_gone_nothing_is_kept_back_for_it() -> None:
+    served = Served()
+    served.ask(1, 2)
+    served.inbound.end()
+    assert served.log.seen == ["hold", "go"]
+    await asyncio.sleep(0)
+    assert served.log.seen == ["hold", "go"]
+
+
+async def test_a_question_that_nobody_serves_keeps_nothing_back() -> None:
+    served = Served()
+    served.inbound.take(Request("unknown", None, 9))
+    assert served.log.seen == [9]
+
+
+async def test_a_door_that_is_narrow_stays_narrow_when_a_hold_ends() -> None:
+    desk = Desk("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
+    desk.hold()
+    desk.narrow(1)
+    assert desk.max_in_flight == 0
+    desk.release()
+    assert desk.max_in_flight == 1
+    desk.hold()
+    desk.narrow(None)
+    assert desk.max_in_flight == 0
+    desk.release()
+    assert desk.max_in_flight == 10

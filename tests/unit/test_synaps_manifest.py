@@ -1,0 +1,229 @@
+"""plugin.json: what it means, what is refused before a start, where settings come from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import DiscoverySettings
+from exthost.discovery.configfile import FORMATS
+from exthost.discovery.search import discover
+from exthost.errors import ManifestError, Refused
+from exthost.manifests.format import Accepted, Found
+from exthost.manifests.gate import configured
+from exthost.manifests.synaps import FORMAT, Manifest, Subscription, read
+from exthost.model import Setting, Spec
+from tests.dialects.requirements import shows
+from tests.extensions.synaps_tree import plugin
+
+GOOD: dict[str, Any] = {
+    "protocol_version": 1,
+    "runtime": "process",
+    "command": "python3",
+    "permissions": ["tools.register"],
+}
+
+
+def found(extension: Any, *, files: tuple[str, ...] = (), **outer: Any) -> Found:
+    data = json.dumps({**outer, "extension": extension}).encode()
+    path = "/p/notes/.synaps-plugin/plugin.json"
+    return Found(path=path, folder="/p/notes", data=data, holds=lambda name: name in files)
+
+
+def spec_of(extension: Any, **settings: Any) -> Spec:
+    verdict = read(found(extension, **settings))
+    assert isinstance(verdict, Accepted)
+    return verdict.spec
+
+
+@shows("synaps-mani-01", "synaps-mani-02")
+def test_the_least_that_a_manifest_says() -> None:
+    spec = spec_of(GOOD, version="1.2", description="d")
+    assert (spec.id, spec.dialect, spec.argv, spec.cwd) == (
+        "notes",
+        "synaps",
+        ("python3",),
+        "/p/notes",
+    )
+    manifest = spec.manifest
+    assert isinstance(manifest, Manifest) and spec.version == "1.2"
+    assert (manifest.permissions, manifest.hooks, spec.settings) == (("tools.register",), (), ())
+
+
+@shows("synaps-mani-01")
+@pytest.mark.parametrize("text", ["{}", '{"name": "skill", "commands": []}', '{"extensions": 1}'])
+def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
+    assert read(Found(path="/x", folder="/x", data=text.encode())) is None
+
+
+@shows("synaps-mani-05")
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("/bin/x", "/bin/x"),
+        ("./run.sh", "/p/notes/run.sh"),
+        ("bin/x", "/p/notes/bin/x"),
+        ("x", "x"),
+    ],
+)
+def test_where_the_command_is_looked_for(command: str, runs: str) -> None:
+    assert spec_of(GOOD | {"command": command}).argv == (runs,)
+
+
+@shows("synaps-mani-05")
+def test_arguments_that_name_its_own_files_become_absolute() -> None:
+    args = ["main.py", "--flag", "lib/x.py", "gone.py"]
+    spec = spec_of(GOOD | {"args": args}, files=("main.py", "lib/x.py"))
+    assert spec.argv[1:] == ("/p/notes/main.py", "--flag", "/p/notes/lib/x.py", "gone.py")
+
+
+def test_hooks_and_their_filters() -> None:
+    hooks = [
+        {"hook": "before_tool_call", "tool": "bash", "match": {"input_equals": None}},
+        {"hook": "after_tool_call", "match": {"input_contains": "rm"}, "tool": None},
+    ]
+    spec = spec_of(GOOD | {"permissions": ["tools.intercept"], "hooks": hooks})
+    assert spec.manifest.hooks == ("before_tool_call", "after_tool_call")
+    assert spec.manifest.subscriptions == (
+        Subscription("before_tool_call", "bash", (None,), None),
+        Subscription("after_tool_call", None, None, "rm"),
+    )
+
+
+@shows("synaps-mani-03")
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"protocol_version": 2}, "X0251", "protocol 2"),
+        ({"protocol_version": True}, "X0250", "protocol_version"),
+        ({"protocol_version": None}, "X0250", "protocol_version"),
+        ({"runtime": "wasm"}, "X0251", "wasm"),
+        ({"command": "  "}, "X0252", "blank"),
+        ({"command": 5}, "X0250", "command"),
+        ({"args": "x"}, "X0250", "args"),
+        ({"permissions": ["tools.registre"]}, "X0253", "tools.registre"),
+        ({"permissions": ["tools.override"]}, "X0253", "reserved"),
+        ({"permissions": ["memory.read"]}, "X0255", "nothing to do"),
+        ({"permissions": []}, "X0255", "nothing to do"),
+        ({"hooks": [{"hook": "before_tool"}]}, "X0254", "before_tool"),
+        ({"hooks": [{"hook": "before_tool_call"}]}, "X0254", "tools.intercept"),
+        ({"hooks": [{"hook": "on_session_start"}]}, "X0254", "session.lifecycle"),
+        ({"hooks": ["x"]}, "X0250", "hooks[0]"),
+        ({"config": [{"type": "string"}]}, "X0250", "key"),
+        ({"config": [{"key": "a", "type": "list"}]}, "X0250", "type"),
+        ({"config": [{"key": "a", "required": "yes"}]}, "X0250", "required"),
+    ],
+)
+def test_what_is_refused_before_a_start(change: dict[str, Any], code: str, says: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        read(found(GOOD | change))
+    error = refused.value
+    assert error.code == code and says in error.message, error.message
+    assert error.extension == "notes" and error.help and error.evidence.key
+
+
+@shows("synaps-mani-03")
+def test_a_tool_filter_is_for_hooks_about_tools_alone() -> None:
+    permissions = ["privacy.llm_content"]
+    hooks = [{"hook": "before_message", "tool": "bash"}]
+    with pytest.raises(ManifestError, match="not about tools"):
+        read(found(GOOD | {"permissions": permissions, "hooks": hooks}))
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b'{"extension": 5}'])
+def test_what_is_no_manifest_at_all_is_told(data: bytes) -> None:
+    with pytest.raises(ManifestError) as refused:
+        read(Found(path="/x", folder="/p/notes", data=data))
+    assert refused.value.code == "X0250"
+
+
+# -- settings --------------------------------------------------------------------------------
+
+
+def with_settings(*settings: Setting, **more: Any) -> Spec:
+    return Spec(id="my-plugin", argv=("x",), settings=settings, **more)
+
+
+@shows("synaps-mani-04")
+def test_a_setting_comes_from_the_first_place_that_has_it() -> None:
+    (setting,) = spec_of(
+        GOOD | {"config": [{"key": "api-key", "secret_env": "TOKEN", "default": "d"}]}
+    ).settings
+    assert setting.variables == ("SYNAPS_EXTENSION_NOTES_API_KEY", "TOKEN")
+    own, secret = setting.variables
+    spec = with_settings(setting, stored={"api-key": "stored"})
+    assert configured(spec, {own: "own", secret: "secret"}) == {"api-key": "own"}
+    assert configured(spec, {own: "", secret: "secret"}) == {"api-key": "secret"}
+    assert configured(spec, {}) == {"api-key": "stored"}
+    assert configured(with_settings(setting), {}) == {"api-key": "d"}
+    assert configured(with_settings(setting, config={"api-key": 1}), {own: "x"}) == {"api-key": 1}
+
+
+@shows("synaps-mani-04")
+def test_a_required_setting_that_is_nowhere_refuses() -> None:
+    setting = Setting("k", ("SYNAPS_EXTENSION_A_K",), required=True)
+    with pytest.raises(Refused) as refused:
+        configured(with_settings(setting), {})
+    assert refused.value.code == "X0350" and "SYNAPS_EXTENSION_A_K" in refused.value.help
+    assert configured(with_settings(setting._replace(required=False)), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [("bool", "true", True), ("bool", "False", False), ("number", "5", 5), ("number", " 1.5", 1.5)],
+)
+def test_a_setting_has_the_type_that_it_declares(kind: Any, text: str, value: Any) -> None:
+    spec = with_settings(Setting("k", ("V",), kind))
+    assert configured(spec, {"V": text}) == {"k": value}
+    assert type(configured(spec, {"V": text})["k"]) is type(value)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("bool", "1"), ("number", "true"), ("number", "x1")])
+def test_one_of_the_wrong_type_is_refused_and_never_shown(kind: Any, text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        configured(with_settings(Setting("k", ("V",), kind)), {"V": text + "hunter2"})
+    assert refused.value.code == "X0351" and "hunter2" not in str(refused.value)
+
+
+# -- discovery -------------------------------------------------------------------------------
+
+
+@shows("synaps-mani-06", "synaps-mani-02")
+def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    users, project = tmp_path / "home/.synaps-cli/plugins", tmp_path / "work/.synaps/plugins"
+    for root in (users, project):
+        plugin(root / "both")
+    plugin(users / "mine")
+    plugin(project / "broken", command=" ")
+    skill = project / "skill" / ".synaps-plugin" / "plugin.json"
+    skill.parent.mkdir(parents=True)
+    skill.write_text('{"name": "skill"}')
+    settings = DiscoverySettings(search_paths=("$SYNAPS",))
+    report = discover(settings, FORMATS, base=str(tmp_path / "work"))
+    there = {one.id: one.folder for one in report.candidates}
+    assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
+    (wrong,) = (one for one in report.diagnostics if one.level == "error")
+    assert (wrong.extension, wrong.code) == ("broken", "X0252") and wrong.help
+
+
+def test_where_the_user_has_no_plugins_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = DiscoverySettings(search_paths=("$SYNAPS",))
+    report = discover(settings, FORMATS, base=str(tmp_path))
+    assert (report.candidates, report.diagnostics) == ((), ())
+
+
+def test_a_config_entry_may_name_the_manifest() -> None:
+    assert FORMAT.join is not None
+    config = [{"key": "k", "default": 1}]
+    joined = FORMAT.join(Spec(id="mine", argv=("run",)), found(GOOD | {"config": config}))
+    assert (joined.id, joined.argv) == ("mine", ("run",))
+    assert joined.settings[0].variables == ("SYNAPS_EXTENSION_MINE_K",)
+    with pytest.raises(ManifestError):
+        FORMAT.join(Spec(id="mine", argv=("run",)), Found(path="/x", folder="/x", data=b"{}"))
