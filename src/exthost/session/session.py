@@ -300,7 +300,10 @@ class Session:
         """Where answers have no ids, listen before speaking: what was said already answers
         something else, and would pass for the answer to this."""
         if not self.pending and self._reading and get_ident() == self._thread:
+            wakes = self.desk.wakes
+            wakes.in_task = True
             self._hear()
+            wakes.in_task = False
         ask = self._ask_locked if self.desk.shared else self._ask
         ask(call, method, params, id)
 
