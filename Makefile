@@ -14,7 +14,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench recall proto init bubblewrap format clean
+.PHONY: node test demo lint types imports tests bench soak fuzz recall proto init bubblewrap format clean
 
 test: lint types imports tests
 
@@ -67,6 +67,15 @@ bubblewrap:
 
 bench: $(STAMP) node
 	$(BIN)/python -m bench
+
+# The long versions of the fault suite: half an hour at most, a table, and an exit code.
+soak: $(STAMP)
+	$(BIN)/python -m soak
+
+# Half a minute for each dialect in each role. atheris has wheels for Linux only.
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python -m fuzz
 
 # Finding memory among a million records: filling the store takes minutes.
 recall: $(STAMP)

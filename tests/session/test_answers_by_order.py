@@ -2,17 +2,19 @@
 its late answer, and whoever comes after it is served by a fresh one."""
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from exthost.dialects.morphir import DIALECT, HostCodec
-from exthost.errors import ExtensionGone
+from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.messages import Reply
 from exthost.session.desk import Desk
 from exthost.session.state import Call
+from tests.extensions.driving import failing, until
 from tests.extensions.puppet import Puppet, session_with
 
 
@@ -135,3 +137,31 @@ async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allow
     assert await outcome_of(calls[4]) == 4
     stage.end()
     await ticks()
+
+
+@pytest.mark.parametrize("asked", ["by itself", "in the same read"])
+async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) -> None:
+    """One answer too many, already in the pipe when the next call is made."""
+    loop = asyncio.get_running_loop()
+    desk = Desk("x", max_in_flight=1, bus=Bus(), loop=loop)
+    puppet = Puppet()
+    session = session_with(puppet, desk, BY_ORDER)
+    desk.attach(session)
+    futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
+    calls = [Call.of("say", n, futures[n], 5, desk.now()) for n in range(2)]
+    desk.take(calls[0])
+    if asked == "in the same read":  # it waits for its turn, which comes with the first answer
+        desk.take(calls[1])
+    said = b'{"id":0,"result":0}\n'
+    os.write(puppet.writes, said * (2 if asked == "in the same read" else 1))
+    assert await futures[0] == 0
+    if asked == "by itself":
+        os.write(puppet.writes, said)
+        with pytest.raises(ProtocolViolation):
+            desk.take(calls[1])
+    else:
+        error = await failing(futures[1])
+        assert isinstance(error, ProtocolViolation)
+    assert session.cause is not None and not session.pending
+    desk.stop_clock()
+    await until(session.life.released.done)

@@ -94,6 +94,19 @@ async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all
     assert (desk.results, desk.losses["cancelled"]) == (1, 0)
 
 
+async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_step() -> None:
+    desk = _desk()
+    call = _call(desk)
+    task = await _as_task(call)
+    desk.wakes.in_task = desk.wakes.reading = True
+    desk.settle(call, 7)
+    desk.wakes.reading = False
+    desk.wakes.wake()
+    desk.wakes.in_task = False
+    assert not task.done()
+    assert await asyncio.wait_for(task, 5) == 7
+
+
 def test_an_interrupt_in_one_caller_is_passed_on_and_the_others_still_get_their_answers() -> None:
     got: list[Any] = []
 

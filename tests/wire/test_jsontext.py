@@ -195,7 +195,7 @@ def _ring() -> list[Any]:
 @pytest.mark.parametrize(
     "value",
     [object(), {"a": object()}, _ring(), ["\ud800", object()], ["\ud800", _ring()]],
-    ids=str,
+    ids=["object", "object in a dict", "ring", "object by a surrogate", "ring by a surrogate"],
 )
 def test_what_cannot_be_written_is_a_usage_error(value: Any) -> None:
     with pytest.raises(UsageError) as refused:

@@ -4,7 +4,6 @@ A dialect is imported when it is first asked for: cigen's protobuf costs nobody 
 """
 
 import importlib
-from importlib import metadata
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
@@ -18,6 +17,8 @@ def get(name: str) -> Dialect:
     if name in BUILT_IN:
         found = importlib.import_module(f"exthost.dialects.{name}").DIALECT
     else:
+        from importlib import metadata  # costs more than all of a built-in dialect
+
         entries = {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}
         if name not in entries:
             known = ", ".join([*BUILT_IN, *sorted(entries)])

@@ -45,6 +45,7 @@ class Inlet:
         "_watching",
         "_wide",
         "gathered",
+        "held",
         "patience",
     )
 
@@ -71,6 +72,7 @@ class Inlet:
         self._stalled = stalled
         self._broken = broken
         self.gathered: list[bytes] = []
+        self.held = 0  # bytes that the pipe has not taken yet
         self._backlog: deque[bytes | memoryview] | None = None
         self._drained: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -147,6 +149,7 @@ class Inlet:
             clean = not self._backlog
             self._unwatch()
             self._backlog = None
+            self.held = 0
             self._fd = None
             self._close()
             return clean
@@ -170,6 +173,7 @@ class Inlet:
                 done -= len(buffer)
                 continue
             self._backlog.append(memoryview(buffer)[done:] if done else buffer)
+            self.held += len(buffer) - done
             done = 0
         if not self._watching:
             self._watching = True
@@ -216,6 +220,7 @@ class Inlet:
 
     def _advance(self, done: int) -> None:
         assert self._backlog is not None
+        self.held -= done
         while done:
             first = self._backlog.popleft()
             if done < len(first):
@@ -231,6 +236,7 @@ class Inlet:
         """The child closed its stdin or is gone; whoever watches the process will know which."""
         self._unwatch()
         self._backlog = None
+        self.held = 0
         self.gathered.clear()
         if threading.get_ident() == self._thread:
             self._loop.call_soon(self._broken)

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 class Wakes:
     """The calls of one desk that ended, and whose callers have not been told yet."""
 
-    __slots__ = ("_loop", "ended", "reading")
+    __slots__ = ("_loop", "ended", "in_task", "reading")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.ended: list[Awaited] = []
         self.reading = False  # whoever reads wakes them when it is done
+        self.in_task = False  # and does so as part of a task: no other can go on inside that
 
     def add(self, call: "Awaited") -> None:
         """Its caller wakes soon: at the end of the read, or in the loop's next turn."""
@@ -39,7 +40,10 @@ class Wakes:
             self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
-        """Let the callers go on. Only from a callback of the loop, never from inside a task."""
+        """Let the callers go on. Only from a callback of the loop, unless `in_task` is set."""
+        if self.in_task:
+            self._loop.call_soon(self.wake)
+            return
         ended, self.ended = self.ended, []
         try:
             for call in ended:

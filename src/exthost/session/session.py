@@ -59,6 +59,10 @@ _log = logging.getLogger("exthost.session")
 # A message this large is not copied to join it with its frame.
 _JOIN_BYTES = 64 * 1024
 
+# So much of what we said may lie unread before we stop listening: a child that asks without end
+# and reads no answer would otherwise fill our memory with them.
+_UNREAD_BYTES = 1024 * 1024
+
 # Memory for large messages is kept so long for the next one.
 _KEPT_SECONDS = 1.0
 
@@ -74,6 +78,7 @@ class Session:
         "_codec",
         "_framing",
         "_gathered",
+        "_hear",
         "_heard",
         "_holding",
         "_inbound",
@@ -139,6 +144,9 @@ class Session:
         self._thread = get_ident()
         # Taking a lock that nobody contends for still costs a twentieth of a call.
         self.ask = self._ask_locked if desk.shared else self._ask
+        self._hear = self._on_stdout
+        if by_order:
+            self.ask, self._hear = self._ask_in_order, self._on_answers
         self.on_stale = on_stale
         self._framing = dialect.framing(limits.max_message)
         self._small = min(_JOIN_BYTES, limits.max_message)
@@ -288,6 +296,17 @@ class Session:
         with self.lock:
             self._ask(call, method, params, id, foreign=get_ident() != self._thread)
 
+    def _ask_in_order(self, call: Call, method: str, params: Any, id: Id | None = None) -> None:
+        """Where answers have no ids, listen before speaking: what was said already answers
+        something else, and would pass for the answer to this."""
+        if not self.pending and self._reading and get_ident() == self._thread:
+            wakes = self.desk.wakes
+            wakes.in_task = True
+            self._hear()
+            wakes.in_task = False
+        ask = self._ask_locked if self.desk.shared else self._ask
+        ask(call, method, params, id)
+
     def tell(self, message: Message) -> None:
         """Send what is not answered: a notice, or our answer to the child's question."""
         holding = self._holding if type(message) is Notice else None
@@ -296,6 +315,13 @@ class Session:
         with self.lock:
             if self.cause is None:
                 self._inlet.write(self._framing.wrap(self._codec.encode(message)))
+        if self._inlet.held > _UNREAD_BYTES and self._reading and get_ident() == self._thread:
+            self.pause()
+            self._loop.create_task(self._read_on_when_read())
+
+    async def _read_on_when_read(self) -> None:
+        await self._inlet.drained()
+        self.read_on()
 
     async def roomy(self) -> None:
         """Wait until the child has taken in everything that was said so far, or is gone."""
@@ -435,7 +461,7 @@ class Session:
         """Read what the child writes, if that was left undone."""
         if not self._reading and self.state.phase is not Phase.CLOSED:
             self._reading = True
-            self._loop.add_reader(self._stdout, self._on_stdout)
+            self._loop.add_reader(self._stdout, self._hear)
 
     def hurry(self) -> None:
         """A call waits for its turn: back-pressure of a stream must not hold it up."""
@@ -447,14 +473,17 @@ class Session:
             self._reading = False
             self._loop.remove_reader(self._stdout)
 
+    def _on_answers(self) -> None:
+        """Read answers that have no ids: none of them is to a question asked from here on."""
+        self.state.asked_so_far = self.state.next_id
+        self._on_stdout()
+
     def _on_stdout(self) -> None:
         framing = self._framing
         data: Bytes | int
         try:
-            if framing.wants > READ_BYTES:
-                data = self._read_large(framing)
-            else:
-                data = read(self._stdout, READ_BYTES)
+            wants = framing.wants
+            data = self._read_large(framing) if wants > READ_BYTES else read(self._stdout, wants)
         except BlockingIOError:
             return
         except OSError:
@@ -539,7 +568,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(id))
+                self._on_stray(id)
             elif call.plain:
                 self.desk.settle(call, message.result)
             else:
@@ -550,7 +579,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self.witness.drop(self.state.stray_reply(id))
+                self._on_stray(id)
             elif call.steps is not None:
                 self._advance(call, message)
             else:
@@ -619,6 +648,12 @@ class Session:
         self.desk.fail(call, causes.copy_of(error))
         stream.fail(error)
 
+    def _on_stray(self, id: Id | None) -> None:
+        """An answer that matched nothing; by order, every later one would be one off."""
+        if self.dialect.traits.correlation == "order":
+            raise violations.no_message(self.witness, Noise(b"", "an answer that nobody asked for"))
+        self.witness.drop(self.state.stray_reply(id))
+
     def _on_noise(self, noise: Noise) -> None:
         if self.dialect.traits.noise == "fatal":
             raise violations.no_message(self.witness, noise)
@@ -630,8 +665,7 @@ class Session:
             return
         cap = self.limits.max_message
         why = f"it sent a message longer than the limit of {cap:,} bytes"
-        self.witness.drop("messages over the size limit")
-        self.witness.log("stdout", logging.WARNING, why)
+        self.witness.complain("messages over the size limit", why)
         number = self._codec.answers(skipped.head)
         call = self.pending.pop(number, None) if number is not None else None
         if call is not None:

@@ -6,7 +6,8 @@ Pure: no clock, no I/O, no asyncio; it runs in any test as fast as the test does
 The rules that live here and nowhere else:
 - a number is never used twice in a session, so whatever carries an old one is late, whatever
   carries one not given out yet is unknown; both are counted and dropped;
-- a reply without an id answers the call that waited longest (dialects that answer by order);
+- a reply without an id answers the call that waited longest (dialects that answer by order), if
+  that was asked before the reply was read;
 - an event finds its streams by the notice's method and, where the dialect has one, by its key;
 - how much a slow consumer may cost the others (`Room`).
 """
@@ -214,7 +215,10 @@ class Emptying(dict[Any, Any]):
 class SessionState:
     """The tables of one session."""
 
-    __slots__ = ("_by_order", "_routes", "_streams", "next_id", "pending", "phase", "standing")
+    __slots__ = (
+        "_by_order", "_routes", "_streams", "asked_so_far", "next_id", "pending", "phase",
+        "standing",
+    )  # fmt: skip
 
     def __init__(
         self, first_id: int, kinds: Iterable[StreamKind], *, by_order: bool = False
@@ -223,6 +227,7 @@ class SessionState:
         self.phase = Phase.SHAKING
         self.pending: dict[Id, Call] = {}
         self.next_id = first_id
+        self.asked_so_far = first_id  # by order: when what is being read was read
         self.standing: set[Id | None] = set()  # asked, and nobody waits for the answer
         # Which notices are events of streams, and which member tells whose.
         self._routes: dict[str, str | None] = {}
@@ -242,9 +247,12 @@ class SessionState:
 
     def oldest(self) -> Call | None:
         """The call that an answer without an id belongs to, no longer pending. Where answers have
-        ids it belongs to none: it is a complaint about something that could not be read."""
+        ids it belongs to none: it is a complaint about something that could not be read. Nor does
+        it belong to a call that was made after it was read."""
         id = next(iter(self.pending), None) if self._by_order else None
-        return self.pending.pop(id) if id is not None else None
+        if type(id) is not int or id >= self.asked_so_far:
+            return None
+        return self.pending.pop(id)
 
     def stray_reply(self, id: Id | None) -> str:
         """What to call an answer that matched nothing."""

@@ -20,6 +20,10 @@ _log = logging.getLogger("exthost.extensions")
 # Most of what stands in the stderr pipe of a child that died: its traceback.
 _LAST_STDERR_BYTES = 1024 * 1024
 
+# So many complaints of a kind are told one by one, then each time their number has doubled: a flood
+# of them would fill somebody's disk, and telling takes longer than reading. Counted are they all.
+_TOLD_ONE_BY_ONE = 100
+
 # Of a stray line, as much as a person needs to recognise it.
 _SHOWN_BYTES = 200
 
@@ -102,19 +106,26 @@ class Witness:
 
     def stray(self, data: bytes, why: str) -> None:
         """Output that is no message: usually a print that should have gone to stderr."""
-        self.drop("stray lines on stdout")
+        if not self.drop("stray lines on stdout"):
+            return
         text = data[:_SHOWN_BYTES].decode("utf-8", "replace")
+        shown = "" if self._private else f": {text}"
+        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){shown}")
         if self._private:
-            self.log("stdout", logging.WARNING, f"stray output on stdout ({why})")
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
-        else:
-            self.log("stdout", logging.WARNING, f"stray output on stdout ({why}): {text}")
 
-    def drop(self, what: str) -> None:
-        """Count something that could not be kept or placed."""
-        self.counts[what] += 1
+    def complain(self, what: str, text: str) -> None:
+        """Count something dropped, and tell the log."""
+        if self.drop(what):
+            self.log("stdout", logging.WARNING, text)
+
+    def drop(self, what: str) -> bool:
+        """Count something that could not be kept or placed; False if such a thing was told often
+        enough."""
+        times = self.counts[what] = self.counts[what] + 1
         if Dropped in self._bus.kinds:
-            self._bus.publish(Dropped(self.extension, what, self.counts[what]))
+            self._bus.publish(Dropped(self.extension, what, times))
+        return times <= _TOLD_ONE_BY_ONE or not times & (times - 1)
 
     @property
     def exit(self) -> str:

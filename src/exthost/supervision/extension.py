@@ -87,13 +87,14 @@ class Extension(About):
         self._tool_limit = self._limit("call_tool")
         self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
+        by_order = dialect.traits.correlation == "order"
         pooled = pool_of(spec).most > 1
         self.desk = (PoolDesk if pooled else Desk)(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
             shared=shared,
-            special=shared or bool(dialect.methods) or dialect.closed,
+            special=shared or bool(dialect.methods) or dialect.closed or by_order,
             in_turn=dialect.traits.in_turn,
             bus=bus or Bus(),
             loop=self._loop,

@@ -13,7 +13,8 @@ are never lost, and any chunking of the same bytes gives the same items.
 **Cost.** Each byte is looked at once and copied once: small frames are cut out of what was read;
 a frame that outgrows a read is gathered in one growing buffer, which itself becomes the frame.
 Where a large frame is under way `wants` asks the reader for larger reads, and a framing that has a
-`space` for them is read into directly.
+`space` for them is read into directly. Where what comes are crumbs it asks for smaller ones, since
+each is looked at and a read is one step of the host's loop.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,12 @@ READ_BYTES = 64 * 1024
 
 # What a framing wants that is inside a large frame: as much as there is.
 LARGE_READ_BYTES = 1024 * 1024
+
+# What it wants while it is fed crumbs: 64 KiB of them held the loop for a third of a second.
+CRUMBS_READ_BYTES = 4 * 1024
+
+# No message of any dialect is shorter; noise, and an attack, can be.
+SHORTEST_MESSAGE_BYTES = 8
 
 # Enough to show a person, or to find an id in; a hostile child decides how much there is.
 EVIDENCE_BYTES = 4096
@@ -66,6 +73,12 @@ class Unspacious:
 
     def rest(self) -> None:
         pass
+
+
+def read_after(size: int, pieces: int) -> int:
+    """How much to read after a read of so many bytes that fell into so many pieces."""
+    crumbs = size >= CRUMBS_READ_BYTES and pieces * SHORTEST_MESSAGE_BYTES > size
+    return CRUMBS_READ_BYTES if crumbs else READ_BYTES
 
 
 class Framing(Protocol):

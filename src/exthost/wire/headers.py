@@ -16,6 +16,7 @@ from exthost.wire.framing import (
     Item,
     Skipped,
     Unspacious,
+    read_after,
 )
 from exthost.wire.lines import BOM, too_large
 
@@ -51,6 +52,8 @@ class Headers(Unspacious):
                 at = self._header(data, at, items)
             else:
                 at = self._gather(view, at, items)
+        if self._body is None:
+            self.wants = read_after(len(view), len(items))
         return items
 
     def _header(self, data: bytes, at: int, items: list[Item]) -> int:

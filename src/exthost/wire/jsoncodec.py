@@ -13,6 +13,9 @@ from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.jsontext import decode_fast, encode_fast
 
+_BLANK = ord(" ")  # the largest byte that is white space
+_OPENS = b'{["'
+
 
 class Reader(Protocol):
     """What a dialect adds: the meaning of an object that is not the plainest of replies."""
@@ -46,6 +49,8 @@ def decoder(
         except (KeyError, TypeError, IndexError):
             pass  # an object, or another value, that is not so plain
         except Exception:
+            if frame and frame[0] > _BLANK and frame[0] not in _OPENS:  # stray text, maybe much
+                return not_json(frame, "not JSON")
             try:
                 said = jsontext.decode(frame)
             except jsontext.NotJson as reason:

@@ -17,6 +17,7 @@ from exthost.wire.framing import (
     Item,
     Memory,
     Skipped,
+    read_after,
 )
 
 _BLANK = ord(" ")  # the largest byte that is white space
@@ -68,6 +69,7 @@ class Lines:
             for part in parts:
                 self._take(part, items)
                 self._close(items)
+        self.wants = read_after(len(data), len(items))
         if rest:
             self._take(rest, items)
         return items

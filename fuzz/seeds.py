@@ -1,0 +1,46 @@
+"""What the fuzzer begins with: what an extension and its host really say to each other."""
+
+from pathlib import Path
+
+from exthost import dialects
+from exthost.dialects.dialect import Positional
+from exthost.errors import UsageError
+from exthost.messages import Failure, Message, Notice, Reply, Request
+from exthost.model import Role
+from exthost.testing.guests import GUESTS
+
+
+def plant(name: str, folder: Path) -> None:
+    """Write seeds for a target; the first two bytes choose a cap and the size of pieces."""
+    dialect_name, _, role_name = name.rpartition("-")
+    guest, dialect = GUESTS[dialect_name], dialects.get(dialect_name)
+    speaker = Role.GUEST if role_name == "host" else Role.HOST  # it reads what the other says
+    said: list[Message] = [
+        Request(guest.method, guest.worded({"do": "echo"}), 1),
+        Reply(1, guest.answered({"a": [1, 2.5, None, "ü"]})),
+        Failure(1, "no", -32601, {"why": 1}),
+        Notice("log", {"level": "info", "message": "hello"}),
+    ]
+    said += [one for one in (guest.notice, guest.question) if one is not None]
+    for method in (guest.last, *_handshake_methods(dialect_name)):
+        answer = guest.shake(Request(method, {}, 0), {}) if guest.manifest is None else None
+        said += [answer] if answer is not None else []
+    framing, stream = dialect.framing(1 << 20), b""
+    for n, message in enumerate(said):
+        codec = dialect.codec(speaker)
+        if isinstance(codec, Positional):
+            codec.expect(guest.method)
+            codec.decode(b"")
+        try:
+            frame = framing.wrap(codec.encode(message))
+        except (UsageError, AssertionError):
+            continue  # not everything can be said in every dialect
+        stream += frame
+        (folder / f"{n}").write_bytes(b"\4\0" + frame)
+        (folder / f"{n}-bytewise").write_bytes(b"\4\1" + frame)
+    (folder / "all").write_bytes(b"\4\0" + stream)
+    (folder / "garbage").write_bytes(b"\4\3stray\n\r\n\xef\xbb\xbf{}\n[[[[1e999,NaN\n\xff\n")
+
+
+def _handshake_methods(dialect: str) -> tuple[str, ...]:
+    return {"morphir": ("initialize",)}.get(dialect, ())

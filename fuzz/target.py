@@ -1,0 +1,210 @@
+"""One target, fuzzed in a process of its own.
+
+    python -m fuzz.target NAME [libFuzzer options] [corpus]
+
+A target is a dialect in one role. Bytes go through its framing, in pieces, then its codec, and then
+to whoever reads the messages: notices, events of streams, and in the host's role the handshake and
+the operations of several exchanges. The framing must not raise at all; from the rest only our own
+errors may come, and from the codec only ProtocolViolation.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+from exthost.config import spec_from_mapping
+from exthost.discovery.configfile import completed
+
+with atheris.instrument_imports(include=["exthost"]):
+    from exthost import dialects
+    from exthost.dialects.dialect import (
+        Dialect,
+        Exchanges,
+        HookCall,
+        Inquiry,
+        Offered,
+        Once,
+        Operation,
+        Positional,
+        Row,
+        Tentative,
+        ToolCall,
+        expect,
+    )
+    from exthost.errors import ExthostError, ProtocolViolation
+    from exthost.messages import Failure, Noise, Notice, Reply, Request
+    from exthost.model import Introduction, Offer, Role, Tool
+    from exthost.testing.guests import GUESTS, Guest
+    from exthost.wire.framing import Broken, Skipped
+
+    # Dialects are imported when they are asked for; here that must be now.
+    for one in GUESTS:
+        dialects.get(one)
+
+# Small caps, so that the fuzzer gets past them; the largest of them lets most through.
+CAPS = (0, 8, 64, 1024, 65536)
+
+
+def names() -> list[str]:
+    return [f"{name}-{role.name.lower()}" for name in GUESTS for role in Role]
+
+
+def target(name: str) -> Callable[[bytes], None]:
+    """What is called with each input that the fuzzer thinks of."""
+    dialect_name, _, role_name = name.rpartition("-")
+    guest = GUESTS[dialect_name]
+    dialect, role = dialects.get(dialect_name), Role[role_name.upper()]
+    introduction = _introduction(guest)
+
+    def one_input(data: bytes) -> None:
+        if len(data) < 2:
+            return
+        framing = dialect.framing(CAPS[data[0] % len(CAPS)])
+        codec = dialect.codec(role)
+        frames: list[bytes] = []
+        for piece in _pieces(data[2:], data[1]):
+            for item in framing.feed(piece):
+                if isinstance(item, Skipped):
+                    codec.answers(item.head)
+                elif not isinstance(item, Broken):
+                    frames.append(bytes(item))
+        framing.end()
+        _prepare(codec, guest, role)
+        _hear(codec, frames, dialect)
+        if role is Role.HOST:
+            _operate(dialect, frames, introduction)
+
+    return one_input
+
+
+def _pieces(data: bytes, size: int) -> Iterator[bytes]:
+    step = size or len(data) or 1
+    return (data[at : at + step] for at in range(0, len(data), step))
+
+
+def _prepare(codec: Any, guest: Guest, role: Role) -> None:
+    """Where only what was asked tells what an answer is, ask."""
+    if role is Role.GUEST:
+        if isinstance(codec, Positional):
+            codec.expect(guest.method)
+    else:
+        for n in range(8):
+            codec.request(guest.method, guest.worded({}), n)
+
+
+def _hear(codec: Any, frames: list[bytes], dialect: Dialect) -> None:
+    """Each message, and what it means where it was not asked for."""
+    for frame in frames:
+        try:
+            message = codec.decode(frame)
+        except ProtocolViolation:
+            return
+        if isinstance(message, Notice):
+            _notice(dialect, message)
+        elif isinstance(message, Request):
+            dialect.refuse(message)
+        else:
+            assert isinstance(message, tuple | Reply | Failure | Noise), message
+
+
+def _operate(dialect: Dialect, frames: list[bytes], introduction: Introduction) -> None:
+    """The handshake, and what can be asked after it, answered with these frames."""
+    _converse(dialect, dialect.handshake(introduction), frames)
+    asked = {
+        "call_tool": ToolCall("generate" if dialect.closed else "do", {}, tool=Tool("do")),
+        "hook": HookCall("before_message", {}),
+    }
+    for name, operation in dialect.operations.items():
+        _converse(dialect, _steps(operation, asked.get(name)), frames)
+    for method in dialect.methods.values():
+        _converse(dialect, _steps(method, {}), frames)
+
+
+def _steps(operation: Operation, params: Any) -> Exchanges:
+    """Any operation as a generator of exchanges."""
+    if isinstance(operation, Row):
+        request = operation.request(params)
+        result = expect((yield request), request.method)
+        return operation.result(result) if operation.result is not None else result
+    if isinstance(operation, Once):
+        method, asked = operation.ask(params)
+        settled = operation.settle(params, expect((yield Request(method, asked)), method))
+        return (yield from settled) if isinstance(settled, Generator) else settled
+    return (yield from operation(params))
+
+
+def _notice(dialect: Dialect, notice: Notice) -> None:
+    meaning = dialect.notices.get(notice.method)
+    if meaning is not None:
+        meaning(notice.params)
+    for kind in dialect.streams.values():
+        if notice.method in kind.notices:
+            kind.decode(notice.method, notice.params)
+
+
+def _converse(dialect: Dialect, steps: Any, frames: list[bytes]) -> None:
+    """Answer each of its questions with the next frame that is an answer, as far as that goes."""
+    codec, left = dialect.codec(Role.HOST), iter(frames)
+    heard: Any = None
+    try:
+        while True:
+            said = steps.send(heard)
+            heard = None
+            if isinstance(said, Tentative):
+                said = said.request
+            if isinstance(said, Offered):
+                heard = OFFER
+            elif isinstance(said, Inquiry):
+                heard = Failure(None, "nobody here answers that")
+            elif isinstance(said, Request):
+                codec.request(said.method, said.params, 1)
+                heard = next(filter(None, (_answer(codec.decode(frame)) for frame in left)), None)
+                if heard is None:
+                    steps.close()
+                    return
+    except (StopIteration, ExthostError):
+        pass
+
+
+def _answer(message: Any) -> Reply | Failure | None:
+    if type(message) is tuple:
+        return Reply(*message)
+    return message if isinstance(message, Reply | Failure) else None
+
+
+# What a handshake came to, for operations that go by it.
+OFFER = Offer(
+    name="fuzz",
+    tools=tuple(map(Tool, ("plan", "generate", "detect", "validate", "preflight"))),
+    extra={"plan": True},
+)
+
+
+def _introduction(guest: Guest) -> Introduction:
+    manifest = None
+    if guest.manifest is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            name, text = guest.manifest
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+            entry = {
+                "name": "fuzz",
+                "dialect": guest.dialect,
+                "source": {"command": "none"},
+                "manifest": str(Path(folder) / name),
+            }
+            manifest = completed(spec_from_mapping(entry)).manifest
+    return Introduction(extension="fuzz", config={}, manifest=manifest, cwd="/", env={})
+
+
+def main() -> None:
+    name = sys.argv.pop(1)
+    atheris.Setup(sys.argv, target(name))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

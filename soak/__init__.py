@@ -1,0 +1,1 @@
+"""The long versions of the fault suite: minutes, bounded, run by `make soak`."""

@@ -1,0 +1,178 @@
+"""The rows of the soak: each is a coroutine that returns what it did in words, or raises.
+
+Accounts are kept as in the suite: every call that is made ends exactly once, and what the callers
+saw is what the host counted.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exthost.errors import ExtensionGone, ExthostError
+from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.shim import FAULTS
+from tests.extensions.driving import accounted
+from tests.faults.driving import Held, extension, frame, hurried
+from tests.faults.shimming import length, recorded, replay
+
+UNLIMITED = {"strategy": "immediate", "max_retries": "unlimited"}
+MB = 1_000_000
+
+
+class Row(NamedTuple):
+    """One line of the table. `flat`: memory is to be as before."""
+
+    name: str
+    run: Callable[[Path], Awaitable[str]]
+    flat: bool = True
+
+
+class Callers:
+    """Calls through one extension, and how each ended for its caller."""
+
+    def __init__(self, guest: Guest, folder: Path, *flags: str, **settings: Any) -> None:
+        self.ext = extension(guest, folder, *flags, dialect=hurried(guest, 0.3), **settings)
+        self._held = Held(self.ext, guest, None)
+        self.ends: Counter[str] = Counter()
+
+    async def call(self, deed: str, value: Any = None, timeout: float = 60) -> str:
+        try:
+            answer = await self._held.do(deed, value=value, timeout=timeout)
+        except ExtensionGone:
+            end = "gone"
+        except ExthostError as error:
+            end = error.kind
+        else:
+            assert answer == value, f"asked for {value!r}, was told {answer!r}"
+            end = "result"
+        self.ends[end] += 1
+        return end
+
+    def settle(self) -> None:
+        """What the callers saw is what the host counted, and nothing is left over."""
+        accounted(self.ext, sum(self.ends.values()))
+        stats = self.ext.stats
+        seen = {"result": self.ends["result"], "gone": self.ends["gone"]}
+        assert {name: stats[name] for name in seen} == seen, (self.ends, stats)
+
+
+def crashes(guest: Guest, cycles: int) -> Row:
+    """Ask, let it die in a call, ask again: the next one waits for the next process."""
+
+    async def run(folder: Path) -> str:
+        callers = Callers(guest, folder, restart=UNLIMITED)
+        await callers.ext.start()
+        try:
+            for n in range(cycles):
+                assert await callers.call("echo", n) == "result"
+                assert await callers.call("die") == "gone"
+        finally:
+            await callers.ext.close()
+        callers.settle()
+        restarts = callers.ext.stats["restarts"]
+        assert cycles - 1 <= restarts <= cycles, restarts
+        return f"{cycles:,} crashes, {restarts:,} restarts, {sum(callers.ends.values()):,} calls"
+
+    return Row(f"{guest.dialect}: crash and restart", run)
+
+
+def calls(guest: Guest, total: int, every: int) -> Row:
+    """Many callers at once, each persistent; the process exits at every so manieth call."""
+
+    async def run(folder: Path) -> str:
+        callers = Callers(guest, folder, f"die_after={every}", restart=UNLIMITED)
+        numbers = iter(range(total))
+
+        async def work() -> None:
+            for n in numbers:
+                while await callers.call("echo", n) != "result":
+                    pass
+
+        await callers.ext.start()
+        try:
+            await asyncio.gather(*(work() for _ in range(10)))
+        finally:
+            await callers.ext.close()
+        callers.settle()
+        assert callers.ends["result"] == total
+        assert set(callers.ends) <= {"result", "gone"}, callers.ends
+        gone, restarts = callers.ends["gone"], callers.ext.stats["restarts"]
+        return (
+            f"{total:,} results, 0 lost, {gone:,} told gone and asked again, {restarts:,} restarts"
+        )
+
+    return Row(f"{guest.dialect}: a crash every {every} calls", run)
+
+
+def stderr(guest: Guest, size: int) -> Row:
+    async def run(folder: Path) -> str:
+        ext = extension(guest, folder, dialect=hurried(guest, 0.3))
+        await ext.start()
+        try:
+            line = b"e" * 99 + b"\n"
+            held = Held(ext, guest, None)
+            assert await held.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
+            await held.is_well()
+        finally:
+            await ext.close()
+        return f"{size // MB:,} MB read away"
+
+    return Row(f"{guest.dialect}: flood on stderr", run)
+
+
+def notices(guest: Guest, times: int) -> Row:
+    async def run(folder: Path) -> str:
+        assert guest.notice is not None
+        ext = extension(guest, folder, dialect=hurried(guest, 0.3))
+        await ext.start()
+        try:
+            held = Held(ext, guest, None)
+            told = frame(guest, guest.notice)
+            assert await held.spew((told, times), timeout=300) == "spewed"
+            await held.is_well()
+        finally:
+            await ext.close()
+        return f"{times:,} notices"
+
+    return Row(f"{guest.dialect}: notices", run)
+
+
+def faults(guest: Guest) -> Row:
+    """Every fault at every byte of a conversation."""
+
+    async def run(folder: Path) -> str:
+        recording = await recorded(guest, folder)
+        turns = asyncio.Semaphore(6)
+        tried = 0
+
+        async def one(fault: str, at: int) -> None:
+            nonlocal tried
+            async with turns, asyncio.timeout(60):
+                await replay(guest, folder, recording, fault, at)
+                tried += 1
+
+        size = length(recording)
+        await asyncio.gather(*(one(fault, at) for fault in FAULTS for at in range(size)))
+        return f"{len(FAULTS)} faults at {size} bytes: {tried:,} conversations, each call ended"
+
+    return Row(f"{guest.dialect}: a fault at every byte", run, flat=False)
+
+
+def rows(scale: float) -> list[Row]:
+    """All of them; `scale` 1 is what the design asks for."""
+
+    def of(number: int) -> int:
+        return max(10, int(number * scale))
+
+    first, *others = GUESTS.values()
+    return [
+        crashes(first, of(1000)),
+        calls(first, of(100_000), 100),
+        *(crashes(guest, of(50)) for guest in others),
+        *(calls(guest, of(2_000), 100) for guest in others),
+        *(stderr(guest, of(1000 if guest is first else 100) * MB) for guest in GUESTS.values()),
+        *(notices(guest, of(1_000_000)) for guest in GUESTS.values() if guest.notice is not None),
+        *(faults(guest) for guest in GUESTS.values()),
+    ]

@@ -1,0 +1,215 @@
+"""How trials run the hostile extension in any dialect, and account for each call.
+
+`held` starts one and is left with the accounts settled: each call that was accepted ended in
+exactly one of result, error, timeout, cancelled, gone, and nothing is pending.
+"""
+
+import asyncio
+import importlib.util
+import itertools
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost import dialects
+from exthost.config import spec_from_mapping
+from exthost.dialects.dialect import Dialect, Positional
+from exthost.discovery.configfile import completed
+from exthost.errors import ExthostError
+from exthost.messages import Message, Reply
+from exthost.model import Role, Write
+from exthost.supervision.extension import Extension
+from exthost.testing import hostile as program
+from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.misdeeds import ID
+from tests.extensions.driving import Ledger, accounted
+
+# What a trial gives a call, and a start, unless the time itself is the trial.
+CALL_SECONDS = 5.0
+
+# A child that may die is there again at once, as often as it takes.
+REVIVED = {"strategy": "immediate", "max_retries": 50}
+
+_CAP = 1 << 30
+_folders = itertools.count()
+
+
+def every(*, but: Iterable[str] = ()) -> list[Guest]:
+    """The dialects that a trial is for."""
+    return [guest for name, guest in GUESTS.items() if name not in but]
+
+
+def command(guest: Guest, folder: Path, *flags: str) -> list[str]:
+    """What runs the hostile extension in this dialect; without site-packages it starts faster."""
+    words = [sys.executable, "-S", "-E", "-P", str(program.__file__), guest.dialect, *flags]
+    if guest.needs:
+        words.append(f"path={_home_of(guest.needs[0])}")
+    if guest.manifest is not None:
+        words.append(f"manifest={folder / guest.manifest[0]}")
+    return words
+
+
+def _home_of(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parents[module.count(".") + 1]
+
+
+def extension(
+    guest: Guest,
+    folder: Path,
+    *flags: str,
+    argv: list[str] | None = None,
+    ledger: Ledger | None = None,
+    dialect: Dialect | None = None,
+    **settings: Any,
+) -> Extension:
+    """One that nobody has started yet. Close it. `argv` in place of the hostile extension's own."""
+    here = folder / str(next(_folders))
+    here.mkdir()
+    program, *args = argv or command(guest, here, *flags)
+    entry: dict[str, Any] = {
+        "name": "hostile",
+        "dialect": guest.dialect,
+        "source": {"type": "process", "command": program, "args": args},
+        "restart": REVIVED,
+        "breaker": {"failures": 1_000_000},  # it is not to be left alone
+        **guest.settings,
+        **settings,
+    }
+    if guest.manifest is not None:
+        name, text = guest.manifest
+        (here / name).write_text(text, encoding="utf-8")
+        entry["manifest"] = str(here / name)
+    spec = completed(spec_from_mapping(entry))
+    bus = ledger.bus if ledger is not None else None
+    return Extension(spec, dialect or dialects.get(guest.dialect), bus=bus)
+
+
+def hurried(guest: Guest, seconds: float) -> Dialect:
+    """The dialect with a ladder of short steps, for trials that are not about its length."""
+    whole = dialects.get(guest.dialect)
+    ladder = tuple(
+        step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
+        for step in whole.traits.ladder
+    )
+    return replace(whole, traits=replace(whole.traits, ladder=ladder))
+
+
+class Held:
+    """A hostile extension in the hands of a trial."""
+
+    def __init__(self, ext: Extension, guest: Guest, ledger: Ledger | None) -> None:
+        self.ext = ext
+        self.guest = guest
+        self._ledger = ledger
+
+    async def do(self, deed: str = "echo", *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
+        """One call that tells it what to do; returns the value of its answer."""
+        params = self.guest.worded({"do": deed, **words})
+        result = await self.ext.call(self.guest.method, params, timeout=timeout)
+        return self.guest.value(result)
+
+    async def end(self, deed: str, *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
+        """The same; an error of ours is a value, too. Whatever else is raised is no outcome."""
+        try:
+            return await self.do(deed, timeout=timeout, **words)
+        except ExthostError as error:
+            return error
+
+    async def spew(
+        self, *out: bytes | tuple[bytes, int], timeout: float = CALL_SECONDS, **words: Any
+    ) -> Any:
+        """Let it write these bytes, each so often; then it does as the words say."""
+        pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
+        listed = [[piece.hex(), times] for piece, times in pieces]
+        return await self.end("spew", timeout=timeout, out=listed, **words)
+
+    async def is_well(self) -> None:
+        """It answers, and with what was asked for: perhaps after a restart."""
+        for value in ("well", {"n": 7}, [1, None]):
+            assert await self.do(value=value, timeout=10) == value
+
+    def settle(self, **expected: int) -> None:
+        """Each call that was accepted ended once; nothing is pending, nothing waits."""
+        if self._ledger is not None:
+            self._ledger.settle(self.ext, **expected)
+        else:
+            accounted(self.ext, self.ext.stats["calls"], **expected)
+
+
+@asynccontextmanager
+async def held(
+    guest: Guest,
+    folder: Path,
+    *flags: str,
+    watched: bool = True,
+    start: bool = True,
+    ladder: float = 0.3,
+    **more: Any,
+) -> AsyncIterator[Held]:
+    """Start it, end it, and settle the accounts. Unwatched, calls go the shorter way that those
+    take to which nobody listens."""
+    ledger = Ledger() if watched else None
+    ext = extension(guest, folder, *flags, ledger=ledger, dialect=hurried(guest, ladder), **more)
+    one = Held(ext, guest, ledger)
+    try:
+        if start:
+            await ext.start()
+        yield one
+    finally:
+        await ext.close()
+    one.settle()
+
+
+def at(stage: str, **words: Any) -> tuple[str, str]:
+    """Flags: at this moment of its life it does as the words say."""
+    return f"at={stage}", f"words={json.dumps(words)}"
+
+
+def frame(guest: Guest, message: Message) -> bytes:
+    """A message of the extension's, in its dialect's framing."""
+    framing = dialects.get(guest.dialect).framing(_CAP)
+    return framing.wrap(payload(guest, message))
+
+
+def payload(guest: Guest, message: Message) -> bytes:
+    codec = dialects.get(guest.dialect).codec(Role.GUEST)
+    if isinstance(codec, Positional):  # it must have been asked before it can answer
+        codec.expect(guest.method)
+        codec.decode(b"")
+    return codec.encode(message)
+
+
+def answer(guest: Guest, value: Any, id: Any = ID) -> bytes:
+    """The frame of an answer to the request at hand, or to another."""
+    return frame(guest, Reply(id, guest.answered(value)))
+
+
+def wrapped(guest: Guest, data: bytes) -> bytes:
+    """Any bytes as a frame."""
+    return dialects.get(guest.dialect).framing(_CAP).wrap(data)
+
+
+def answer_in_text(guest: Guest, text: bytes) -> bytes:
+    """The frame of an answer whose value is this text, which need not be JSON."""
+    said = payload(guest, Reply(ID, guest.answered("@@@")))
+    assert said.count(b'"@@@"') == 1
+    return wrapped(guest, said.replace(b'"@@@"', text))
+
+
+async def lag_while(awaitable: Any) -> tuple[Any, float]:
+    """What it comes to, and the longest that one step of the loop worked meanwhile: by the clock of
+    our thread's own work, since the machine may be busy with others."""
+    task = asyncio.ensure_future(awaitable)
+    longest, last = 0.0, time.thread_time()
+    while not task.done():
+        await asyncio.sleep(0.001)
+        now = time.thread_time()
+        longest, last = max(longest, now - last), now
+    return task.result(), longest

@@ -1,0 +1,96 @@
+"""One conversation per dialect, recorded through the shim, and played back with a fault."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from exthost.errors import ExthostError
+from exthost.supervision.extension import Extension
+from exthost.testing import shim
+from exthost.testing.guests import Guest
+from tests.extensions.driving import accounted
+from tests.faults.driving import command, extension, hurried
+
+# What is asked in the recording, and again of each playback.
+ASKED = ("one", {"two": [2, None]}, "drei ü")
+
+SHIM = [sys.executable, "-S", "-E", "-P", str(shim.__file__)]
+
+
+async def converse(ext: Extension, guest: Guest, limit: float) -> list[Any]:
+    """Start it and ask; returns how each step ended. A wrong answer is told by being there."""
+    ends: list[Any] = []
+    try:
+        await asyncio.wait_for(ext.start(), 10)
+    except ExthostError as error:
+        ends.append(error)
+    for value in ASKED:
+        params = guest.worded({"do": "echo", "value": value})
+        try:
+            result = await ext.call(guest.method, params, timeout=limit)
+        except ExthostError as error:
+            ends.append(error)
+            continue
+        try:
+            ends.append(guest.value(result))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            ends.append(("spoilt", result))
+    return ends
+
+
+def _quick(guest: Guest, folder: Path, argv: list[str], limit: float) -> Extension:
+    return extension(
+        guest,
+        folder,
+        argv=argv,
+        dialect=hurried(guest, 0.02),
+        restart={"strategy": "never"},
+        limits={"handshake": limit},
+    )
+
+
+async def recorded(guest: Guest, folder: Path) -> Path:
+    """The recording of a conversation in which nothing goes wrong."""
+    file, kept = folder / f"{guest.dialect}.txt", folder / f"{guest.dialect}-kept.txt"
+    home = folder / f"{guest.dialect}-recorded"
+    home.mkdir()
+    if guest.manifest is not None:
+        (home / guest.manifest[0]).write_text(guest.manifest[1], encoding="utf-8")
+    argv = [*SHIM, "record", str(file), "--", *command(guest, home)]
+    ext = _quick(guest, folder, argv, 10)
+    try:
+        assert await converse(ext, guest, 10) == list(ASKED)
+        shutil.copy(file, kept)  # what it says at its end answers no call
+    finally:
+        await ext.close()
+    return kept
+
+
+def length(recording: Path) -> int:
+    """How many bytes the extension said in it."""
+    return sum(len(text) // 2 for _, text in shim.pieces(str(recording)))
+
+
+# A late byte is no fault: it gets the time that a busy machine may take. For the others the limit
+# is what ends a call to which no answer will come.
+LATE_SECONDS, LIMIT_SECONDS = 10.0, 0.5
+
+
+async def replay(guest: Guest, folder: Path, file: Path, fault: str, at: int) -> None:
+    """Each call ends; where no byte was changed, with its own answer or an error."""
+    limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
+    argv = [*SHIM, "play", str(file), fault, str(at)]
+    ext = _quick(guest, folder, argv, limit)
+    try:
+        ends = await converse(ext, guest, limit)
+    finally:
+        await ext.close()
+    accounted(ext, ext.stats["calls"])
+    if fault == "delay":
+        assert ends == list(ASKED), (fault, at, ends)
+    elif fault in ("cut", "truncate"):
+        assert any(isinstance(end, ExthostError) for end in ends), (fault, at, ends)
+        for end, value in zip(ends, ASKED, strict=False):
+            assert end == value or isinstance(end, ExthostError), (fault, at, ends)

@@ -1,0 +1,167 @@
+"""A child that writes or asks without end: the host's memory is bounded, its loop is free, and the
+neighbours notice nothing."""
+
+import asyncio
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from exthost.errors import CallTimeout, ExtensionGone, ExthostError
+from exthost.testing.guests import GUESTS, Guest
+from tests.extensions.looking import resident_bytes
+from tests.faults.driving import every, frame, held, lag_while, wrapped
+from tests.faults.trials import Trials
+
+MB = 1_000_000
+
+# How long one child may make one step of the loop work, on a machine that others use as well.
+MOST_LAG_SECONDS = 0.4
+
+
+@pytest.mark.parametrize("name", GUESTS)
+async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
+    """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
+
+    async def flood(guest: Guest, size: int, line: bytes) -> None:
+        async with held(guest, folder, watched=False) as child:
+            before = resident_bytes()
+            (result, lag) = await lag_while(child.spew((line, size // len(line)), fd=2, timeout=20))
+            assert result == "spewed"
+            assert resident_bytes() - before < 30 * MB
+            assert lag < MOST_LAG_SECONDS, lag
+            await child.is_well()
+
+    trials = Trials("pipes")
+    guest = GUESTS[name]
+    size = 200 * MB if name == "morphir" else 10 * MB
+    trials.add("stderr flood", guest.dialect, partial(flood, guest, size, b"e" * 99 + b"\n"))
+    trials.add("stderr of empty lines", guest.dialect, partial(flood, guest, MB, b"\n"))
+    trials.add("stderr without lines", guest.dialect, partial(flood, guest, 10 * MB, b"e"))
+    await trials.run(at_once=1)
+
+
+async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> None:
+    """A million in one dialect, 50,000 in the others."""
+
+    async def flood(guest: Guest, times: int) -> None:
+        assert guest.notice is not None
+        async with held(guest, folder, watched=False) as child:
+            before = resident_bytes()
+            told = frame(guest, guest.notice)
+            spewed, *others = [
+                asyncio.ensure_future(child.spew((told, times), timeout=18)),
+                *(asyncio.ensure_future(child.do(value=n, timeout=18)) for n in range(20)),
+            ]
+            result, lag = await lag_while(spewed)
+            assert result == "spewed"
+            assert await asyncio.gather(*others) == list(range(20))
+            assert resident_bytes() - before < 20 * MB
+            assert lag < MOST_LAG_SECONDS, lag
+
+    trials = Trials("pipes")
+    for n, guest in enumerate(one for one in every() if one.notice is not None):
+        times = 1_000_000 if n == 0 else 50_000
+        trials.add("notices", guest.dialect, partial(flood, guest, times))
+    await trials.run(at_once=1)
+
+
+@pytest.mark.parametrize("name", GUESTS)
+async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
+    """As many stray lines as fit, as short as can be: each is one to be told of."""
+
+    async def noise(guest: Guest, piece: bytes) -> None:
+        async with held(guest, folder, watched=False) as child:
+            result, lag = await lag_while(child.spew((piece, 150_000 // len(piece)), timeout=15))
+            # A frame of no bytes may be a message, and an answer.
+            assert result in ("spewed", None) or isinstance(result, ExthostError)
+            assert lag < MOST_LAG_SECONDS, lag
+            await child.is_well()
+
+    trials = Trials("pipes")
+    guest = GUESTS[name]
+    pieces = {"x": b"x\n", "{}": b"{}\n", "blank": b"\n", "no text": b"\xff\n"}
+    for what, piece in (pieces | {"empty frames": wrapped(guest, b"")}).items():
+        trials.add(f"noise: {what}", guest.dialect, partial(noise, guest, piece))
+    await trials.run(at_once=1)
+
+
+async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folder: Path) -> None:
+    """It asks as fast as it can and reads none of what it is told: our answers must not pile up."""
+
+    async def inquisitor(guest: Guest) -> None:
+        async with held(guest, folder, watched=False) as child:
+            before = resident_bytes()
+            result, lag = await lag_while(child.end("ask", times=2_000_000, then="hang", timeout=2))
+            assert isinstance(result, CallTimeout), result
+            assert resident_bytes() - before < 8 * MB, resident_bytes() - before
+            assert lag < MOST_LAG_SECONDS, lag
+            await child.ext.restart()
+            await child.is_well()
+
+    async def patient(guest: Guest) -> None:
+        """One that reads in the end: every question is answered."""
+        async with held(guest, folder, watched=False) as child:
+            asked = child.end("ask", times=2000, timeout=10)
+            assert await asked == "asked"
+            await child.is_well()
+            assert child.ext.stats["restarts"] == 0
+
+    async def unanswered(guest: Guest) -> None:
+        """The same against the write deadline."""
+        async with held(guest, folder, watched=False, limits={"write": "0.5s"}) as child:
+            error = await child.end("ask", times=2_000_000, then="hang", timeout=10)
+            assert isinstance(error, ExtensionGone) and error.code == "X1004", error
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in (one for one in every() if one.question is not None):
+        trials.add("questions, unread", guest.dialect, partial(inquisitor, guest))
+        trials.add("questions, deadline", guest.dialect, partial(unanswered, guest))
+        trials.add("questions, read later", guest.dialect, partial(patient, guest))
+    await trials.run(at_once=1)
+
+
+async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -> None:
+    long = "x" * 1_500_000  # more than the widest pipe takes
+
+    async def deaf(guest: Guest) -> None:
+        async with held(guest, folder, limits={"write": "0.3s"}) as child:
+            assert await child.do("deaf") == "deaf from now on"
+            began = time.monotonic()
+            calls = [child.end("echo", value=long) for _ in range(4)]
+            results = await asyncio.gather(*calls)
+            for error in results:
+                # Those that wait for their turn are served by the next process.
+                assert error == long or isinstance(error, ExtensionGone), error
+            assert isinstance(results[0], ExtensionGone) and results[0].code == "X1004"
+            assert time.monotonic() - began < 5
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("stdin never read", guest.dialect, partial(deaf, guest))
+    await trials.run()
+
+
+async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: Path) -> None:
+    """With its output paused, as a slow consumer of a stream has it, it blocks in its write; it is
+    ended all the same."""
+
+    async def unread(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            session = child.ext.desk.session
+            assert session is not None
+            spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang", timeout=2))
+            await asyncio.sleep(0)
+            session.pause()
+            began = time.monotonic()
+            await child.ext.close()
+            assert time.monotonic() - began < 4
+            assert isinstance(await spewing, ExthostError)
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("output unread at the end", guest.dialect, partial(unread, guest))
+    await trials.run()

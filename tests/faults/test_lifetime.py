@@ -1,0 +1,355 @@
+"""The life and death of a hostile child, in every dialect: none is left, no call hangs."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost import dialects
+from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
+from exthost.model import Write
+from exthost.testing.guests import GUESTS, Guest
+from tests.extensions.driving import Ledger, outcome, until
+from tests.extensions.looking import gone, runs
+from tests.faults.driving import Held, at, every, extension, held, hurried
+from tests.faults.trials import Trials
+
+ROOT = Path(__file__).parents[2]
+NEVER = {"strategy": "never"}
+
+
+def grace(guest: Guest) -> float:
+    """How long the dialect's ladder is, from its first word to SIGKILL."""
+    ladder = dialects.get(guest.dialect).traits.ladder
+    return sum(step.wait for step in ladder if not isinstance(step, Write))
+
+
+# -- ending it --------------------------------------------------------------------------------
+
+
+async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(folder: Path) -> None:
+    """With the real ladders: SIGTERM and end-of-file ignored, or stopped, or in a call."""
+
+    async def stubborn(guest: Guest, way: str) -> None:
+        ext = extension(guest, folder, "stubborn")
+        await ext.start()
+        child = Held(ext, guest, None)
+        pid = ext.stats["pid"]
+        if way == "stopped":
+            os.kill(pid, signal.SIGSTOP)
+        elif way == "hanging":
+            hanging = asyncio.ensure_future(child.end("hang", timeout=60))
+            await until(lambda: ext.stats["in_flight"] == 1)
+        began = time.monotonic()
+        await ext.close()
+        seconds = time.monotonic() - began
+        assert gone(pid) and ext.state == "stopped"
+        assert seconds < grace(guest) + 1.5, (seconds, grace(guest))
+        if way == "hanging":
+            assert isinstance(await hanging, ExtensionGone)
+        child.settle()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for way in ("stubborn", "stopped", "hanging"):
+            trials.add(way, guest.dialect, partial(stubborn, guest, way))
+    await trials.run(at_once=100)
+
+
+async def test_one_that_is_stopped_in_a_call_costs_its_caller_the_time_limit(folder: Path) -> None:
+    async def frozen(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
+            assert isinstance(error, CallTimeout)
+            await asyncio.wait_for(child.ext.restart(), 10)
+            await child.is_well()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        trials.add("SIGSTOP in a call", guest.dialect, partial(frozen, guest))
+    await trials.run()
+
+
+# -- it dies ----------------------------------------------------------------------------------
+
+DEATHS: dict[str, tuple[dict[str, Any], str]] = {
+    "exit 0": ({"do": "die", "code": 0}, "exited with 0"),
+    "exit 3": ({"do": "die", "code": 3}, "exited with 3"),
+    "SIGKILL": ({"do": "kill", "signal": signal.SIGKILL}, "killed by SIGKILL"),
+    "SIGSEGV": ({"do": "kill", "signal": signal.SIGSEGV}, "killed by SIGSEGV"),
+    "SIGABRT": ({"do": "kill", "signal": signal.SIGABRT}, "killed by SIGABRT"),
+    "SIGBUS": ({"do": "kill", "signal": signal.SIGBUS}, "killed by SIGBUS"),
+    "half an answer": ({"do": "half", "value": "x" * 99, "then": "die"}, "exited with 3"),
+}
+
+
+async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -> None:
+    async def dies(guest: Guest, words: dict[str, Any], status: str) -> None:
+        async with held(guest, folder) as child:
+            at_once = 0 if in_turn(guest) else 3  # in turn, those would only wait behind it
+            kept = [asyncio.ensure_future(child.end("keep", timeout=30)) for _ in range(at_once)]
+            error = await fatal(child, words)
+            assert isinstance(error, ExtensionGone), error
+            assert error.evidence.exit == status, error.evidence
+            for other in kept:
+                loss = await other
+                assert isinstance(loss, ExtensionGone) and loss.evidence.exit == status
+            await child.is_well()
+
+    async def fatal(child: Held, words: dict[str, Any]) -> Any:
+        return await child.end(words["do"], **{k: v for k, v in words.items() if k != "do"})
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for name, (words, status) in DEATHS.items():
+            trials.add(name, guest.dialect, partial(dies, guest, words, status))
+    await trials.run()
+
+
+def in_turn(guest: Guest) -> bool:
+    traits = dialects.get(guest.dialect).traits
+    return traits.in_turn or traits.limits.max_in_flight == 1
+
+
+async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
+    async def closes(guest: Guest, fds: list[int]) -> None:
+        async with held(guest, folder) as child:
+            first = await child.end("close", fds=fds, timeout=3)
+            if 1 in fds:
+                assert isinstance(first, ExtensionGone) and first.code == "X1002", first
+            else:
+                assert first == "closed"
+            if fds == [2]:  # nobody minds; it does not read any more, though
+                assert isinstance(await child.end("echo", timeout=0.3), CallTimeout)
+                await child.ext.restart()
+            elif fds == [0]:
+                second = await child.end("echo", timeout=3)
+                assert isinstance(second, ExtensionGone) and second.code == "X1002", second
+            await child.is_well()
+
+    async def half_and_closed(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            error = await child.end("half", value="x" * 99, then="close", timeout=3)
+            assert isinstance(error, ExtensionGone) and "still runs" in error.message, error
+            await child.is_well()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for fds in ([0], [1], [2], [0, 1], [0, 1, 2]):
+            trials.add(f"closes {fds}", guest.dialect, partial(closes, guest, fds))
+        trials.add("half an answer, closed", guest.dialect, partial(half_and_closed, guest))
+    await trials.run()
+
+
+# -- what it leaves behind --------------------------------------------------------------------
+
+
+async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(folder: Path) -> None:
+    async def leaves(guest: Guest, way: str) -> None:
+        async with held(guest, folder) as child:
+            pid = await child.do("fork")
+            if way == "crash":
+                began = time.monotonic()
+                error = await child.end("die", code=5)
+                assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
+                assert time.monotonic() - began < 3
+                await until(lambda: not runs(pid))
+                await child.is_well()
+        await until(lambda: not runs(pid))
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for way in ("crash", "close"):
+            trials.add(f"grandchild, {way}", guest.dialect, partial(leaves, guest, way))
+    await trials.run()
+
+
+async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> None:
+    """Double fork, setsid, deaf to SIGTERM. Where its process tree is held in a namespace it is
+    gone with its extension; where only the group is known it cannot be found, and the end of the
+    extension is not held up by it."""
+
+    async def daemon(guest: Guest, way: str) -> None:
+        pid = 0
+        try:
+            async with held(guest, folder) as child:
+                pid = await child.do("fork", daemon=True)
+                enclosed = child.ext.enforced["pids"] != "process group"
+                if way == "crash":
+                    began = time.monotonic()
+                    error = await child.end("die", code=5)
+                    assert isinstance(error, ExtensionGone), error
+                    assert time.monotonic() - began < 3
+                    await child.is_well()
+                began = time.monotonic()
+            assert time.monotonic() - began < 4
+            if enclosed:
+                await until(lambda: not runs(pid), 1)
+        finally:
+            if pid > 1 and runs(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for way in ("crash", "close"):
+            trials.add(f"daemon, {way}", guest.dialect, partial(daemon, guest, way))
+    await trials.run()
+
+
+async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: Path) -> None:
+    async def left(guest: Guest, how: type[BaseException]) -> None:
+        pids = []
+        ready = asyncio.Event()
+
+        async def user() -> None:
+            async with held(guest, folder, "stubborn") as child:
+                pids.append(child.ext.stats["pid"])
+                pids.append(await child.do("fork"))
+                call = asyncio.ensure_future(child.end("hang", timeout=30))
+                await until(lambda: child.ext.stats["in_flight"] == 1)
+                ready.set()
+                if how is asyncio.CancelledError:
+                    await call
+                raise how("on purpose")
+
+        task = asyncio.ensure_future(user())
+        if how is asyncio.CancelledError:
+            await ready.wait()
+            task.cancel()
+        with pytest.raises(how):
+            await task
+        assert gone(pids[0])
+        await until(lambda: not runs(pids[1]))
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for how in (RuntimeError, asyncio.CancelledError):
+            trials.add(f"left by {how.__name__}", guest.dialect, partial(left, guest, how))
+    await trials.run()
+
+
+# A program that starts one in each dialect, each with a grandchild, and ends in its own way.
+PROGRAM = """
+import asyncio, gc, os, sys
+from pathlib import Path
+from tests.faults.driving import Held, every, extension
+
+async def one(guest):
+    ext = extension(guest, Path({folder!r}), "stubborn")
+    await ext.start()
+    held = Held(ext, guest, None)
+    print(ext.stats["pid"], await held.do("fork", timeout=20), flush=True)
+    return held
+
+async def main():
+    held = await asyncio.gather(*map(one, every()))
+    {end}
+
+asyncio.run(main())
+"""
+ENDS = {
+    "handle dropped": "del held; gc.collect()",
+    "an exception": "raise RuntimeError('on purpose')",
+    "sys.exit": "sys.exit(3)",
+    "Ctrl-C": "os.kill(os.getpid(), 2); await asyncio.sleep(10)",
+    "in a call": "[asyncio.ensure_future(h.do('hang')) for h in held]; await asyncio.sleep(0.1)",
+}
+
+
+@pytest.mark.parametrize("way", ENDS)
+def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, way: str) -> None:
+    text = PROGRAM.format(folder=str(folder), end=ENDS[way])
+    ran = subprocess.run(
+        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, timeout=50, check=False
+    )
+    pids = [int(word) for word in ran.stdout.split()]
+    assert len(pids) == 2 * len(every()), ran.stderr.decode()
+    deadline = time.monotonic() + 3
+    while left := [pid for pid in pids if runs(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
+    for guest in every():
+        Trials("lifetime").count(guest.dialect)
+
+
+# -- starting it ------------------------------------------------------------------------------
+
+BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dies at its start": ("start", {"do": "die"}),
+    "dies in the handshake": ("handshake", {"do": "die"}),
+    "half a handshake, dies": ("handshake", {"do": "half", "then": "die"}),
+    "half a handshake, closes": ("handshake", {"do": "half", "then": "close"}),
+    "hangs in the handshake": ("handshake", {"do": "hang"}),
+    "never reads": ("start", {"do": "hang"}),
+    "closes its pipes": ("handshake", {"do": "close", "fds": [0, 1]}),
+    "is killed": ("handshake", {"do": "kill", "signal": signal.SIGKILL}),
+    "stops itself": ("handshake", {"do": "kill", "signal": signal.SIGSTOP}),
+    "writes what is no frame": (
+        "handshake",
+        {"do": "spew", "out": [[(b"\xff" * 8 + b"\n").hex(), 9]], "then": "die"},
+    ),
+}
+
+
+async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: Path) -> None:
+    async def fails(guest: Guest, stage: str, words: dict[str, Any]) -> None:
+        flags = at(stage, **words)
+        limits = {"handshake": "0.6s"}
+        async with held(guest, folder, *flags, start=False, limits=limits, restart=NEVER) as child:
+            calls = [asyncio.ensure_future(child.end("echo", timeout=15)) for _ in range(3)]
+            error = await outcome(child.ext.start())
+            assert isinstance(error, HandshakeFailed), error
+            assert error.extension == "hostile" and error.help and error.evidence.argv
+            for call in calls:
+                assert isinstance(await call, ExthostError)
+            assert child.ext.state == "failed"
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for name, (stage, words) in BAD_STARTS.items():
+            trials.add(name, guest.dialect, partial(fails, guest, stage, words))
+    await trials.run()
+
+
+async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path) -> None:
+    """Shakes hands and dies; and dies in every call: spawned exactly 1 + max_retries times."""
+
+    async def loop(guest: Guest, flags: tuple[str, ...]) -> None:
+        marks = folder / f"marks-{guest.dialect}-{len(flags)}"
+        policy = {"strategy": "immediate", "max_retries": 3}
+        ledger = Ledger()
+        ext = extension(
+            guest, folder, *flags, f"marks={marks}",
+            ledger=ledger, dialect=hurried(guest, 0.3), restart=policy,
+        )  # fmt: skip
+        child = Held(ext, guest, ledger)
+        await outcome(ext.start())
+        for _ in range(40):
+            assert isinstance(await child.end("die", timeout=5), ExthostError)
+            if ext.state == "failed":
+                break
+        await until(lambda: ext.state == "failed", 5)
+        assert len(marks.read_text().split()) == 4
+        assert isinstance(await child.end("echo", timeout=5), ExthostError)
+        assert len(marks.read_text().split()) == 4  # asking does not start it
+        await ext.close()
+        child.settle()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        trials.add("dies when ready", guest.dialect, partial(loop, guest, at("ready", do="die")))
+        trials.add("dies in each call", guest.dialect, partial(loop, guest, ()))
+    await trials.run()
+
+
+def test_every_dialect_has_its_row() -> None:
+    assert set(GUESTS) == set(dialects.BUILT_IN)

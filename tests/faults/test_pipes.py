@@ -1,0 +1,354 @@
+"""What a child may write: lengths, ids, text. Each call ends, no answer is wrong, it recovers."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from exthost import dialects
+from exthost.errors import (
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    HandshakeFailed,
+    ProtocolViolation,
+)
+from exthost.messages import Failure, Reply
+from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.misdeeds import ID, NEXT, PREVIOUS
+from exthost.wire.headers import Headers
+from exthost.wire.lines import Lines
+from exthost.wire.prefixed import Prefixed
+from tests.extensions.driving import outcome, until
+from tests.faults.driving import (
+    answer,
+    answer_in_text,
+    at,
+    every,
+    frame,
+    held,
+    payload,
+    wrapped,
+)
+from tests.faults.trials import Trials
+
+
+def speaks_text(guest: Guest) -> bool:
+    return guest.dialect != "cigen"
+
+
+def by_order(guest: Guest) -> bool:
+    return dialects.get(guest.dialect).traits.correlation == "order"
+
+
+def fatal_noise(guest: Guest) -> bool:
+    """Where a message says how long it is, garbage in it means that the count is off."""
+    dialect = dialects.get(guest.dialect)
+    return dialect.traits.noise == "fatal" or dialect.framing is not Lines
+
+
+# -- frames -----------------------------------------------------------------------------------
+
+DIGITS = {
+    "eleven nines": b"99999999999",
+    "five thousand digits": b"9" * 5000,
+    "minus one": b"-1",
+    "plus five": b"+5",
+    "underscore": b"1_000",
+    "arabic-indic digits": "٣٤".encode(),
+    "full-width digits": "\uff15".encode(),
+    "superscript": "²".encode(),
+    "hexadecimal": b"0x10",
+    "a float": b"5.0",
+    "an exponent": b"1e3",
+    "nothing": b"",
+    "two numbers": b"5 5",
+    "a comma": b"5,5",
+    "a nul": b"5\0",
+    "just over the limit": b"67108865",
+}
+BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
+    Headers: {
+        **{name: b"Content-Length: " + digits + b"\r\n\r\n" for name, digits in DIGITS.items()},
+        "an endless header": b"X-Endless: " + b"x" * 5000,
+        "no length at all": b"Content-Type: text/plain\r\n\r\n",
+    },
+    Prefixed: {
+        "all ones": b"\xff\xff\xff\xff",
+        "the sign bit": b"\x80\0\0\0",
+        "just over ten MiB": (10 * 2**20 + 1).to_bytes(4, "big"),
+        "text": b"Traceback (most recent call last):\n",
+    },
+    Lines: {},
+}
+
+
+async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_process(
+    folder: Path,
+) -> None:
+    async def bad_length(guest: Guest, data: bytes) -> None:
+        async with held(guest, folder) as child:
+            error = await child.spew(data, then="hang")
+            assert isinstance(error, ProtocolViolation), error
+            assert error.code == "X0601" and error.help and error.extension == "hostile"
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        for name, data in BAD_LENGTHS[dialects.get(guest.dialect).framing].items():
+            trials.add(name, guest.dialect, partial(bad_length, guest, data))
+    await trials.run()
+
+
+async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path) -> None:
+    """A line of a hundred megabytes, or a body that was announced and never comes."""
+
+    async def endless(guest: Guest) -> None:
+        dialect = dialects.get(guest.dialect)
+        async with held(guest, folder, limits={"max_message": 2**20}) as child:
+            if dialect.framing is Lines:
+                error = await child.spew(
+                    (answer(guest, "x")[:-20], 1), (b"x" * 1000, 50_000), then="hang", timeout=2
+                )
+                assert isinstance(error, ProtocolViolation | CallTimeout), error
+            else:
+                begun = answer(guest, "x" * 10_000)[:5000]
+                error = await child.spew(begun, then="hang", timeout=0.3)
+                assert isinstance(error, CallTimeout), error
+            await asyncio.wait_for(child.ext.restart(), 10)
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("endless frame", guest.dialect, partial(endless, guest))
+    await trials.run()
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> None:
+    async def loris(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            slow = child.spew(answer(guest, "ü" * 100), bytewise=True, then="nothing")
+            assert await slow == "ü" * 100
+            await child.is_well()
+
+    async def starved(guest: Guest) -> None:
+        """It begins, and never goes on: the call's time limit is what ends it."""
+        async with held(guest, folder) as child:
+            error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
+            assert isinstance(error, CallTimeout), error
+            await asyncio.wait_for(child.ext.restart(), 10)
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("slow loris", guest.dialect, partial(loris, guest))
+        trials.add("half an answer, then nothing", guest.dialect, partial(starved, guest))
+    await trials.run()
+
+
+# -- ids --------------------------------------------------------------------------------------
+
+
+async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
+    async def stray(guest: Guest, rows: Mapping[str, bytes]) -> None:
+        async with held(guest, folder) as child:
+            for n, (name, wrong) in enumerate(rows.items(), 1):
+                assert (name, await child.spew(wrong)) == (name, "spewed")
+                assert (name, sum(child.ext.stats["dropped"].values())) == (name, n)
+                await child.is_well()
+            assert child.ext.stats["restarts"] == 0
+        trials.count(guest.dialect, times=len(rows) - 1)
+
+    trials = Trials("pipes")
+    for guest in every(but=["cigen"]):
+        rows = {
+            "unknown id": answer(guest, "wrong", 10**9 + 7),
+            "early id": answer(guest, "wrong", NEXT),
+            "old id": answer(guest, "wrong", PREVIOUS),
+            "an error to nobody": frame(guest, Failure(10**9 + 7, "wrong")),
+        }
+        if dialects.get(guest.dialect).framing is not Headers:
+            plain = answer(guest, "wrong")
+            odd = {
+                "text": b'"%d"' % ID,
+                "a float": b"%d.0" % ID,
+                "true": b"true",
+                "null": b"null",
+                "a list": b"[%d]" % ID,
+                "an object": b"{}",
+                "negative": b"-1",
+                "minus zero": b"-0.0",
+                "of three hundred digits": b"9" * 300,
+            }
+            for name, text in odd.items():
+                rows[f"an id that is {name}"] = plain.replace(b"%d" % ID, text)
+        trials.add("answers to nobody", guest.dialect, partial(stray, guest, rows))
+    await trials.run()
+
+
+async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
+    """Also where answers have no ids, and the next call already waits for its turn."""
+
+    async def twice(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            double = answer(guest, "first") * 2
+            results = await asyncio.gather(
+                child.spew(double, then="nothing"),
+                *(child.end("echo", value=n) for n in range(5)),
+            )
+            assert results[0] == "first"
+            for n, result in enumerate(results[1:]):
+                assert result == n or isinstance(result, ExthostError), result
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("repeated answer", guest.dialect, partial(twice, guest))
+    await trials.run()
+
+
+async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
+    """Right after its handshake it answers three questions that nobody has asked yet."""
+
+    async def early(guest: Guest) -> None:
+        spewed = {"out": [[answer(guest, "early", 9).hex(), 3]], "then": "nothing"}
+        flags = at("ready", do="spew", **spewed)
+        never = {"strategy": "never"}
+        async with held(guest, folder, *flags, restart=never, start=False) as child:
+            started = await outcome(child.ext.start())
+            if by_order(guest):  # perhaps already in its handshake
+                await until(lambda: child.ext.state == "failed")
+                error = await child.end("echo")
+                assert isinstance(error, ProtocolViolation | HandshakeFailed), error
+                assert "nobody" in error.message
+            else:
+                assert started is child.ext
+                await until(lambda: child.ext.stats["dropped"] == {"replies to no question": 3})
+                for n in range(12):  # the ninth among them
+                    assert await child.do(value=n) == n
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("early answers", guest.dialect, partial(early, guest))
+    await trials.run()
+
+
+# -- text -------------------------------------------------------------------------------------
+
+NOT_JSON = {
+    "NaN": b"NaN",
+    "Infinity": b"-Infinity",
+    "a number out of range": b"1e999",
+    "a hundred thousand brackets": b"[" * 100_000 + b"]" * 100_000,
+    "a hundred thousand objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "brackets that never close": b"[" * 100_000,
+    "bytes that are no UTF-8": b'"\xff\xfe"',
+    "a surrogate in UTF-8": b'"\xed\xa0\x80"',
+    "an overlong encoding": b'"\xc0\xaf"',
+    "a control character": b'"\x01"',
+    "a nul": b"\0",
+    "a bare word": b"undefined",
+    "single quotes": b"'x'",
+    "a trailing comma": b"[1,]",
+    "a comment": b"1 /* one */",
+    "a number of five thousand digits": b"9" * 5000,
+    "a leading zero": b"007",
+    "UTF-16": '"x"'.encode("utf-16"),
+}
+ODD_JSON: dict[str, tuple[bytes, Any]] = {
+    "a lone surrogate": (b'"\\ud83d alone"', "\ud83d alone"),
+    "a reversed pair": (b'"\\ude00\\ud83d"', "\ude00\ud83d"),
+    "members named twice": (b'{"a":1,"a":2}', {"a": 2}),
+    "an empty name": (b'{"":0}', {"": 0}),
+    "a name that is dangerous elsewhere": (b'{"__proto__":{"x":1}}', {"__proto__": {"x": 1}}),
+    "a nul, escaped": (b'"\\u0000"', "\0"),
+    "minus zero": (b"-0", 0),
+    "white space": (b" \t\r 1 ", 1),
+    "a number beyond 64 bits": (b"123456789012345678901234567890", None),
+    "sixty levels": (b"[" * 60 + b"]" * 60, None),
+}
+
+
+async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> None:
+    async def no_json(guest: Guest, texts: Mapping[str, bytes]) -> None:
+        async with held(guest, folder) as child:
+            for name, text in texts.items():
+                others = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
+                result = await child.spew(answer_in_text(guest, text))
+                heard = await asyncio.gather(*others)
+                if fatal_noise(guest):
+                    assert isinstance(result, ExthostError), (name, result)
+                    await child.is_well()
+                else:  # told as noise and passed over
+                    assert (name, result, heard) == (name, "spewed", [0, 1, 2])
+            await child.is_well()
+            if not fatal_noise(guest):
+                assert child.ext.stats["dropped"] == {"stray lines on stdout": len(texts)}
+                assert child.ext.stats["restarts"] == 0
+        trials.count(guest.dialect, times=len(texts) - 1)
+
+    trials = Trials("pipes")
+    for guest in filter(speaks_text, every()):
+        texts = dict(NOT_JSON)
+        if dialects.get(guest.dialect).framing is Lines:
+            texts = {name: text.replace(b"\n", b" ") for name, text in texts.items()}
+        trials.add("text that is no JSON", guest.dialect, partial(no_json, guest, texts))
+    await trials.run()
+
+
+async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
+    async def odd(guest: Guest) -> None:
+        async with held(guest, folder) as child:
+            for name, (text, meant) in ODD_JSON.items():
+                result = await child.spew(answer_in_text(guest, text), then="nothing", timeout=2)
+                assert not isinstance(result, ExthostError), (name, result)
+                assert meant is None or result == meant, (name, result)
+            whole = answer(guest, "right")
+            doubled = whole.replace(b'"right"', b'"wrong","result":"right"')
+            if dialects.get(guest.dialect).framing is Lines:
+                assert await child.spew(doubled, then="nothing", timeout=2) == "right"
+            await child.is_well()
+            assert child.ext.stats["restarts"] == 0
+        trials.count(guest.dialect, times=len(ODD_JSON))
+
+    trials = Trials("pipes")
+    for guest in filter(speaks_text, every()):
+        trials.add("odd but readable", guest.dialect, partial(odd, guest))
+    await trials.run()
+
+
+# Frames of protobuf that are hostile in their own way: hex, and whether they can be read.
+PROTOBUF = {
+    "a hundred thousand nested groups": b"\x0b" * 100_000 + b"\x0c" * 100_000,
+    "a length beyond the frame": b"\x0a\xff\xff\xff\xff\x0f",
+    "text that is no UTF-8": b"\x0a\x02\xff\xfe",
+    "a varint without end": b"\x08" + b"\xff" * 30,
+    "a field of number 0": b"\x00\x00",
+    "an end without its group": b"\x0c",
+    "a wire type that is none": b"\x0f",
+}
+
+
+async def test_protobuf_that_is_none_ends_the_call_and_the_process(folder: Path) -> None:
+    async def garbled(guest: Guest, data: bytes) -> None:
+        async with held(guest, folder) as child:
+            error = await child.spew(wrapped(guest, data), then="hang")
+            assert isinstance(error, ProtocolViolation | ExtensionGone), error
+            await child.is_well()
+
+    async def readable(guest: Guest) -> None:
+        """NaN in a float, a scalar given twice, fields nobody knows: as protobuf has it."""
+        async with held(guest, folder) as child:
+            right = payload(guest, Reply(None, guest.answered("right")))
+            nan = b"\x1d\x00\x00\xc0\x7f"
+            odd = wrapped(guest, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan)
+            assert await child.spew(odd, then="nothing") == "right"
+            await child.is_well()
+
+    trials = Trials("pipes")
+    guest = GUESTS["cigen"]
+    for name, data in PROTOBUF.items():
+        trials.add(name, "cigen", partial(garbled, guest, data))
+    trials.add("odd but readable", "cigen", partial(readable, guest))
+    await trials.run()

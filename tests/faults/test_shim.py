@@ -1,0 +1,28 @@
+"""A fault at every byte of a conversation: each call ends, none hangs.
+
+Every byte has its turn, and every fault; `make soak` tries each fault at each byte.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from exthost.testing.guests import GUESTS
+from exthost.testing.shim import FAULTS
+from tests.faults.shimming import length, recorded, replay
+from tests.faults.trials import Trials
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("name", GUESTS)
+async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder: Path) -> None:
+    guest = GUESTS[name]
+    recording = await recorded(guest, folder)
+    trials = Trials("pipes")
+    middle = length(recording) // 2
+    for at in range(middle) if half == 0 else range(middle, length(recording)):
+        fault = FAULTS[at % len(FAULTS)]
+        trial = partial(replay, guest, folder, recording, fault, at)
+        trials.add(f"{fault} at byte {at}", guest.dialect, trial)
+    await trials.run(at_once=8)

@@ -1,0 +1,139 @@
+"""Many calls at once beside a hostile neighbour, and many that are given up: none is lost, none is
+answered wrongly, and no place in any table stays taken."""
+
+import asyncio
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from exthost.errors import ExthostError
+from exthost.testing.guests import Guest
+from tests.extensions.driving import until
+from tests.faults.driving import Held, every, held
+from tests.faults.trials import Trials
+
+
+async def misbehave(child: Held, rng: random.Random) -> None:
+    """Whatever comes to its mind, until it is left alone."""
+    deeds = [
+        lambda: child.spew((b"noise\n", 20_000), timeout=1),
+        lambda: child.spew((b"\xff" * 100, 3_000), timeout=0.2),
+        lambda: child.spew((b"e\n", 20_000), fd=2, timeout=1),
+        lambda: child.end("half", then="die", timeout=1),
+        lambda: child.end("die"),
+        lambda: child.end("hang", timeout=0.1),
+        lambda: child.end("close", fds=[1], timeout=1),
+        lambda: child.end("echo", value="x" * 200_000, timeout=1),
+    ]
+    while True:
+        await rng.choice(deeds)()
+
+
+async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: Path) -> None:
+    async def neighbours(guest: Guest) -> None:
+        policy = {"strategy": "immediate", "max_retries": 1000}
+        async with (
+            held(guest, folder, watched=False, restart=policy) as bad,
+            held(guest, folder, watched=False) as good,
+        ):
+            mischief = asyncio.ensure_future(misbehave(bad, random.Random(6)))
+            numbers = iter(range(1000))
+
+            async def work() -> None:
+                for n in numbers:
+                    assert await good.do(value={"n": n}, timeout=15) == {"n": n}
+
+            await asyncio.gather(*(work() for _ in range(8)))
+            assert not mischief.done()
+            mischief.cancel()
+            await asyncio.wait([mischief])
+            assert good.ext.stats["restarts"] == 0 and good.ext.stats["dropped"] == {}
+            good.settle(result=1000)
+
+    trials = Trials("pipes")
+    for guest in every():
+        trials.add("a hostile neighbour", guest.dialect, partial(neighbours, guest))
+    await trials.run(at_once=2)
+
+
+async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
+    """Given up before they are sent, while they are under way, in the tick of their answer; by
+    their caller or by their time limit."""
+
+    async def storm(guest: Guest, watched: bool) -> None:
+        rng = random.Random(9)
+        calls = 100 if guest.dialect == "cigen" else 300
+        policy = {"strategy": "immediate", "max_retries": 1000}
+        async with held(guest, folder, watched=watched, restart=policy) as child:
+            ends: Counter[str] = Counter()
+
+            async def one(n: int) -> None:
+                deed, limit = rng.choice(["echo", "echo", "keep"]), rng.choice([0.02, 10])
+                task = asyncio.ensure_future(child.end(deed, value=n, timeout=limit))
+                for _ in range(rng.choice([0, 0, 1, 2, 5, 20])):
+                    await asyncio.sleep(0)
+                if deed == "keep" or rng.random() < 0.5:
+                    task.cancel()
+                await asyncio.wait([task])
+                if task.cancelled():
+                    ends["cancelled"] += 1
+                elif isinstance(task.result(), ExthostError):
+                    ends["lost"] += 1
+                else:
+                    assert task.result() == n
+                    ends["result"] += 1
+
+            for start in range(0, calls, 50):
+                await asyncio.gather(*(one(n) for n in range(start, start + 50)))
+                assert child.ext.stats["in_flight"] == child.ext.stats["waiting"] == 0
+            assert sum(ends.values()) == calls and ends["cancelled"] > 0
+            await child.is_well()
+
+    trials = Trials("pipes")
+    for guest in every():
+        for watched in (False, True):
+            trials.add("cancellations", guest.dialect, partial(storm, guest, watched))
+    await trials.run(at_once=2)
+
+
+async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
+    """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
+    it costs its calls, and each is told."""
+
+    async def reloaded(guest: Guest, way: str) -> None:
+        policy = {"strategy": "immediate", "max_retries": 1000}
+        async with held(guest, folder, watched=False, restart=policy) as child:
+            ends: Counter[str] = Counter()
+            over = False
+
+            async def work(n: int) -> None:
+                while not over:
+                    value = await child.end("echo", value=n, timeout=15)
+                    if isinstance(value, ExthostError):
+                        ends[value.kind] += 1
+                    else:
+                        assert value == n
+                        ends["result"] += 1
+
+            working = [asyncio.ensure_future(work(n)) for n in range(6)]
+            for _ in range(4):
+                if way == "restart":
+                    await child.ext.restart()
+                else:
+                    pid = child.ext.stats["pid"]
+                    child.ext.kill()
+                    await until(lambda pid=pid: child.ext.stats["pid"] not in (pid, None))  # type: ignore[misc]
+                before = ends["result"]
+                await until(lambda before=before: ends["result"] > before + 20)  # type: ignore[misc]
+            over = True
+            await asyncio.gather(*working)
+            lost = set(ends) - {"result"}
+            assert lost == (set() if way == "restart" else lost & {"ExtensionGone"}), ends
+            child.settle()
+
+    trials = Trials("lifetime")
+    for guest in every():
+        for way in ("restart", "kill"):
+            trials.add(f"{way} under a storm", guest.dialect, partial(reloaded, guest, way))
+    await trials.run(at_once=2)
