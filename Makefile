@@ -55,7 +55,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports
 
 tests: $(STAMP) $(RUST_STAMP) node bubblewrap
-	$(BIN)/python -X dev -m pytest
+	$(BIN)/python -m pytest --dist worksteal --tx '2*popen//python=$(BIN)/python -X dev'
 
 # What holds extensions in on Linux. Installed where we may; where not, its tests say so.
 bubblewrap:

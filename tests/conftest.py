@@ -27,6 +27,7 @@ import pytest
 import uvloop
 
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
+from tests.faults.trials import COUNTS, Counted, summary
 
 # A test that takes longer hangs.
 TEST_SECONDS = 60
@@ -140,8 +141,21 @@ def nothing_left() -> Iterator[None]:
 # -- trials are counted ----------------------------------------------------------------------
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where tests run side by side, whoever ran some tells the one who sums up."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["trials"] = [[*one, times] for one, times in COUNTS.items()]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """One of those is done."""
+    for family, dialect, outcome, times in getattr(node, "workeroutput", {}).get("trials", ()):
+        COUNTS[Counted(family, dialect, outcome)] += times
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line that tells how many trials were run by whom: a number that must not shrink."""
+    """Lines that tell how many trials were run by whom: numbers that must not shrink."""
     counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
@@ -157,3 +171,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         ]
         skipped = sum(found["skipped"] for found in counts.values())
         terminalreporter.write_line(f"sandbox trials: {', '.join(told)}, {skipped} skipped")
+    for line in summary():
+        terminalreporter.write_line(line)
