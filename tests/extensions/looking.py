@@ -45,6 +45,29 @@ def runs(pid: int) -> bool:
     return seen is not None and seen.state not in "ZX"
 
 
+def outside(inside: int, wrapper: int) -> int:
+    """The pid that a process has here, of one that was told `inside` its namespace; `wrapper` is
+    the process that we started for it. Without a namespace they are the same."""
+    for pid in _descendants(wrapper):
+        try:
+            status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        pids = status.partition("NSpid:")[2].partition("\n")[0].split()
+        if len(pids) > 1 and pids[-1] == str(inside):
+            return pid
+    return inside
+
+
+def _descendants(pid: int) -> set[int]:
+    parents = {one: seen.parent for one in all_pids() if (seen := see(one)) is not None}
+    found, news = {pid}, {pid}
+    while news:
+        news = {one for one, parent in parents.items() if parent in news} - found
+        found |= news
+    return found
+
+
 def all_pids() -> list[int]:
     return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
 

@@ -56,6 +56,9 @@ class Puppet:
 
     # What the session asks of a child.
 
+    def guard(self, _: Any) -> None:
+        pass
+
     def see_exit(self) -> ExitStatus | None:
         return self.status
 

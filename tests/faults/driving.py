@@ -28,6 +28,7 @@ from exthost.testing import hostile as program
 from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID
 from tests.extensions.driving import Ledger, accounted
+from tests.extensions.looking import outside
 
 # What a trial gives a call, and a start, unless the time itself is the trial.
 CALL_SECONDS = 5.0
@@ -129,6 +130,11 @@ class Held:
         pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
         listed = [[piece.hex(), times] for piece, times in pieces]
         return await self.end("spew", timeout=timeout, out=listed, **words)
+
+    async def fork(self, *, timeout: float = CALL_SECONDS, **words: Any) -> int:
+        """Let it have a child of its own; returns the pid which that has here."""
+        inside = await self.do("fork", timeout=timeout, **words)
+        return outside(inside, self.ext.stats["pid"])
 
     async def is_well(self) -> None:
         """It answers, and with what was asked for: perhaps after a restart."""

@@ -16,8 +16,9 @@ from tests.faults.trials import Trials
 
 MB = 1_000_000
 
-# How long one child may make one step of the loop work, on a machine that others use as well.
-MOST_LAG_SECONDS = 0.4
+# How long one child may make one step of the loop work, in development mode and on a machine that
+# others use as well: a read of 64 KiB that is nothing but the shortest stray lines is the longest.
+MOST_LAG_SECONDS = 1.0
 
 
 @pytest.mark.parametrize("name", GUESTS)

@@ -155,7 +155,7 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
 async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(folder: Path) -> None:
     async def leaves(guest: Guest, way: str) -> None:
         async with held(guest, folder) as child:
-            pid = await child.do("fork")
+            pid = await child.fork()
             if way == "crash":
                 began = time.monotonic()
                 error = await child.end("die", code=5)
@@ -181,7 +181,7 @@ async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> Non
         pid = 0
         try:
             async with held(guest, folder) as child:
-                pid = await child.do("fork", daemon=True)
+                pid = await child.fork(daemon=True)
                 enclosed = child.ext.enforced["pids"] != "process group"
                 if way == "crash":
                     began = time.monotonic()
@@ -213,7 +213,7 @@ async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: 
         async def user() -> None:
             async with held(guest, folder, "stubborn") as child:
                 pids.append(child.ext.stats["pid"])
-                pids.append(await child.do("fork"))
+                pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=30))
                 await until(lambda: child.ext.stats["in_flight"] == 1)
                 ready.set()
@@ -247,7 +247,7 @@ async def one(guest):
     ext = extension(guest, Path({folder!r}), "stubborn")
     await ext.start()
     held = Held(ext, guest, None)
-    print(ext.stats["pid"], await held.do("fork", timeout=20), flush=True)
+    print(ext.stats["pid"], await held.fork(timeout=20), flush=True)
     return held
 
 async def main():
