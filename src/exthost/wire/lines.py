@@ -108,20 +108,27 @@ class Lines:
         if newline < 0 and used < self._enough:
             self._used = used
             return []
-        if newline < 0 or newline > self._cap:  # the general way knows what to say of it
-            self._open, self._used = bytearray(self._memory[:begun]), 0
-            data = self._memory[begun:used]
-            self.rest()
-            return self.feed(bytes(data))
-        line = memoryview(self._memory)[:newline]
-        rest = bytes(self._memory[newline + 1 : used])
         self._used = 0
         self.wants = READ_BYTES
+        if newline < 0 or newline > self._cap:
+            return self._let_go(newline, used)
+        line = memoryview(self._memory)[:newline]
+        rest = bytes(self._memory[newline + 1 : used])
         if self._fresh and line[:3] == BOM:
             line = line[3:]
         self._fresh = False
         blank = line[0] <= _BLANK and bytes(line).isspace()
         return [*([] if blank else [line]), *(self.feed(rest) if rest else [])]
+
+    def _let_go(self, newline: int, used: int) -> list[Item]:
+        """Tell of an over-long line in memory, keep nothing of it, and go on behind it."""
+        size = self._enough if newline < 0 or newline > self._enough else newline
+        head = bytes(self._memory[: min(size, EVIDENCE_BYTES)])
+        rest = bytes(self._memory[newline + 1 : used]) if newline >= 0 else b""
+        self.rest()
+        self._fresh = False
+        self._letting_go = newline < 0
+        return [Skipped("too long", head, size), *(self.feed(rest) if rest else [])]
 
     def rest(self) -> None:
         if not self._used:
