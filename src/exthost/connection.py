@@ -1,8 +1,7 @@
 """One extension, no files: start a command, talk to it, end it."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,14 @@ from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 
 
-@asynccontextmanager
-async def connect(
+def connect(
     command: Sequence[str],
     *,
     dialect: str = "morphir",
     handlers: Mapping[str, Handler] | None = None,
     events: Bus | None = None,
     **settings: Any,
-) -> AsyncIterator[Extension]:
+) -> "Alone":
     """Run `command` as an extension for as long as the `async with` block lasts.
 
     `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
@@ -44,38 +42,64 @@ async def connect(
         "source": {"type": "process", "command": words[0], "args": words[1:]},
         **settings,
     }
-    spec = completed(spec_from_mapping(entry))
-    async with alone(spec, events=events, handlers=handlers) as extension:
-        yield extension
+    return Alone(completed(spec_from_mapping(entry)), events=events, handlers=handlers)
 
 
-@asynccontextmanager
-async def alone(
-    spec: Spec,
-    *,
-    events: Bus | None = None,
-    handlers: Mapping[str, Handler] | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> AsyncIterator[Extension]:
-    """One extension without a host, started, with what a host answers when it is asked."""
-    dialect = dialects.get(spec.dialect)
-    answering = Answering(os.environ if environ is None else environ)
-    try:
-        spec = await answering.completed(spec)
-        extension = Extension(
+class Alone:
+    """One extension without a host, for the length of an `async with` block, with what a host
+    answers when it is asked. A class and not a generator: a program may hold hundreds of them."""
+
+    __slots__ = ("_answering", "_environ", "_events", "_extension", "_handlers", "_spec")
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        events: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._events = events
+        self._handlers = handlers
+        self._environ = environ
+        self._answering: Answering | None = None
+        self._extension: Extension | None = None
+
+    async def __aenter__(self) -> Extension:
+        try:
+            self._extension = await self._made()
+            return await self._extension.start()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def _made(self) -> Extension:
+        spec, environ, attend = self._spec, self._environ, None
+        dialect = dialects.get(spec.dialect)
+        if dialect.questions or spec.settings:
+            self._answering = Answering(os.environ if environ is None else environ)
+            spec = await self._answering.completed(spec)
+            attend = self._answering.attend(spec, dialect)
+        return Extension(
             spec,
             dialect,
-            bus=events,
-            handlers=handlers or {},
+            bus=self._events,
+            handlers=self._handlers or {},
             environ=environ,
-            attend=answering.attend(spec, dialect),
+            attend=attend,
         )
+
+    async def _close(self) -> None:
         try:
-            yield await extension.start()
+            if self._extension is not None:
+                await self._extension.close()
         finally:
-            await extension.close()
-    finally:
-        await answering.close()
+            if self._answering is not None:
+                await self._answering.close()
 
 
 def command_id(words: Sequence[str]) -> str:

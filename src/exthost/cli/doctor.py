@@ -12,7 +12,7 @@ from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, read_wanted
-from exthost.connection import alone
+from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.model import Spec
@@ -160,7 +160,7 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
     """Start it, look at it, end it."""
     try:
-        async with alone(spec, environ=dict(os.environ)) as extension:
+        async with Alone(spec, environ=dict(os.environ)) as extension:
             findings = [
                 Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
             ]

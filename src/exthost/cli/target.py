@@ -11,7 +11,7 @@ from typing import Any
 from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
 from exthost.config import DiscoverySettings, spec_from_mapping
-from exthost.connection import alone, command_id
+from exthost.connection import Alone, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
@@ -146,7 +146,7 @@ async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if asked.command and asked.dialect is None:
         spec = await found_out(asked, spec)
-    async with alone(spec, events=talking_bus(), environ=_environ()) as extension:
+    async with Alone(spec, events=talking_bus(), environ=_environ()) as extension:
         yield extension
 
 
@@ -161,7 +161,7 @@ async def found_out(asked: Asked, unknown: Spec) -> Spec:
         spec = replace(unknown, dialect=name)
         quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
         try:
-            async with alone(quick, environ=_environ()):
+            async with Alone(quick, environ=_environ()):
                 say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
                 asked.tried = tuple(answers)
                 return spec
