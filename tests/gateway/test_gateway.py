@@ -16,6 +16,7 @@ from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin
 from tests.extensions.roder import entry as roder_entry
+from tests.extensions.synaps_tree import plugin as synaps_plugin
 from tests.gateway.running import (
     ERAS,
     ROOT,
@@ -59,6 +60,10 @@ def structured(result: types.CallToolResult) -> Any:
     return result.structured_content
 
 
+def found(_: Path) -> None:
+    """It is no entry of the config: it was put where extensions are looked for."""
+
+
 ROWS = [
     Row(
         "morphir",
@@ -100,6 +105,14 @@ ROWS = [
         {"as": {"sum": 3}},
         lambda result: (text(result), result.structured_content),
         ("typed", {"sum": 3}),
+    ),
+    Row(
+        "synaps",
+        lambda folder: found(synaps_plugin(folder / "found" / "notes")),
+        "ext_notes_echo",
+        {"a": [1]},
+        structured,
+        {"a": [1]},
     ),
 ]
 
