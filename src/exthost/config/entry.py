@@ -34,10 +34,11 @@ from exthost.config.readers import (
     words,
 )
 from exthost.config.settings import Settings, readers, settings_of, within
+from exthost.dialects import NAMES
 from exthost.model import Spec
 
-# The six of the design. A host that has more by entry points passes its own list.
-DIALECTS = frozenset({"morphir", "nexo", "cigen", "synaps", "roder", "mcp"})
+# Ours, and what other packages bring.
+DIALECTS = NAMES
 
 # The seed's other sources: known by name, so that the refusal can say what they are.
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
@@ -86,7 +87,7 @@ def read_entry(
     called = value.get("name")
     if isinstance(called, str):
         place = place.of(called)
-    read = table(value, place, _readers(folder, frozenset(dialects)))
+    read = table(value, place, _readers(folder, _fixed(dialects)))
     if "name" not in value:
         place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
@@ -118,6 +119,10 @@ def read_entry(
 
 
 SETTING_KEYS = frozenset(readers(None))
+
+
+def _fixed(dialects: Collection[str]) -> frozenset[str]:
+    return dialects if isinstance(dialects, frozenset) else frozenset(dialects)
 
 
 @lru_cache(maxsize=16)  # the same for all the entries of a config

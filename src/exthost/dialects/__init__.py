@@ -4,12 +4,27 @@ A dialect is imported when it is first asked for: cigen's protobuf costs nobody 
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ConfigError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 BUILT_IN = ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")
 ENTRY_POINTS = "exthost.dialects"
+
+
+class Names(frozenset[str]):
+    """The names of dialects. Those of third parties are looked for when one is asked for that is
+    not ours: finding them takes longer than reading a config."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in _entry_points()
+
+
+NAMES = Names(BUILT_IN)
 
 
 def get(name: str) -> Dialect:
@@ -17,9 +32,7 @@ def get(name: str) -> Dialect:
     if name in BUILT_IN:
         found = importlib.import_module(f"exthost.dialects.{name}").DIALECT
     else:
-        from importlib import metadata  # costs more than all of a built-in dialect
-
-        entries = {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}
+        entries = _entry_points()
         if name not in entries:
             known = ", ".join([*BUILT_IN, *sorted(entries)])
             raise ConfigError(
@@ -28,3 +41,9 @@ def get(name: str) -> Dialect:
         found = entries[name].load()
     assert isinstance(found, Dialect)
     return found
+
+
+def _entry_points() -> "dict[str, EntryPoint]":
+    from importlib import metadata  # costs more than all of a built-in dialect
+
+    return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}
