@@ -6,7 +6,18 @@ not exist yet `NotBuiltYet`.
 """
 
 from bench.cores import Pin
-from bench.measures import bulk, calls, cigen, discovery, events, growth, memory, peers, start
+from bench.measures import (
+    bulk,
+    calls,
+    cigen,
+    discovery,
+    events,
+    growth,
+    memory,
+    neighbours,
+    peers,
+    start,
+)
 from bench.memory import MIB
 from bench.row import Direction, Row
 
@@ -214,6 +225,12 @@ ROWS: tuple[Row, ...] = (
         measure=start.sandboxed,
         must=1.8,
         stretch=1.5,
+    ),
+    Row(
+        key="neighbour-p99",
+        name="p99 of a call beside a spinning extension / idle",
+        measure=neighbours.beside_a_spinner,
+        must=2,
     ),
     # Other clients on the same C server: tools/call, 100 in flight.
     Row(
