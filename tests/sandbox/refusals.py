@@ -151,6 +151,27 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
 
 
 @trial
+async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
+    with folder() as place:
+        (place / "cache").mkdir(mode=0o777)
+        (place / "cache").chmod(0o777)
+        (place / "own").mkdir()
+        script = place / "own" / "ext.py"
+        script.write_text(f"open('{place}/cache/lock', 'w')\n" + EXPLORER_SOURCE)
+        words = [sys.executable, "-S", "-E", str(script)]
+        never = {"strategy": "never"}
+        readable = {"filesystem": [f"{place}/cache"]}
+        try:
+            async with exthost.connect(words, permissions=readable, restart=never):
+                raise AssertionError("it was started")
+        except HandshakeFailed as failed:
+            assert f'add "{place}/cache:rw"' in failed.help, failed
+        granted = {"filesystem": [f"{place}/cache:rw"]}
+        async with exthost.connect(words, permissions=granted) as ext:
+            assert ext.state == "ready"
+
+
+@trial
 async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None:
     os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
     try:

@@ -19,7 +19,7 @@ from exthost.process.grounds import Wish, survey
 from exthost.sandbox import strict, tree
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
-__all__ = ["Landmarks", "check", "enforceable", "hold", "policy_of", "unseen"]
+__all__ = ["Landmarks", "check", "enforceable", "hold", "missing", "policy_of"]
 
 # Of an extension that nobody restricted.
 OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
@@ -156,16 +156,21 @@ def _watched(limits: Limits, most: Ceiling) -> Mapping[str, str]:
     return told
 
 
-def unseen(plan: LaunchPlan, said: Iterable[str]) -> str:
-    """A path of this machine's that the program complained of and could not see; "" if none."""
+def missing(plan: LaunchPlan, said: Iterable[str]) -> str:
+    """How to mend what the program complained of: a path of this machine's that its sandbox hides,
+    or one that it may only read; "" if it is none of that."""
     if plan.wrapper is None or not plan.wrapper.filter:
         return ""
     for line in said:
         for found in _PATH.findall(line):
             path = os.path.normpath(str(found))
-            private = path.startswith(("/proc/", "/dev/", "/sys/", "/tmp/"))
-            if not private and os.path.lexists(path) and not strict.sees(plan.wrapper, path):
-                return path
+            if path.startswith(("/proc/", "/dev/", "/sys/", "/tmp/")):
+                continue
+            if os.path.lexists(path) and not strict.sees(plan.wrapper, path):
+                return f"its sandbox hides {path}: add that to permissions.filesystem"
+            if "read-only file system" in line.lower():
+                folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
+                return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
     return ""
 
 

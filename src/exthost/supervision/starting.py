@@ -18,7 +18,7 @@ from exthost.session.desk import Desk
 from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.supervision.holding import Landmarks, unseen
+from exthost.supervision.holding import Landmarks, missing
 from exthost.supervision.integrity import check_files, check_tools
 from exthost.supervision.launching import Launch, housed, prepare
 from exthost.supervision.relisting import Relisting
@@ -192,9 +192,7 @@ class Start:
         except BaseException as error:
             await session.perish()
             if isinstance(error, HandshakeFailed):
-                path = unseen(launch.plan, error.evidence.stderr)
-                if path:
-                    error.help = f"its sandbox hides {path}: add that to permissions.filesystem"
+                error.help = missing(launch.plan, error.evidence.stderr) or error.help
             raise
         starter.known_tools = known
         self.seconds = desk.loop.time() - began
