@@ -25,6 +25,7 @@ from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.alarm import Alarm, alarm
 from exthost.session.awaited import Wakes
 from exthost.session.causes import told_twice
+from exthost.session.exchanges import unanswered
 from exthost.session.state import Call, StreamQueue
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ class Desk:
             return
         session = call.session
         if call.tentative and session is not None:
-            session.unanswered(call)
+            unanswered(session, call)
             return
         if session is not None:
             state = "no answer came"

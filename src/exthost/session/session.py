@@ -2,8 +2,12 @@
 
 It moves messages and decides nothing that a table could decide. Below it are the child's pipes,
 the framing and the codec; above it is the desk, which hands it calls and sees them out. Beside it
-in this room: the process's life (`life`), what else is seen of it (`witness`), the child's own
-questions (`inbound`), the handshake, and the wording of ends (`causes`).
+in this room: operations of several exchanges (`exchanges`), what an answer means (`answers`), what
+the child says of its own accord (`notices`) or asks (`inbound`), the process's life (`life`), what
+else is seen of it (`witness`), the handshake, and the wording of ends (`causes`).
+
+Longer than the house likes: saying, hearing and ending share one lock, one table and one end, and
+the way of the commonest call is written out where a call of a function more would be its cost.
 
     launch → codec.encode → framing → pipe          pipe → framing.feed → codec.decode → _receive
 
@@ -23,18 +27,10 @@ from dataclasses import replace
 from functools import partial
 from os import read
 from threading import get_ident
-from types import GeneratorType
 from typing import Any
 
 from exthost.dialects.dialect import (
     Dialect,
-    Heard,
-    Inquiry,
-    Offered,
-    Spent,
-    Standing,
-    Tentative,
-    refusal,
 )
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
@@ -42,7 +38,7 @@ from exthost.model import Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
 from exthost.process.outlet import read_large, room_for, widen
-from exthost.session import causes, notices, violations
+from exthost.session import answers, causes, exchanges, notices, violations
 from exthost.session.awaited import Awaited
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
@@ -209,7 +205,7 @@ class Session:
         """Send a call of any kind; its outcome goes to its caller. Raises if it is unsendable."""
         if call.steps is not None:
             call.session = self
-            self._advance(call, None)
+            exchanges.advance(self, call, None)
         elif call.once is not None:
             self.ask(call, *call.once.ask(call.params))
         elif call.stream is not None:  # before the request: events may overtake the reply
@@ -327,73 +323,8 @@ class Session:
         """Wait until the child has taken in everything that was said so far, or is gone."""
         await self._inlet.drained()
 
-    def _advance(self, call: Call, heard: Heard) -> None:
-        """Let an operation of several exchanges take its next step."""
-        steps = call.steps
-        assert steps is not None
-        try:
-            while True:
-                said = steps.send(heard)
-                if type(said) is Request:
-                    if call.each:
-                        call.tentative = False
-                        call.deadline = self.desk.now() + call.timeout
-                    self.ask(call, said.method, said.params, said.id)
-                    return
-                heard = None
-                if isinstance(said, Offered):
-                    heard = self.offer
-                elif isinstance(said, Spent):
-                    call.spent = True
-                elif isinstance(said, Tentative):
-                    self._try(call, said)
-                    return
-                elif isinstance(said, Inquiry):
-                    self._inquire(call, said)
-                    return
-                elif isinstance(said, Standing):
-                    self._stand(said.request)
-                else:
-                    self.tell(said)
-        except StopIteration as done:
-            self._retire(call)
-            self.desk.settle(call, done.value)
-        except ExthostError as error:
-            self._retire(call)
-            self.desk.fail(call, error)
-        except Exception as error:  # the dialect tripped over what the child said
-            _log.exception("the %s dialect could not follow its own operation", self.dialect.name)
-            self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
-
-    def _try(self, call: Call, said: Tentative) -> None:
-        """Ask what may stay unanswered: `unanswered` is what becomes of it then."""
-        call.tentative = True
-        call.deadline = self.desk.now() + min(said.seconds, call.timeout / 2)
-        self.ask(call, said.request.method, said.request.params, said.request.id)
-        self.desk.watch(call)
-
-    def unanswered(self, call: Call) -> None:
-        """A tentative question has had its time: its operation goes on without the answer."""
-        self.state.forget(call)
-        call.tentative = False
-        self._advance(call, None)
-
-    def _inquire(self, call: Call, said: Inquiry) -> None:
-        """Put a question that came inside an answer to the handlers. Its call waits meanwhile like
-        any other, under an id that no child can say."""
-        with self.lock:
-            number: Any = (self.state.next_id,)
-            self.state.next_id += 1
-        call.id = number
-        self.pending[number] = call
-
-        def told(answer: Reply | Failure) -> None:
-            if self.pending.pop(number, None) is call:
-                self._advance(call, answer)
-
-        self._inbound.inquire(Request(said.method, said.params, number), told)
-
-    def _stand(self, said: Request) -> None:
+    def stand(self, said: Request) -> None:
+        """Ask something whose answer nobody waits for, for as long as the session lasts."""
         with self.lock:
             number = self.state.next_id
             self.state.next_id += 1
@@ -401,12 +332,16 @@ class Session:
                 self.state.standing.add(number)
                 self._inlet.write(self._wrap(self._request(said.method, said.params, number)))
 
-    def _retire(self, call: Call) -> None:
+    def retire(self, call: Call) -> None:
         """End a session that its last operation left where no other can begin; before that one is
         seen out, since its place is the next one's then."""
         if call.spent:
             self.retired = True
             self._conclude(causes.spent(self.witness, self.dialect.name, call.method))
+
+    def inquire(self, question: Request, told: Callable[[Reply | Failure], None]) -> None:
+        """Put a question to the handlers that serve the child's own."""
+        self._inbound.inquire(question, told)
 
     def say_aside(self, said: Request | Notice) -> asyncio.Future[Any] | None:
         """Say something whose answer, if there is one, interests nobody."""
@@ -522,9 +457,9 @@ class Session:
                     elif call.plain:
                         desk.settle(call, result)
                     elif call.once is not None:
-                        self._settle(call, result)
+                        exchanges.settle_once(self, call, result)
                     else:
-                        self._on_reply(call, Reply(id, result))
+                        answers.heed_reply(self, call, Reply(id, result))
                 elif type(item) is Skipped:
                     self._on_skipped(item)
                 elif type(item) is Broken:
@@ -572,7 +507,7 @@ class Session:
             elif call.plain:
                 self.desk.settle(call, message.result)
             else:
-                self._on_reply(call, message)
+                answers.heed_reply(self, call, message)
         elif type(message) is Notice:
             notices.take(self, message, size)
         elif type(message) is Failure:
@@ -581,72 +516,13 @@ class Session:
             if call is None:
                 self._on_stray(id)
             elif call.steps is not None:
-                self._advance(call, message)
+                exchanges.advance(self, call, message)
             else:
-                self._on_failure(call, message)
+                answers.heed_failure(self, call, message)
         elif type(message) is Request:
             self._inbound.take(message)
         elif type(message) is Noise:
             self._on_noise(message)
-
-    def _on_reply(self, call: Call, reply: Reply) -> None:
-        """A reply to anything but the plainest call."""
-        if call.steps is not None:
-            self._advance(call, reply)
-            return
-        if call.once is not None:
-            self._settle(call, reply.result)
-            return
-        stream, result = call.stream, reply.result
-        if isinstance(stream, EventStream):
-            kind = stream.kind
-            if kind.ends == "reply":
-                try:
-                    result = result if kind.result is None else kind.result(result)
-                except ExthostError as error:
-                    error.evidence = self.witness.evidence()
-                    self._fail_stream_call(call, stream, error)
-                    return
-                self.state.close_stream(stream)
-                stream.finish(result)
-            elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):
-                self._fail_stream_call(
-                    call, stream, violations.acknowledged_another(self.witness, call.method)
-                )
-                return
-        if call.map_result is not None:
-            result = call.map_result(result)
-        self.desk.settle(call, result)
-
-    def _settle(self, call: Call, result: Any) -> None:
-        """The first answer of an operation that mostly has no second."""
-        assert call.once is not None
-        try:
-            value = call.once.settle(call.params, result)
-        except ExthostError as error:
-            self.desk.fail(call, error)
-        except Exception as error:  # the dialect tripped over what the child said
-            _log.exception("the %s dialect could not read an answer", self.dialect.name)
-            self.desk.fail(call, causes.not_understood(self.witness, error)(call.method))
-        else:
-            if type(value) is GeneratorType:
-                call.once = None
-                self._advance(call.through(value), None)
-            else:
-                self.desk.settle(call, value)
-
-    def _on_failure(self, call: Call, failure: Failure) -> None:
-        error = refusal(failure, call.method)
-        if isinstance(call.stream, EventStream):
-            self._fail_stream_call(call, call.stream, error)
-        else:
-            self.desk.fail(call, error)
-
-    def _fail_stream_call(self, call: Call, stream: EventStream, error: ExthostError) -> None:
-        error.extension = self.desk.extension
-        self.state.close_stream(stream)
-        self.desk.fail(call, causes.copy_of(error))
-        stream.fail(error)
 
     def _on_stray(self, id: Id | None) -> None:
         """An answer that matched nothing; by order, every later one would be one off."""
@@ -672,7 +548,7 @@ class Session:
             error = violations.too_long(self.witness, why, call.method, skipped.head)
             if isinstance(call.stream, EventStream):
                 self.leave(call.stream, "its answer was too large")
-                self._fail_stream_call(call, call.stream, error)
+                answers.fail_stream(self, call, call.stream, error)
             else:
                 self.desk.fail(call, error)
 
