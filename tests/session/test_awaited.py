@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from exthost.events import Bus
+from exthost.events import Bus, CallEnded
 from exthost.session.awaited import Awaited
 from exthost.session.desk import Desk
+from exthost.session.session import Session
 from tests.extensions.driving import hostile
+from tests.extensions.puppet import Puppet, session_with
 
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -134,6 +136,47 @@ def test_an_interrupt_in_one_caller_is_passed_on_and_the_others_still_get_their_
         assert isinstance(interrupted.exception(), KeyboardInterrupt)
         runner.get_loop().run_until_complete(asyncio.wait(others, timeout=5))
     assert got == [1, 2]
+
+
+class _Interrupted:
+    """A codec in whose hands Ctrl-C comes, once."""
+
+    def __init__(self, codec: Any) -> None:
+        self._codec = codec
+        self._come = False
+
+    def decode(self, frame: Any) -> Any:
+        if b"now" in bytes(frame) and not self._come:
+            self._come = True
+            raise KeyboardInterrupt
+        return self._codec.decode(frame)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) -> None:
+    puppet = Puppet()
+
+    async def ask() -> "tuple[Session, asyncio.Task[object]]":
+        desk = _desk()
+        if watched:
+            desk.bus.subscribe(CallEnded, lambda _: None)
+        session = session_with(puppet, desk)
+        session._codec = _Interrupted(session._codec)  # type: ignore[assignment]
+        desk.attach(session)
+        call = session.ask_plainly("echo", 1, 5.0)
+        return session, await _as_task(call)
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        session, task = runner.run(ask())
+        puppet.say(id=0, result=7)
+        puppet.say(method="now")
+        loop.call_later(5, loop.stop)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        loop.run_until_complete(asyncio.wait([task], timeout=5))
+        assert task.done() and task.result() == 7
+        loop.run_until_complete(session.perish())
 
 
 async def test_what_users_wrap_around_a_call_works() -> None:

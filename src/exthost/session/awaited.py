@@ -51,9 +51,14 @@ class Wakes:
                 if within is not None:  # else it ended before it was awaited
                     within.run(call.go_on, call)
         except BaseException:  # a task passes on an interrupt, which is not for the others
-            self.ended[:0] = ended[ended.index(call) + 1 :]
-            self._loop.call_soon(self.wake)
+            self.interrupted(ended[ended.index(call) + 1 :])
             raise
+
+    def interrupted(self, others: "list[Awaited]") -> None:
+        """Whoever was about to wake these cannot: the loop does, if it goes on."""
+        self.reading = False
+        self.ended[:0] = others
+        self._loop.call_soon(self.wake)
 
 
 class Awaited(Call):

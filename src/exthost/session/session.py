@@ -298,8 +298,10 @@ class Session:
         if not self.pending and self._reading and get_ident() == self._thread:
             wakes = self.desk.wakes
             wakes.in_task = True
-            self._hear()
-            wakes.in_task = False
+            try:
+                self._hear()
+            finally:
+                wakes.in_task = False
         ask = self._ask_locked if self.desk.shared else self._ask
         ask(call, method, params, id)
 
@@ -475,6 +477,10 @@ class Session:
         except Exception as error:
             _log.exception("the output of %s could not be read", self.desk.extension)
             self._conclude(causes.not_understood(self.witness, error))
+        except BaseException:  # an interrupt, which is not for those who have their answers
+            desk.results += len(straight) - counted
+            wakes.interrupted(straight)
+            raise
         desk.results += len(straight) - counted
         wakes.ended += straight
         wakes.reading = False

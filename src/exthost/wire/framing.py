@@ -69,7 +69,7 @@ class Unspacious:
         return None
 
     def filled(self, count: int) -> list[Item]:
-        raise NotImplementedError
+        raise AssertionError("there was no space to be filled")
 
     def rest(self) -> None:
         pass
