@@ -29,6 +29,7 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - another process
             os.chdir(folder)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
             env = {**os.environ, "TERM": "xterm", "COLUMNS": "160", "LINES": "40", **variables}
             os.execve(EXTHOST[0], [*EXTHOST, "run"], env)
         self.shown = b""

@@ -1,5 +1,6 @@
 """What holds for every framing: chunking, prefixes, the way there and back, the four outcomes."""
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -301,9 +302,11 @@ def _calls_made(work: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
+    gc.disable()  # its callbacks would be counted
     sys.setprofile(profiler)
     try:
         work()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count

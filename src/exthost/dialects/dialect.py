@@ -44,6 +44,7 @@ from exthost.model import (
     Tool,
     nothing,
 )
+from exthost.wire.burst import Burst
 from exthost.wire.framing import Framing
 
 
@@ -156,6 +157,13 @@ class Codec(Protocol):
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""
+
+
+@runtime_checkable
+class Bursting(Protocol):
+    """A codec that can decode many answers at once, where frames are lines."""
+
+    burst: Burst
 
 
 @runtime_checkable

@@ -43,6 +43,7 @@ from exthost.model import (
     Tool,
 )
 from exthost.wire import jsontext
+from exthost.wire.burst import Burst
 from exthost.wire.framing import Bytes
 from exthost.wire.jsoncodec import decoder, noise
 from exthost.wire.jsontext import encode_fast
@@ -66,6 +67,7 @@ class HostCodec:
     __slots__ = ()
 
     decode = decoder(members=2)
+    burst = Burst()
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         asked = {"id": id, "method": method, "params": params}

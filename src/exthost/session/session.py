@@ -29,9 +29,7 @@ from os import read
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import (
-    Dialect,
-)
+from exthost.dialects.dialect import Bursting, Dialect
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
@@ -48,7 +46,7 @@ from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
-from exthost.wire.framing import READ_BYTES, Broken, Bytes, Framing, Skipped
+from exthost.wire.framing import READ_BYTES, Bytes, Framing, Skipped
 
 _log = logging.getLogger("exthost.session")
 
@@ -70,6 +68,7 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
+        "_burst",
         "_closing",
         "_codec",
         "_framing",
@@ -149,6 +148,7 @@ class Session:
         self._wrap = self._framing.wrap
         self._codec = dialect.codec(Role.HOST)
         self._request = self._codec.request
+        self._burst = self._codec.burst if isinstance(self._codec, Bursting) else None
         self._inlet = Inlet(
             child.stdin,
             loop,
@@ -431,16 +431,23 @@ class Session:
         if not self._heard and type(data) is bytes:
             self._heard = True
             self.witness.first_output = data[:256]
-        # Any: a PlainReply is told from the messages, which are named tuples, by its exact type.
+        # Any: a PlainReply is told from the messages, which are named tuples, by its exact type,
+        # and an answer of a burst from all else.
+        item: Any
         decode: Callable[[Bytes], Any] = self._codec.decode
         pending, desk, wakes = self.pending, self.desk, self.desk.wakes
+        burst = self._burst if len(pending) > 1 else None
+        plain = None if burst is None else burst.kind
         unobserved = not (desk.listeners or desk.waiting or desk.on_answer)
         straight: list[Any] = []  # of calls whose way is so
         counted = 0  # of them
         wakes.reading = True
         try:
-            for item in framing.filled(data) if isinstance(data, int) else framing.feed(data):
-                if type(item) is bytes or type(item) is bytearray or type(item) is memoryview:
+            items = framing.filled(data) if isinstance(data, int) else framing.feed(data, burst)
+            for item in items:
+                if type(item) is plain:
+                    id, result = item.id, item.result
+                elif type(item) is bytes or type(item) is bytearray or type(item) is memoryview:
                     message = decode(item)
                     if type(message) is not tuple:
                         if straight:  # a failure asks how many were answered before it
@@ -449,23 +456,24 @@ class Session:
                         self._receive(message, len(item))
                         continue
                     id, result = message
-                    call = pending.pop(id, None)
-                    if call is None:
-                        self.witness.drop(self.state.stray_reply(id))
-                    elif unobserved and call.straight:
-                        call.ended = True  # desk.settle, without the call
-                        call.value = result
-                        straight.append(call)
-                    elif call.plain:
-                        desk.settle(call, result)
-                    elif call.once is not None:
-                        exchanges.settle_once(self, call, result)
-                    else:
-                        answers.heed_reply(self, call, Reply(id, result))
                 elif type(item) is Skipped:
                     self._on_skipped(item)
-                elif type(item) is Broken:
+                    continue
+                else:
                     raise violations.unreadable(self.witness, item, self.dialect.name)
+                call = pending.pop(id, None)
+                if call is None:
+                    self.witness.drop(self.state.stray_reply(id))
+                elif unobserved and call.straight:
+                    call.ended = True  # desk.settle, without the call
+                    call.value = result
+                    straight.append(call)
+                elif call.plain:
+                    desk.settle(call, result)
+                elif call.once is not None:
+                    exchanges.settle_once(self, call, result)
+                else:
+                    answers.heed_reply(self, call, Reply(id, result))
         except ProtocolViolation as violation:
             desk.results += len(straight) - counted
             counted = len(straight)

@@ -1,4 +1,5 @@
-"""What every framing does: bytes in, frames out; no clock, no I/O, nothing decoded.
+"""What every framing does: bytes in, frames out; no clock, no I/O, and nothing decoded but what a
+codec wants to decode in bulk.
 
 The four outcomes are told apart and none of them raises:
 
@@ -56,6 +57,9 @@ class Broken(NamedTuple):
 
 Item: TypeAlias = bytes | bytearray | memoryview | Skipped | Broken
 
+Bulk: TypeAlias = Callable[[bytes], list[Any] | None]
+"""What makes messages of whole lines at once; None: it would rather have them as frames."""
+
 # A bytearray, or what has its `find` and its slices: an anonymous map, for example.
 Memory: TypeAlias = Any
 
@@ -87,8 +91,9 @@ class Framing(Protocol):
     wants: int
     """How many bytes the next read may bring."""
 
-    def feed(self, data: Bytes) -> list[Item]:
-        """Take what was read, return what is complete."""
+    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
+        """Take what was read, return what is complete: frames, or messages where `bulk` made them
+        of frames already."""
 
     def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         """Where the next read of a large frame goes, if it is to go to a place; `filled` follows.

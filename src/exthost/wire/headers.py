@@ -12,6 +12,7 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
+    Bulk,
     Bytes,
     Item,
     Skipped,
@@ -42,7 +43,7 @@ class Headers(Unspacious):
         self._broken = False
         self.wants = READ_BYTES
 
-    def feed(self, data: Bytes) -> list[Item]:
+    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
         data = bytes(data)  # free for bytes
         view = memoryview(data)
         items: list[Item] = []

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.wire import jsontext
+from exthost.wire.burst import Burst
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.jsontext import decode_fast, encode_fast
 
@@ -76,6 +77,7 @@ class JsonRpc:
     __slots__ = ()
 
     decode = decoder(members=3, marker="jsonrpc")
+    burst = Burst("jsonrpc")
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from exthost.errors import UsageError
 from exthost.wire.framing import Bytes
@@ -99,6 +99,17 @@ def decode(text: Bytes) -> Any:
         raise NotJson("nested too deeply") from None
     except ValueError as error:
         raise NotJson(f"not JSON: {error}") from None
+
+
+def replies(*markers: str) -> tuple[type, Callable[[bytes], list[Any]]]:
+    """A class with the members `id`, which is a number, `result` and these; and what makes objects
+    of it out of JSON objects that follow one another and have just those members. It raises if
+    they have not, and always where msgspec is not installed."""
+    if decode_fast is _decode_slowly:
+        return object, json.loads
+    members: list[Any] = [("id", Annotated[int, msgspec.Meta(ge=0)]), "result", *markers]
+    kind = msgspec.defstruct("PlainReply", members, forbid_unknown_fields=True, gc=False)
+    return kind, msgspec.json.Decoder(kind).decode_lines
 
 
 def encode(value: Any) -> bytes:

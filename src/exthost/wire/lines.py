@@ -13,6 +13,7 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
+    Bulk,
     Bytes,
     Item,
     Memory,
@@ -49,29 +50,38 @@ class Lines:
         self._used = 0  # of it; not 0: the line under way is there
         self.wants = READ_BYTES
 
-    def feed(self, data: Bytes) -> list[Item]:
+    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
         midway = self._open is not None or self._letting_go or self._fresh
         last = len(data) - 1
         if not midway and 0 < last <= self._cap and data.find(b"\n") == last and data[0] > _BLANK:
             return [data[:last]]  # one whole line: the way of a lone answer
-        parts = data.split(b"\n")
-        rest = parts.pop()
         items: list[Item] = []
-        if midway and parts:
-            self._take(parts.pop(0), items)
+        begin, end = 0, data.rfind(b"\n") + 1
+        if midway and end:
+            begin = data.find(b"\n") + 1
+            self._take(data[: begin - 1], items)
             self._close(items)
-        if len(data) <= self._cap:  # the way of nearly every read: no room for an over-long line
-            # What begins with more than white space is not blank; most need no closer look.
-            items += [part for part in parts if part > b"!" or (part and not part.isspace())]
-        else:
-            for part in parts:
-                self._take(part, items)
-                self._close(items)
+        if begin < end:
+            items += self._lines(data[begin:end], bulk)
         self.wants = read_after(len(data), len(items))
-        if rest:
-            self._take(rest, items)
+        if end <= last:
+            self._take(data[end:], items)
+        return items
+
+    def _lines(self, lines: bytes, bulk: Bulk | None) -> list[Item]:
+        """What is in these whole lines."""
+        if len(lines) <= self._cap:  # the way of nearly every read: none of them is over-long
+            if bulk is not None and (messages := bulk(lines)) is not None:
+                return messages
+            # What begins with more than white space is not blank; most need no closer look.
+            parts = lines.split(b"\n")
+            return [part for part in parts if part > b"!" or (part and not part.isspace())]
+        items: list[Item] = []
+        for part in lines.split(b"\n")[:-1]:
+            self._take(part, items)
+            self._close(items)
         return items
 
     def _feed_large(self, data: Bytes) -> list[Item]:

@@ -9,6 +9,7 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
+    Bulk,
     Bytes,
     Item,
     Unspacious,
@@ -30,7 +31,7 @@ class Prefixed(Unspacious):
         self._broken = False
         self.wants = READ_BYTES
 
-    def feed(self, data: Bytes) -> list[Item]:
+    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
         view = memoryview(data)
         items: list[Item] = []
         at = 0

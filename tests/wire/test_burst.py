@@ -1,0 +1,121 @@
+"""Many lines at once are what they are one by one, or are left to that."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost import dialects
+from exthost.messages import Reply
+from exthost.model import Role
+from exthost.wire.burst import Burst
+from exthost.wire.lines import Lines
+
+REPLIES = b'{"id":1,"result":{"a":[1,2]}}\n{"id":2,"result":null}\n{"id":3,"result":"}\\n{"}\n'
+
+
+def one_by_one(lines: bytes, codec: Any) -> list[Any]:
+    framing = Lines(1 << 20)
+    framing.feed(b"\n")  # no byte-order mark from here on
+    return [codec.decode(item) for item in framing.feed(lines)]
+
+
+def at_once(lines: bytes, codec: Any) -> list[Any]:
+    framing = Lines(1 << 20)
+    framing.feed(b"\n")
+    kind = codec.burst.kind
+    items: list[Any] = [*framing.feed(lines, codec.burst)]
+    return [(i.id, i.result) if type(i) is kind else codec.decode(i) for i in items]
+
+
+def test_replies_that_follow_one_another_are_decoded_at_once() -> None:
+    answers = Burst()(REPLIES)
+    assert answers is not None
+    assert [(answer.id, answer.result) for answer in answers] == [
+        (1, {"a": [1, 2]}),
+        (2, None),
+        (3, "}\n{"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b" ",
+        b"warming up",
+        b"17",
+        b"[]",
+        b'{"id":1}',
+        b'{"result":1}',
+        b'{"id":-1,"result":1}',
+        b'{"id":true,"result":1}',
+        b'{"id":2.0,"result":1}',
+        b'{"id":"1","result":1}',
+        b'{"id":null,"result":1}',
+        b'{"id":1,"error":"no"}',
+        b'{"id":1,"result":1,"error":null}',
+        b'{"method":"log","params":{}}',
+        b'{"id":1,"result":1}{"id":2,"result":2}',
+        b'{"id":1,"result":1} {"id":2,"result":2}',
+        b'{"id":1,"result":"\xff"}',
+        b'{"id":1,"result":NaN}',
+        b'{"id":1,"result":1}\r',
+        b'{"id":1,"result":',
+        b'1}\n{"id":1,"result":1}{"id":2,"result":2}',
+    ],
+)
+def test_one_other_line_and_all_are_looked_at_one_by_one(line: bytes) -> None:
+    for lines in (line + b"\n" + REPLIES, REPLIES + line + b"\n", line + b"\n" + line + b"\n"):
+        assert Burst()(lines) is None
+
+
+def test_a_value_over_two_lines_is_not_made_up_for_by_a_line_of_two_values() -> None:
+    spread = b'{"id":1,"result":\n{}}\n{"id":2,"result":{}}{"id":3,"result":{}}\n'
+    assert spread.count(b"\n") == 3
+    assert Burst()(spread) is None
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 10**20) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+_scraps = st.sampled_from(
+    [
+        b'{"id":1,"result":{}}',
+        b'{"id":7,"result":{"id":1}}',
+        b'{"jsonrpc":"2.0","id":4,"result":{}}',
+        b'{"id":4,"jsonrpc":"2.0","result":{}}',
+        b'{"jsonrpc":"2.0","method":"m","params":{}}',
+        b'{"id":1,"id":2,"result":{}}',
+        b'{"id":18446744073709551616,"result":{}}',
+        b"{",
+        b"}",
+        b"{}",
+        b'"id":1,"result":',
+        b"\n",
+        b"}\n{",
+        b" ",
+        b"\r",
+        b"x",
+    ]
+)
+
+
+@given(st.lists(_scraps, max_size=12), st.booleans())
+def test_what_is_decoded_at_once_is_what_it_is_one_by_one(scraps: list[bytes], end: bool) -> None:
+    lines = b"".join(scraps) + (b"\n" if end else b"")
+    for name in ("morphir", "nexo", "roder", "mcp"):
+        codec: Any = dialects.get(name).codec(Role.HOST)
+        assert at_once(lines, codec) == one_by_one(lines, codec), name
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**20), _values), min_size=2, max_size=6))
+def test_any_results_come_out_as_they_went_in(answers: list[tuple[int, Any]]) -> None:
+    for name in ("morphir", "nexo", "roder", "mcp"):
+        dialect = dialects.get(name)
+        guest, host = dialect.codec(Role.GUEST), dialect.codec(Role.HOST)
+        lines = b"".join(guest.encode(Reply(*answer)) + b"\n" for answer in answers)
+        assert at_once(lines, host) == answers, name
