@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import re
 import shutil
 import sys
+import textwrap
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,7 @@ async def runs_strictly(words: list[str], **settings: Any) -> None:
 async def built(*words: str) -> None:
     pipe = asyncio.subprocess.PIPE
     made = await asyncio.create_subprocess_exec(
-        *words, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     said, _ = await made.communicate()
     assert made.returncode == 0, said.decode()
@@ -165,6 +168,50 @@ async def a_package_that_npx_finds_in_its_project_runs() -> None:
         (place / "node_modules" / ".bin").mkdir()
         (place / "node_modules" / ".bin" / "texts").symlink_to("../texts/text.mjs")
         await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
+
+
+WHEEL = "texts-1.0-py3-none-any.whl"
+
+
+def wheel(place: Path) -> Path:
+    """A package with a program in it, as a registry would have it."""
+    about = "texts-1.0.dist-info"
+    source = "def run():\n" + textwrap.indent((EXAMPLES / "text.py").read_text(), "    ")
+    with zipfile.ZipFile(place / WHEEL, "w") as archive:
+        archive.writestr("texts.py", source)
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: texts\nVersion: 1.0\n")
+        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{about}/WHEEL", tag)
+        archive.writestr(f"{about}/entry_points.txt", "[console_scripts]\ntexts = texts:run\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return place / WHEEL
+
+
+@trial
+async def a_package_that_uvx_has_in_its_cache_runs() -> None:
+    (uvx,) = prebuilt("uvx")
+    with folder() as place:
+        (place / "cache").mkdir()
+        words = [uvx, "--offline", "--from", str(wheel(place)), "texts"]
+        env = {
+            "UV_CACHE_DIR": str(place / "cache"),
+            "UV_TOOL_DIR": str(place / "tools"),
+            "UV_PYTHON": os.path.realpath(sys.executable),
+            "PATH": os.environ["PATH"],
+        }
+        await built("env", *(f"{name}={value}" for name, value in env.items()), *words)
+        granted: list[str] = []
+        for _ in range(4):  # told what to add, one by one: its cache, its Python, its tools
+            try:
+                await runs_strictly(words, env=env, permissions={"filesystem": granted})
+            except AssertionError as refused:
+                told = re.search('add "(.*)" to permissions.filesystem', str(refused))
+                assert told is not None, refused
+                granted.append(told[1])
+            else:
+                break
+        python = os.path.realpath(sys.base_prefix)
+        assert set(granted) == {f"{place}/cache:rw", f"{place}/tools:rw", python}, granted
 
 
 # -- compiled ------------------------------------------------------------------------------------

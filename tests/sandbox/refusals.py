@@ -144,7 +144,7 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
             async with exthost.connect(words, permissions={}, restart={"strategy": "never"}):
                 raise AssertionError("it was started")
         except HandshakeFailed as failed:
-            assert f"hides {place}/lib/needed: add that" in failed.help, failed
+            assert f'hides {place}/lib/needed: add "{place}/lib/needed"' in failed.help, failed
         granted = {"filesystem": [f"{place}/lib/needed"]}
         async with exthost.connect(words, permissions=granted) as ext:
             assert ext.state == "ready"
@@ -157,15 +157,25 @@ async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
         (place / "cache").chmod(0o777)
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
-        script.write_text(f"open('{place}/cache/lock', 'w')\n" + EXPLORER_SOURCE)
         words = [sys.executable, "-S", "-E", str(script)]
         never = {"strategy": "never"}
         readable = {"filesystem": [f"{place}/cache"]}
-        try:
-            async with exthost.connect(words, permissions=readable, restart=never):
-                raise AssertionError("it was started")
-        except HandshakeFailed as failed:
-            assert f'add "{place}/cache:rw"' in failed.help, failed
+        writes = f"open('{place}/cache/lock', 'w')\n"
+        # As some tell it: warnings first, and the complaint broken into lines.
+        breaks = f"""
+import sys
+try:
+    {writes}
+except OSError as error:
+    sys.exit(f'warning: no /etc/hostname\\n{{error.strerror}} at\\n   "{{error.filename}}"')
+"""
+        for complaint in (breaks, writes):
+            script.write_text(complaint + EXPLORER_SOURCE)
+            try:
+                async with exthost.connect(words, permissions=readable, restart=never):
+                    raise AssertionError("it was started")
+            except HandshakeFailed as failed:
+                assert f'add "{place}/cache:rw"' in failed.help, failed
         granted = {"filesystem": [f"{place}/cache:rw"]}
         async with exthost.connect(words, permissions=granted) as ext:
             assert ext.state == "ready"

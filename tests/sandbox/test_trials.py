@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,7 +23,7 @@ NAMES = tuple(all_trials())
 
 @contextmanager
 def built() -> Iterator[str]:
-    """A folder of programs that take a compiler which only some users have."""
+    """A folder of programs that take a compiler, or an install, which only some users have."""
     with tempfile.TemporaryDirectory(prefix="exthost-built-", dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         for compiler, words in (
@@ -31,6 +32,9 @@ def built() -> Iterator[str]:
         ):
             if (found := shutil.which(compiler)) is not None:
                 subprocess.run([found, *words], check=True, timeout=300, capture_output=True)
+        for program in ("uv", "uvx"):
+            if (found := shutil.which(program, path=sysconfig.get_path("scripts"))) is not None:
+                shutil.copy(found, name)
         yield name
 
 

@@ -191,16 +191,21 @@ def _run(seen: _Seen, program: str, env: Mapping[str, str], home: str, depth: in
     seen.read.add(real)
     for way in dict.fromkeys((program, *links, real)):
         _environment(seen, way, env, home, depth)
-    prefix = Path(real).parent.parent
-    installed = any((prefix / one).is_dir() for one in ("lib", "libexec", "share"))
-    if Path(real).parent.name == "bin" and installed and not _too_wide(str(prefix), home):
-        seen.show(str(prefix))
+    if (prefix := installation(real)) and not _too_wide(prefix, home):
+        seen.show(prefix)
     for path in _caches(Path(real).name, Path(program).name, env, home):
         if os.path.exists(path):  # noqa: PTH110
             seen.show(path)
     for word in _first_line(real):
         if interpreter := _find(word, env):
             _run(seen, interpreter, env, home, depth + 1)
+
+
+def installation(program: str) -> str:
+    """The folder that a program was installed in along with what it needs; "" if it was not."""
+    prefix = Path(program).parent.parent
+    installed = any((prefix / one).is_dir() for one in ("lib", "libexec", "share"))
+    return str(prefix) if Path(program).parent.name == "bin" and installed else ""
 
 
 def _environment(seen: _Seen, program: str, env: Mapping[str, str], home: str, depth: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from exthost.errors import Evidence, Refused
 from exthost.model import Ceiling, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
 from exthost.process import probe
-from exthost.process.grounds import Wish, survey
+from exthost.process.grounds import Wish, installation, survey
 from exthost.sandbox import strict, tree
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
@@ -161,17 +161,24 @@ def missing(plan: LaunchPlan, said: Iterable[str]) -> str:
     or one that it may only read; "" if it is none of that."""
     if plan.wrapper is None or not plan.wrapper.filter:
         return ""
-    for line in said:
+    lines = [*said]
+    # A complaint may be broken into lines, and a warning is seldom what it ended for.
+    for line, before in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
         for found in _PATH.findall(line):
             path = os.path.normpath(str(found))
-            if path.startswith(("/proc/", "/dev/", "/sys/", "/tmp/")):
+            if path.startswith(("/proc/", "/dev/", "/sys/")):
                 continue
             if os.path.lexists(path) and not strict.sees(plan.wrapper, path):
-                return f"its sandbox hides {path}: add that to permissions.filesystem"
-            if "read-only file system" in line.lower():
+                whole = installation(path) or path
+                return f'its sandbox hides {path}: add "{whole}" to permissions.filesystem'
+            if "read-only file system" in f"{before} {line}".lower():
                 folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
                 return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
     return ""
+
+
+def _is_warning(complaint: tuple[str, str]) -> bool:
+    return complaint[0].lower().startswith("warn")
 
 
 def _asked(policy: Permissions) -> str:
