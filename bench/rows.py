@@ -226,11 +226,14 @@ ROWS: tuple[Row, ...] = (
         must=1.8,
         stretch=1.5,
     ),
-    Row(
-        key="neighbour-p99",
-        name="p99 of a call beside a spinning extension / idle",
-        measure=neighbours.beside_a_spinner,
-        must=2,
+    *(
+        Row(
+            key=f"neighbour-{misdeed.replace(' ', '-')}",
+            name=f"p99 of a call beside: {misdeed} / idle",
+            measure=neighbours.beside(misdeed),
+            must=2,
+        )
+        for misdeed in neighbours.MISDEEDS
     ),
     # Other clients on the same C server: tools/call, 100 in flight.
     Row(

@@ -41,6 +41,11 @@ def public(name: str) -> Any:
     return getattr(exthost, name)
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """What a call may fail with."""
+    return (importlib.import_module("exthost.errors").ExthostError,)
+
+
 def connect(argv: tuple[str, ...], **options: Any) -> AbstractAsyncContextManager[Extension]:
     """One extension, no files; morphir unless `dialect` says otherwise."""
     opened: AbstractAsyncContextManager[Extension] = public("connect")(

@@ -1,9 +1,16 @@
-"""What a hostile extension costs the one beside it."""
+"""What a hostile extension costs the one beside it.
+
+Each misdeed runs under the limit that ends it, and is begun again until the neighbour has made its
+calls: what is measured is the deed itself, its end and the next start.
+"""
 
 import asyncio
 import sys
 import time
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from typing import Any
 
 from bench import baselines, subject
 from bench.rounds import duration, ratios, read_values
@@ -14,46 +21,97 @@ CALLS = 300
 # Between two calls: a neighbour that is in use, not one that fills a core by itself.
 PAUSE_S = 0.001
 
-# Shakes hands as morphir has it; asked for `spin`, it computes for ever.
-SPINNER = """
-import json, sys
+# Shakes hands as morphir has it; asked for the deed, it does it.
+DOER = """
+import json, os, signal, sys
+def deed():
+{deed}
 for line in sys.stdin:
     asked = json.loads(line)
-    while asked["method"] == "spin":
-        pass
-    print(json.dumps({"id": asked["id"], "result": []}), flush=True)
+    if asked["method"] == "deed":
+        deed()
+    print(json.dumps({{"id": asked["id"], "result": []}}), flush=True)
 """
 
 
-def _spinner() -> AbstractAsyncContextManager[subject.Extension]:
-    return subject.connect((sys.executable, "-S", "-E", "-c", SPINNER), name="spinner")
+@dataclass(frozen=True, slots=True)
+class Misdeed:
+    """What a hostile extension does, and the settings under which that ends."""
+
+    code: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self) -> AbstractAsyncContextManager[subject.Extension]:
+        """Its extension, not asked for the deed yet."""
+        code = DOER.format(deed="\n".join(f"    {line}" for line in self.code.splitlines()))
+        argv = (sys.executable, "-S", "-E", "-c", code)
+        return subject.connect(argv, name="hostile", **self.settings)
 
 
-async def _p99(extension: subject.Extension) -> float:
-    times = []
-    for _ in range(CALLS):
-        before = time.perf_counter()
-        await extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
-        times.append(time.perf_counter() - before)
-        await asyncio.sleep(PAUSE_S)
-    times.sort()
-    return times[CALLS * 99 // 100]
+_HOARD = "hoard = []\nwhile True: hoard.append(bytearray(os.urandom(4096)) * 256)"
+
+MISDEEDS = {
+    "spinner": Misdeed(
+        "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
+        {"limits": {"cpu": "1s"}},
+    ),
+    "memory hog": Misdeed(_HOARD, {"permissions": {"max_memory": "64MB"}}),
+    "forked hogs": Misdeed(
+        f"for _ in range(3):\n    if os.fork() == 0: break\n{_HOARD}",
+        {"permissions": {"max_memory": "128MB"}},
+    ),
+    "fork bomb": Misdeed(
+        "while True:\n    try: os.fork()\n    except OSError: pass",
+        {"limits": {"nproc": 20}},
+    ),
+    "file-size exhaustion": Misdeed(
+        "file = open('/tmp/large', 'wb', buffering=0)\nwhile True: file.write(bytes(4096))",
+        {"permissions": {}, "limits": {"fsize": "16MB"}},
+    ),
+    "descriptor exhaustion": Misdeed(
+        "while True: os.dup(0)",
+        {"limits": {"nofile": 64}},
+    ),
+}
 
 
-def beside_a_spinner(setting: Setting) -> Reading:
-    """The 99th percentile of a neighbour's calls while another spins / while it is idle."""
+def _p99(times: list[float]) -> float:
+    return sorted(times)[len(times) * 99 // 100]
 
-    async def work() -> Reading:
-        idle, spinning = [], []
+
+async def _ask(neighbour: subject.Extension) -> float:
+    before = time.perf_counter()
+    await neighbour.call("echo", baselines.SMALL, timeout=subject.CALL_S)
+    took = time.perf_counter() - before
+    await asyncio.sleep(PAUSE_S)
+    return took
+
+
+async def _beside(neighbour: subject.Extension, misdeed: Misdeed) -> list[float]:
+    """How long calls took while it was being done."""
+    times: list[float] = []
+    while len(times) < CALLS:
+        async with misdeed.begin() as hostile:
+            deed = asyncio.ensure_future(hostile.call("deed", timeout=subject.CALL_S))
+            await asyncio.sleep(0)
+            while not deed.done() and len(times) < CALLS:
+                times.append(await _ask(neighbour))
+            deed.cancel()
+            with suppress(asyncio.CancelledError, *subject.failures()):
+                await deed
+    return times
+
+
+def beside(name: str) -> Callable[[Setting], Reading]:
+    """The 99th percentile of a neighbour's calls beside a misdeed / while nobody does anything."""
+
+    async def work(setting: Setting) -> Reading:
+        idle, beside = [], []
         async with subject.connect(setting.child) as neighbour:
             for _ in range(setting.few):
-                async with _spinner() as spinner:
-                    idle.append(await _p99(neighbour))
-                    spin = asyncio.ensure_future(spinner.call("spin", timeout=subject.CALL_S))
-                    await asyncio.sleep(0)
-                    spinning.append(await _p99(neighbour))
-                    spin.cancel()
-        absolute = (("beside", duration(spinning)), ("idle", duration(idle)))
-        return read_values(ratios(spinning, idle), absolute)
+                idle.append(_p99([await _ask(neighbour) for _ in range(CALLS)]))
+                beside.append(_p99(await _beside(neighbour, MISDEEDS[name])))
+        absolute = (("beside", duration(beside)), ("idle", duration(idle)))
+        return read_values(ratios(beside, idle), absolute)
 
-    return subject.run(work())
+    return lambda setting: subject.run(work(setting))
