@@ -78,3 +78,18 @@ def test_a_loop_that_is_dropped_with_alarms_set_leaves_no_descriptor() -> None:
         alarm(asyncio.get_running_loop(), lambda: None).set(asyncio.get_running_loop().time() + 60)
 
     asyncio.run(leave())
+
+
+async def test_an_alarm_that_was_put_off_does_not_ring_at_its_first_time(make: Make) -> None:
+    loop, done, rung = asyncio.get_running_loop(), asyncio.Event(), []
+
+    def ring() -> None:
+        rung.append(loop.time())
+        done.set()
+
+    began = loop.time()
+    put_off = make(ring)
+    put_off.set(began + 0.01)
+    put_off.set(began + 0.05)
+    await done.wait()
+    assert len(rung) == 1 and rung[0] >= began + 0.049

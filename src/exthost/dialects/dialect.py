@@ -44,7 +44,6 @@ from exthost.model import (
     Tool,
     nothing,
 )
-from exthost.wire.burst import Burst
 from exthost.wire.framing import Framing
 
 
@@ -139,7 +138,8 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 class Codec(Protocol):
-    """Frames ↔ messages, for one session in one role. May remember what it said."""
+    """Frames ↔ messages, for one session in one role. May remember what it said. One that has a
+    `burst` decodes many answers at once, where frames are lines."""
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         """The payload of a request: `encode(Request(…))` without the Request, since every call
@@ -157,13 +157,6 @@ class Codec(Protocol):
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""
-
-
-@runtime_checkable
-class Bursting(Protocol):
-    """A codec that can decode many answers at once, where frames are lines."""
-
-    burst: Burst
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ timers cost nothing (uvloop), an alarm is a plain timer of the loop.
 """
 
 import asyncio
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -88,35 +89,38 @@ class _Clock:
         self._loop = loop
         self._alarms: set[_KernelAlarm] = set()
         self._fd = timers.create()
-        self._set_for = 0.0
+        self._set_for = math.inf
         loop.add_reader(self._fd, self._on_time)
 
     def add(self, alarm: _KernelAlarm) -> None:
         self._alarms.add(alarm)
-        self._set()
+        self._ring_by(alarm.when)
 
     def remove(self, alarm: _KernelAlarm) -> None:
         self._alarms.discard(alarm)
-        self._set()
-
-    def _set(self) -> None:
         if not self._alarms:
             self._close()
-            return
-        earliest = min(alarm.when for alarm in self._alarms)
-        if earliest != self._set_for:
-            self._set_for = earliest
-            self._timers.set(self._fd, earliest)
+
+    def _ring_by(self, when: float) -> None:
+        """It may also ring for an alarm that was set anew or taken away: then it finds that out,
+        which costs less than to look through all alarms whenever one changes."""
+        if when < self._set_for:
+            self._set_for = when
+            self._timers.set(self._fd, when)
 
     def _on_time(self) -> None:
         now = self._loop.time()
         due = [alarm for alarm in self._alarms if alarm.when <= now]
         self._alarms.difference_update(due)
-        self._set_for = 0.0  # setting it anew also takes back that it has rung
+        self._set_for = math.inf  # setting it anew also takes back that it has rung
         for alarm in due:
             alarm.ring()
-        if getattr(self._loop, _ATTRIBUTE, None) is self:
-            self._set()
+        if getattr(self._loop, _ATTRIBUTE, None) is not self:
+            return
+        if self._alarms:
+            self._ring_by(min(alarm.when for alarm in self._alarms))
+        else:
+            self._close()
 
     def _close(self) -> None:
         if getattr(self._loop, _ATTRIBUTE, None) is self:

@@ -29,7 +29,7 @@ from os import read
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Bursting, Dialect
+from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
@@ -46,6 +46,7 @@ from exthost.session.life import KILL_SECONDS, Life
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
+from exthost.wire.burst import Burst
 from exthost.wire.framing import READ_BYTES, Bytes, Framing, Skipped
 
 _log = logging.getLogger("exthost.session")
@@ -148,7 +149,7 @@ class Session:
         self._wrap = self._framing.wrap
         self._codec = dialect.codec(Role.HOST)
         self._request = self._codec.request
-        self._burst = self._codec.burst if isinstance(self._codec, Bursting) else None
+        self._burst: Burst | None = getattr(self._codec, "burst", None)
         self._inlet = Inlet(
             child.stdin,
             loop,
