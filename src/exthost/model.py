@@ -264,8 +264,9 @@ class Ceiling(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
     """What is executed around a program to hold it: `options` are a program and its words, which
-    start `init`, the code of the first process inside; that one applies `limits` and starts the
-    program. `filter` is what the kernel is to check its system calls by, if any."""
+    make a namespace and start `init`, the code of its first process; without them that makes the
+    namespace by itself. It applies `limits` and starts the program. `filter` is what the kernel
+    is to check its system calls by, if any."""
 
     options: tuple[str, ...]
     init: bytes = field(repr=False)

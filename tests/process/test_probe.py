@@ -18,7 +18,7 @@ def test_a_machine_without_our_init_is_told_so() -> None:
 
 
 def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
-    told = probe.tree_verdict(Tools(bwrap="", machine=HERE.machine))
+    told = probe.strict_verdict(Tools(bwrap="", machine=HERE.machine))
     assert "not installed" in told.why and "apt install bubblewrap" in told.fix
 
 
@@ -28,7 +28,7 @@ def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_pat
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     )
     script.chmod(0o755)
-    told = probe.tree_verdict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = probe.strict_verdict(Tools(bwrap=str(script), machine=HERE.machine))
     assert "setting up uid map" in told.why and "user namespaces" in told.fix
 
 
@@ -39,7 +39,7 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\nexec sleep 30\n")
     script.chmod(0o755)
-    told = probe.tree_verdict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = probe.strict_verdict(Tools(bwrap=str(script), machine=HERE.machine))
     assert "had not ended" in told.why
 
 

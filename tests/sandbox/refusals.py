@@ -1,6 +1,8 @@
 """Sandbox trials: what cannot be held is refused, before anything is spawned."""
 
+import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -183,11 +185,43 @@ except OSError as error:
 
 @trial
 async def a_lifetime_that_cannot_be_had_is_refused_if_it_was_asked_for() -> None:
+    # A user namespace has limits of its own, which its first user may set.
+    forbid = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
+    words = ("unshare", "-Ur", "sh", "-c", forbid, "sh", sys.executable, "-c", WITHOUT_NAMESPACES)
+    pipe = asyncio.subprocess.PIPE
+    host = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
+    out, err = await host.communicate()
+    assert host.returncode == 0, err.decode()
+    told = json.loads(out)
+    assert told["code"] == "X0380" and "plain" in told["help"], told
+    assert "no PID namespace could be made" in told["message"], told
+    assert "user namespaces" in told["help"], told
+    assert told["pids"] == "process group", "nobody asked for one"
+
+
+WITHOUT_NAMESPACES = """
+import asyncio, json, exthost
+from tests.sandbox.confined import EXPLORER
+
+async def main():
+    try:
+        async with exthost.connect(EXPLORER, lifetime="tree"):
+            raise SystemExit("it was started")
+    except exthost.errors.Refused as refused:
+        told = {"code": refused.code, "message": refused.message, "help": refused.help}
+    async with exthost.connect(EXPLORER) as ext:
+        print(json.dumps({**told, "pids": ext.enforced["pids"]}))
+
+asyncio.run(main())
+"""
+
+
+@trial
+async def without_bubblewrap_its_processes_are_held_all_the_same() -> None:
     os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
     try:
-        async with refusing("X0380", lifetime="tree") as refused:
-            assert "plain" in refused.help
-        async with exthost.connect(EXPLORER) as ext:
-            assert ext.enforced["pids"] == "process group"
+        async with exthost.connect(EXPLORER, lifetime="tree") as ext:
+            assert ext.enforced["pids"] == "pidns"
+            assert await explore(ext, "import os; result = os.getppid()") == 1
     finally:
         del os.environ["EXTHOST_BWRAP"]

@@ -53,10 +53,12 @@ class Leash:
             self.spawned()
             self.close()
             raise
-        numbers = (control, status, stdin, stdout, int(keeps_pwd))
+        makes = not options  # nobody else makes a namespace
+        numbers = (control, status, stdin, stdout, int(keeps_pwd), int(makes))
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
-        self._words = (*options, "--", f"/proc/self/fd/{init}", settings)
+        start = (f"/proc/self/fd/{init}", settings)
+        self._words = start if makes else (*options, "--", *start)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -57,13 +57,17 @@ def _tools(bwrap: str, path: str, uid: int) -> Tools:
 @cache
 def tree_verdict(tools: Tools) -> Verdict:
     """Whether a PID namespace can be had."""
-    return _unfit(tools) or _tried(tree.probe(tools))
+    return _unfit(tools) or _tried(tree.probe(tools.machine))
 
 
 @cache
 def strict_verdict(tools: Tools, open: bool = True) -> Verdict:
     """Whether the strict tier can be had, on a ground that is open to every uid or not."""
-    return _unfit(tools) or _tried(strict.probe(tools, replace(system(), open=open)))
+    return (
+        _unfit(tools)
+        or _unequipped(tools)
+        or _tried(strict.probe(tools, replace(system(), open=open)))
+    )
 
 
 def _unfit(tools: Tools) -> Verdict | None:
@@ -73,6 +77,10 @@ def _unfit(tools: Tools) -> Verdict | None:
     if tools.machine not in INIT:
         known = " and ".join(INIT)
         return Verdict(f"there is no init for {tools.machine} processors", f"use {known}")
+    return None
+
+
+def _unequipped(tools: Tools) -> Verdict | None:
     if not tools.bwrap:
         return _NO_BWRAP
     if not os.access(tools.bwrap, os.X_OK):

@@ -3,22 +3,27 @@
  * end of every process in the namespace. No library, so that it starts in no time and runs behind
  * any root. `make init` builds it for each architecture and keeps the result in initcode.py.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group; end of
  *          file means that nobody is left who wants the program.
  * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
  *          the program's wait status, and its processor time in milliseconds.
+ * MAKE     1: make the namespace, with a /proc of its own, and wait outside until it has ended;
+ *          0: somebody did, and this is its first process.
  * STDIN and STDOUT come as other descriptors than 0 and 1, because the wrapper outside holds its
  * own 0 and 1 open for as long as it lives, and would hide that the program closed one.
  */
 #include <asm/unistd.h>
 #include <linux/close_range.h>
+#include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/mount.h>
 #include <linux/poll.h>
 #include <linux/prctl.h>
 #include <linux/time.h>
 #include <linux/resource.h>
+#include <linux/sched.h>
 #include <linux/signal.h>
 #include <linux/wait.h>
 
@@ -61,7 +66,7 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, FIXED };
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, FIXED };
 
 static void end(int code)
 {
@@ -82,6 +87,94 @@ static word number(char **text)
 static void tell(word fd, int status)
 {
     call(__NR_write, fd, (word)&status, sizeof status, 0, 0);
+}
+
+static word append(char *text, word length, const char *more)
+{
+    while (*more)
+        text[length++] = *more++;
+    return length;
+}
+
+static word append_number(char *text, word length, word value)
+{
+    char digits[24];
+    word count = 0;
+    do
+        digits[count++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (count)
+        text[length++] = digits[--count];
+    return length;
+}
+
+static void fail(const char *what, long error)
+{
+    char text[128];
+    word length = append(text, 0, what);
+    length = append_number(text, append(text, length, ": errno "), (word)-error);
+    length = append(text, length, "\n");
+    call(__NR_write, 2, (word)text, length, 0, 0);
+    end(125);
+}
+
+static long put(const char *file, const char *text, word length)
+{
+    long fd = call(__NR_openat, (word)AT_FDCWD, (word)file, O_WRONLY | O_CLOEXEC, 0, 0);
+    if (fd < 0)
+        return fd;
+    long written = call(__NR_write, (word)fd, (word)text, length, 0, 0);
+    call(__NR_close, (word)fd, 0, 0, 0, 0);
+    return written;
+}
+
+/* "ID ID 1": whoever started us is the same inside, and there is nobody else. */
+static long keep(const char *file, word id)
+{
+    char text[64];
+    word length = append(text, append_number(text, 0, id), " ");
+    length = append(text, append_number(text, length, id), " 1");
+    return put(file, text, length);
+}
+
+/* Returns in the first process of a new PID namespace. The one outside only waits for that one,
+ * and holds nothing that could hide that the program closed it. */
+static void make_namespace(void)
+{
+    word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
+    word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
+    word flags = CLONE_NEWPID | CLONE_NEWNS;
+    call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    long first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
+    if (first == -EPERM) {
+        flags |= CLONE_NEWUSER;
+        first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
+    }
+    if (first < 0)
+        fail("no PID namespace could be made", first);
+    if (first > 0) {
+        int status = 0;
+        if (call(__NR_close_range, 0, ~0u, 0, 0, 0) < 0)
+            for (word fd = 0; fd < 1024; fd++)
+                call(__NR_close, fd, 0, 0, 0, 0);
+        while (call(__NR_wait4, (word)first, (word)&status, 0, 0, 0) == -EINTR)
+            ;
+        end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+    }
+    call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    long refused = 0;
+    if (flags & CLONE_NEWUSER) {
+        put("/proc/self/setgroups", "deny", 4);
+        if ((refused = keep("/proc/self/uid_map", uid)) < 0
+            || (refused = keep("/proc/self/gid_map", gid)) < 0)
+            fail("no user could be kept in a namespace", refused);
+    }
+    call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    /* What is mounted later outside is seen inside, and not the other way round. */
+    if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
+        || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
+                           MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
+        fail("no /proc could be had in a namespace", refused);
 }
 
 /* The wrapper sets PWD; a program that was not given one sees none. */
@@ -165,6 +258,9 @@ __attribute__((used)) void run(word *stack)
     for (int i = 0; i < FIXED; i++)
         fixed[i] = number(&settings);
 
+    call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
+    if (fixed[MAKE])
+        make_namespace();
     /* What runs beside us has our uid, and must not be able to take us over. The program is
      * free of this from its exec on. */
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);

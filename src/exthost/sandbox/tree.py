@@ -1,9 +1,11 @@
 """The plan for `lifetime = "tree"`: a PID namespace, and nothing else is taken from the program.
 
 The kernel ends every process of a PID namespace when its first process ends, however far it ran,
-whatever it ignores. Our init is that first process, and ends when the program does or when the
-host's end of a pipe is gone (`init.c`): nothing is left, even if the host gets SIGKILL. A second
-line is the wrapper's own, which asks the kernel to be killed when its parent is.
+whatever it ignores. Our init (`init.c`) makes the namespace and is that first process. It ends when
+the program does or when the host's end of a pipe is gone: nothing is left, even if the host gets
+SIGKILL. A second line is that it asks the kernel to be killed when its parent is.
+
+No program of others is needed for this, and starting one would take as long as all the rest.
 
 Files, network, variables and the uid stay as they are. What differs is said in docs/security.md:
 the program sees the pids of its namespace only, and cannot gain rights by setuid programs.
@@ -11,7 +13,6 @@ the program sees the pids of its namespace only, and cannot gain rights by setui
 
 from exthost.model import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.means import Tools
 
 __all__ = ["HELD", "wrapped"]
 
@@ -19,25 +20,11 @@ __all__ = ["HELD", "wrapped"]
 HELD = "pidns"
 
 
-def wrapped(tools: Tools, limits: tuple[ResourceLimit, ...] = ()) -> Wrapper:
-    """The wrapper, the same for every program."""
-    return Wrapper(options=_options(tools.bwrap), init=INIT[tools.machine], limits=limits)
+def wrapped(machine: str, limits: tuple[ResourceLimit, ...] = ()) -> Wrapper:
+    """The wrapper, the same for every program, on a machine of this kind."""
+    return Wrapper(options=(), init=INIT[machine], limits=limits)
 
 
-def probe(tools: Tools) -> LaunchPlan:
+def probe(machine: str) -> LaunchPlan:
     """A program that ends at once, held in the same way."""
-    return LaunchPlan(argv=("/bin/true",), cwd="/", wrapper=wrapped(tools))
-
-
-def _options(bwrap: str) -> tuple[str, ...]:
-    return (
-        bwrap,
-        "--unshare-pid",
-        "--as-pid-1",
-        "--die-with-parent",
-        "--dev-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-    )
+    return LaunchPlan(argv=("/bin/true",), cwd="/", wrapper=wrapped(machine))

@@ -127,7 +127,8 @@ def _tier_p(
     if spec.lifetime != "plain":
         verdict = probe.tree_verdict(tools)
         if verdict.works:
-            return replace(plan, wrapper=tree.wrapped(tools, bounds)), {**OPEN, "pids": tree.HELD}
+            wrapper = tree.wrapped(tools.machine, bounds)
+            return replace(plan, wrapper=wrapper), {**OPEN, "pids": tree.HELD}
         if spec.lifetime == "tree":
             raise Refused(
                 "X0380",
