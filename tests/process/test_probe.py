@@ -1,20 +1,43 @@
 """What can hold an extension here: found out by trying, and told with the way to mend it."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from exthost.model import LaunchPlan
 from exthost.process import probe
-from exthost.sandbox.means import Tools
+from exthost.sandbox.means import Tools, Verdict
 
 HERE = probe.tools()
 
 
 def test_a_machine_without_our_init_is_told_so() -> None:
-    for verdict in (probe.tree_verdict, probe.strict_verdict):
-        told = verdict(Tools(bwrap=HERE.bwrap, machine="riscv64"))
+    there = Tools(bwrap=HERE.bwrap, machine="riscv64")
+    tree, by = probe.tree_verdict(there)
+    assert not by
+    for told in (tree, probe.strict_verdict(there)):
         assert not told.works and "riscv64" in told.why and "x86_64" in told.fix
+
+
+def test_a_pid_namespace_takes_nobody_elses_program() -> None:
+    assert probe.tree_verdict(HERE) == (Verdict(), "")
+    assert probe.tree_verdict(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[0].works
+
+
+def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    really = probe._tried
+
+    def tried(plan: LaunchPlan) -> Verdict:
+        assert plan.wrapper is not None
+        return really(plan) if plan.wrapper.options else Verdict("forbidden", "allow it")
+
+    monkeypatch.setattr(probe, "_tried", tried)
+    # Others than those whose verdicts are kept.
+    here, unequipped = replace(HERE, setpriv="/else"), replace(HERE, bwrap="", setpriv="/else")
+    assert probe.tree_verdict(here) == (Verdict(), HERE.bwrap)
+    assert probe.tree_verdict(unequipped) == (Verdict("forbidden", "allow it"), "")
 
 
 def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:

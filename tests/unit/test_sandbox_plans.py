@@ -40,7 +40,8 @@ SHOWN = [
 
 
 def test_the_words_of_the_tree_tier() -> None:
-    wrapper = tree.wrapped(USER, (ResourceLimit(0, 1, 2),))
+    assert tree.wrapped("x86_64").options == (), "it is made without anybody's help"
+    wrapper = tree.wrapped("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
     assert list(wrapper.options) == [
         *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
         *("--dev-bind", "/", "/", "--proc", "/proc"),

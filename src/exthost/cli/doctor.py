@@ -90,7 +90,7 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
 def machine() -> dict[str, Any]:
     """What can hold extensions here, found out by trying."""
     tools = probe.tools()
-    tree, strict = probe.tree_verdict(tools), probe.strict_verdict(tools)
+    (tree, _), strict = probe.tree_verdict(tools), probe.strict_verdict(tools)
     return {
         "bwrap": tools.bwrap,
         "tree": {"works": tree.works, **tree._asdict()},

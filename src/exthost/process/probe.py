@@ -55,9 +55,13 @@ def _tools(bwrap: str, path: str, uid: int) -> Tools:
 
 
 @cache
-def tree_verdict(tools: Tools) -> Verdict:
-    """Whether a PID namespace can be had."""
-    return _unfit(tools) or _tried(tree.probe(tools.machine))
+def tree_verdict(tools: Tools) -> tuple[Verdict, str]:
+    """Whether a PID namespace can be had, and by which bwrap, if not without."""
+    verdict = _unfit(tools) or _tried(tree.probe(tools.machine))
+    if verdict.works or _unfit(tools) or _unequipped(tools):
+        return verdict, ""
+    works = _tried(tree.probe(tools.machine, tools.bwrap)).works
+    return (Verdict(), tools.bwrap) if works else (verdict, "")
 
 
 @cache

@@ -125,9 +125,9 @@ def _tier_p(
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
     tools = probe.tools()
     if spec.lifetime != "plain":
-        verdict = probe.tree_verdict(tools)
+        verdict, bwrap = probe.tree_verdict(tools)
         if verdict.works:
-            wrapper = tree.wrapped(tools.machine, bounds)
+            wrapper = tree.wrapped(tools.machine, bwrap, bounds)
             return replace(plan, wrapper=wrapper), {**OPEN, "pids": tree.HELD}
         if spec.lifetime == "tree":
             raise Refused(
