@@ -10,9 +10,8 @@ config in which nothing unsupported is enabled should load.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from exthost.config.problems import (
@@ -60,10 +59,10 @@ class Entry:
 
         Without a word about it, a child runs in the config's folder.
         """
-        spec = self.own.over(outer).onto(self.bare)
-        if spec.cwd is not None:
-            return replace(spec, own_cwd=True)
-        return replace(spec, cwd=folder)
+        settings = self.own.over(outer)
+        if settings.cwd is None and self.bare.cwd is None:
+            return settings.onto(self.bare, cwd=folder)
+        return settings.onto(self.bare, own_cwd=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +100,12 @@ def read_entry(
         place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
         place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
-    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    said = {key: item for key, item in read.items() if key in SETTING_KEYS}
     if source.env:  # where both name a variable, the one beside the command is the nearer
-        own = replace(own, env=MappingProxyType({**own.env, **source.env}))
+        said["env"] = {**(said.get("env") or {}), **source.env}
     if source.has_args:
-        own = replace(own, args=source.argv[1:])
+        said["args"] = source.argv[1:]
+    own = settings_of(said)
     bare = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],

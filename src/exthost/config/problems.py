@@ -9,6 +9,7 @@ The codes of this room are the constants below; their long texts are in the cata
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exthost.config.lines import Path, line_of, lines_of
 from exthost.errors import ConfigError, Evidence
@@ -87,8 +88,7 @@ class Problems:
         return ": ".join(told)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a reader stands: a key path, whose extension it is, and where to note mistakes."""
 
     problems: Problems

@@ -126,13 +126,13 @@ class Settings:
             joined[one.name] = _joined(mine, theirs)
         return Settings(**joined)
 
-    def onto(self, spec: Spec) -> Spec:
-        """The extension with these settings laid over its own.
+    def onto(self, spec: Spec, **more: Any) -> Spec:
+        """The extension with these settings, and what `more` is known, laid over its own.
 
         `args` replaces every word after the program itself; where there is no program (see
         `entry`), there is nothing to give words to.
         """
-        said = {
+        said = more | {
             one: _joined(mine, getattr(spec, one))
             for one in _SHARED
             if (mine := getattr(self, one)) is not None and mine is not _UNSAID[one]
