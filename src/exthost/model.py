@@ -63,6 +63,10 @@ class Offer:
     details: tuple[Any, ...] = field(default=(), compare=False)
 
 
+# Of one that has said nothing yet.
+NO_OFFER = Offer()
+
+
 @dataclass(frozen=True, slots=True)
 class Fragment:
     """A piece of a file that an extension wants written, and how it goes with what is there."""

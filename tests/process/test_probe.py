@@ -1,7 +1,6 @@
 """What can hold an extension here: found out by trying, and told with the way to mend it."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.M
 
     monkeypatch.setattr(probe, "_tried", tried)
     # Others than those whose verdicts are kept.
-    here, unequipped = replace(HERE, setpriv="/else"), replace(HERE, bwrap="", setpriv="/else")
+    here, unequipped = HERE._replace(setpriv="/else"), HERE._replace(bwrap="", setpriv="/else")
     assert probe.tree_verdict(here) == (Verdict(), HERE.bwrap)
     assert probe.tree_verdict(unequipped) == (Verdict("forbidden", "allow it"), "")
 

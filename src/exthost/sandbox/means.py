@@ -1,13 +1,11 @@
 """What this machine has to hold an extension with, as values. Found out by `process.probe`."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["Tools", "Verdict"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class Tools(NamedTuple):
     """The programs of others that we put in front, each by its path or "", and who we are."""
 
     bwrap: str = ""

@@ -32,7 +32,7 @@ from typing import Any
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
-from exthost.model import Limits, Offer, Role
+from exthost.model import NO_OFFER, Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
 from exthost.process.outlet import read_large, room_for, widen
@@ -124,7 +124,7 @@ class Session:
         self.dialect = dialect
         self.desk = desk
         self.limits = limits
-        self.offer = Offer()
+        self.offer = NO_OFFER
         by_order = dialect.traits.correlation == "order"
         self.state = SessionState(first, dialect.streams.values(), by_order=by_order)
         self.pending = self.state.pending

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.events import Spawned
-from exthost.model import NONE, Limits, Offer, Spec, Tool
+from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
 from exthost.session.desk import Desk
@@ -93,7 +93,7 @@ class Start:
         """`replaces`: it is to take the place of those that serve. `done` is told when it is."""
         self._starter = starter
         self.session: Session | None = None
-        self.offer = Offer()
+        self.offer = NO_OFFER
         self.replaces = replaces
         self.seconds = 0.0
         self._task = starter.desk.loop.create_task(self._run(first_id))
