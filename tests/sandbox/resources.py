@@ -2,10 +2,12 @@
 neighbours go on."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
 from exthost.errors import ExtensionGone
+from exthost.process import cgroups
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.trials import trial
 
@@ -131,3 +133,19 @@ async def limits_hold_without_a_namespace_too() -> None:
     async with exploring(**plain) as ext:
         assert await explore(ext, code) == [40, 40]
         assert ext.enforced["nofile"] == "rlimit"
+
+
+@trial
+async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None:
+    place = cgroups.place()
+    assert place.verdict.works == bool(place.controllers), place
+    settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
+    async with exploring(**settings) as ext:
+        by_group = {name: name in place.controllers for name in ("memory", "pids")}
+        assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
+        last = "cgroup" if by_group["pids"] else "rlimit"
+        assert ext.enforced["processes"] == f"watchdog+{last}"
+        watching = any(one.name == "exthost watchdog" for one in threading.enumerate())
+        assert watching  # the number of processes is its to count in any case
+        if not place.verdict.works:
+            assert place.verdict.why and place.verdict.fix
