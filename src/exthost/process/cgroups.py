@@ -7,13 +7,12 @@ made: then the host steps aside if it must, and removes what a host that was kil
 What is refused later than that is remembered, and from then on the watchdog does it alone.
 """
 
-import atexit
 import errno
 import itertools
 import logging
 import os
 import threading
-from collections.abc import Iterable
+import time
 
 from exthost.model import Cgroup
 from exthost.process.leash import descendants
@@ -27,6 +26,9 @@ _log = logging.getLogger("exthost.process")
 # How often we try to have stepped aside while others of ours are being started.
 _STEPS = 20
 
+# How long what was killed may take to be gone: milliseconds, unless it is stuck in the kernel.
+_LEAVING_SECONDS = 2.0
+
 # Not the group's fault, and no reason to go without for good.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -36,9 +38,6 @@ _settled: set[tuple[int, str]] = set()
 
 _numbers = itertools.count(1)
 _lock = threading.Lock()
-
-# Groups whose processes were on their way out when we wanted to remove them.
-_leaving: set[str] = set()
 
 
 def place() -> Place:
@@ -93,7 +92,6 @@ class Group:
     def close(self) -> None:
         """End what is left in it, and remove it."""
         _end(self._folder)
-        _remove((self._folder,))
 
 
 # -- looking -------------------------------------------------------------------------------------
@@ -167,7 +165,6 @@ def _settle(plan: Cgroup) -> None:
         _enable(plan)
         _sweep(plan.base)
         _settled.add(key)
-        atexit.register(_remove, ())
 
 
 def _enable(plan: Cgroup) -> None:
@@ -211,7 +208,8 @@ def _sweep(base: str) -> None:
         if found is not None and _is_dead(found[0]):
             if found[1]:
                 _end(path)
-            _remove((path,))
+            else:
+                _remove(path)
 
 
 def _is_dead(owner: Owner) -> bool:
@@ -238,23 +236,32 @@ def _started(pid: int) -> int:
 
 
 def _end(folder: str) -> None:
+    """Kill all that is in a group, and remove it, though not before those are gone: that is waited
+    for elsewhere, and is nobody's case whose program was in a namespace."""
     try:
         _write(f"{folder}/cgroup.kill", "1")
     except OSError:
         pass  # it is gone
-
-
-def _remove(folders: Iterable[str]) -> None:
-    """Remove these, and what could not be removed before. The kernel keeps those that are not
-    empty; the next time they will be."""
-    for folder in {*folders, *_leaving}:
+    if not _remove(folder):
         try:
-            os.rmdir(folder)  # noqa: PTH106
-        except OSError as error:
-            if error.errno == errno.EBUSY:
-                _leaving.add(folder)
-                continue
-        _leaving.discard(folder)
+            threading.Thread(target=_remove_soon, args=(folder,), name="exthost cgroup").start()
+        except RuntimeError:
+            pass  # no room for a thread: the next host removes it
+
+
+def _remove_soon(folder: str) -> None:
+    until = time.monotonic() + _LEAVING_SECONDS
+    while not _remove(folder) and time.monotonic() < until:
+        time.sleep(0.002)
+
+
+def _remove(folder: str) -> bool:
+    """Remove a group; False if it is not empty."""
+    try:
+        os.rmdir(folder)  # noqa: PTH106
+    except OSError as error:
+        return error.errno != errno.EBUSY
+    return True
 
 
 def _read(path: str) -> str:

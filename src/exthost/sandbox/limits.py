@@ -3,6 +3,7 @@
 A limit of the kernel's is on each process alone, so memory and the number of processes are summed
 up by a watchdog, and the kernel's own limit is only the brake until the watchdog has looked: it is
 wider, and of a kind that runtimes survive (the data segment; the address space would break node).
+Where a cgroup can be had, that holds all of them together (`cgroup`).
 """
 
 from collections.abc import Iterable
