@@ -19,6 +19,7 @@ from exthost.model import Cgroup, LaunchPlan, Wrapper
 from exthost.process import probe
 from exthost.process.child import Child
 from exthost.process.grounds import Wish, survey, system
+from exthost.process.hardening import harden
 from exthost.sandbox import strict, tree
 from exthost.sandbox.initcode import INIT
 
@@ -72,6 +73,7 @@ def uid_inside(group: Cgroup) -> int:
 
 
 def main(base: str, way: str, end: str = "") -> None:
+    harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
     machine = probe.tools().machine
     group = Cgroup(base=base, settings=(), aside=True, init=INIT[machine])

@@ -187,11 +187,11 @@ def _enable(plan: Cgroup) -> None:
 
 def _step_aside(base: str) -> None:
     """Into a leaf, with all that we started: nobody else may be here."""
-    leaf = f"{base}/{_ourselves().leaf}"
-    os.makedirs(leaf, exist_ok=True)  # noqa: PTH103
     pids = _pids(base)
     if _strangers(pids):
         raise OSError(errno.EBUSY, "others came into it")
+    leaf = f"{base}/{_ourselves().leaf}"
+    os.makedirs(leaf, exist_ok=True)  # noqa: PTH103
     for pid in pids:
         try:
             _write(f"{leaf}/cgroup.procs", str(pid))
