@@ -14,7 +14,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench soak fuzz recall proto init bubblewrap format clean
+.PHONY: node test demo lint types imports tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
 
 test: lint types imports tests
 
@@ -76,6 +76,11 @@ soak: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python -m fuzz
+
+# Memory and processes held by the kernel, in a virtual machine with cgroup v2: a few minutes. Tells
+# what it needs; KERNEL is a Debian package with a kernel.
+trial-cgroup: $(STAMP)
+	KERNEL="$(KERNEL)" $(BIN)/python -m tests.cgroup.machine
 
 # Finding memory among a million records: filling the store takes minutes.
 recall: $(STAMP)

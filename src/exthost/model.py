@@ -279,9 +279,24 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cgroup:
+    """A group of the kernel's to be made below `base` for all processes of a program: `settings`
+    are its files and what is written there; groups below `base` need these `controllers`, and the
+    host has to step `aside` for them, or not. `init` enters it, where nothing else is wrapped
+    around the program."""
+
+    base: str
+    settings: tuple[tuple[str, str], ...]
+    controllers: tuple[str, ...] = ()
+    aside: bool = False
+    init: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
     """Exactly what will be executed: an absolute program, its words, its folder, its variables,
-    and what is wrapped around it, or words that go `before` it; then `ceiling` is watched."""
+    and what is wrapped around it, or words that go `before` it; then `ceiling` is watched, as far
+    as no `group` of its own holds the program to it."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
@@ -289,6 +304,7 @@ class LaunchPlan:
     wrapper: Wrapper | None = None
     before: tuple[str, ...] = ()
     ceiling: Ceiling = Ceiling()
+    group: Cgroup | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,3 +100,19 @@ def test_doctor_tells_that_the_machine_can_hold_extensions(config: Path) -> None
     ran = exthost("doctor", "--json", cwd=config.parent)
     assert ran.returncode == 0, ran.stdout
     assert told(ran)["sandbox"]["tree"]["works"] and told(ran)["sandbox"]["strict"]["works"]
+
+
+def test_doctor_tells_whether_a_cgroup_can_hold_extensions_and_why_not(tmp_path: Path) -> None:
+    source = f"source = {{ command = {json.dumps(COMMAND[0])}, args = [] }}\n"
+    (tmp_path / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "capped"\npermissions = {{ max_memory = "64MB" }}\n{source}\n'
+    )
+    found = told(exthost("doctor", "--json", cwd=tmp_path))
+    cgroup = found["sandbox"]["cgroup"]
+    said = [one for one in found["findings"] if "a watchdog sums up" in one["message"]]
+    held = told(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
+    if "memory" in cgroup["controllers"]:
+        assert cgroup["works"] and cgroup["path"] and held == "cgroup" and not said
+    else:
+        assert held == "watchdog" and said[0]["level"] == "info" and said[0]["fix"]
+        assert cgroup["works"] or cgroup["why"] in said[0]["message"]

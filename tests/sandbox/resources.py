@@ -2,11 +2,17 @@
 neighbours go on."""
 
 import asyncio
+import os
+import threading
 import time
 from typing import Any
 
+import exthost
 from exthost.errors import ExtensionGone
-from tests.sandbox.confined import explore, exploring
+from exthost.events import Bus, Spawned
+from exthost.process import cgroups
+from exthost.sandbox.cgroup import Place
+from tests.sandbox.confined import EXPLORER, explore, exploring
 from tests.sandbox.trials import trial
 
 MEMORY = 64 * 2**20
@@ -131,3 +137,36 @@ async def limits_hold_without_a_namespace_too() -> None:
     async with exploring(**plain) as ext:
         assert await explore(ext, code) == [40, 40]
         assert ext.enforced["nofile"] == "rlimit"
+
+
+@trial
+async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None:
+    place = cgroups.place()
+    assert place.verdict.works == bool(place.controllers), place
+    settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
+    async with exploring(**settings) as ext:
+        by_group = {name: name in place.controllers for name in ("memory", "pids")}
+        assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
+        last = "cgroup" if by_group["pids"] else "rlimit"
+        assert ext.enforced["processes"] == f"watchdog+{last}"
+        watching = any(one.name == "exthost watchdog" for one in threading.enumerate())
+        assert watching  # the number of processes is its to count in any case
+        if not place.verdict.works:
+            assert place.verdict.why and place.verdict.fix
+
+
+@trial
+async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> None:
+    before = cgroups.place()
+    cgroups._places[os.getpid()] = Place("/nowhere", frozenset({"memory", "pids"}))
+    settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}}
+    spawned: list[Spawned] = []
+    bus = Bus()
+    bus.subscribe(Spawned, spawned.append)
+    try:
+        async with exthost.connect(EXPLORER, events=bus, **settings) as ext:
+            assert spawned[0].held["memory"] == ext.enforced["memory"] == "watchdog"
+            assert "/nowhere" in cgroups.place().verdict.why
+        await ended_for("max_memory is 64 MB", HOG, {"forks": 0}, **settings)
+    finally:
+        cgroups._places[os.getpid()] = before

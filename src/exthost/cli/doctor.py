@@ -16,7 +16,7 @@ from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.model import Spec
-from exthost.process import probe
+from exthost.process import cgroups, probe
 from exthost.process.hardening import harden
 from exthost.services.answering import completed_now
 from exthost.supervision.extension import Extension
@@ -91,10 +91,17 @@ def machine() -> dict[str, Any]:
     """What can hold extensions here, found out by trying."""
     tools = probe.tools()
     (tree, _), strict = probe.tree_verdict(tools), probe.strict_verdict(tools)
+    place = cgroups.place()
     return {
         "bwrap": tools.bwrap,
         "tree": {"works": tree.works, **tree._asdict()},
         "strict": {"works": strict.works, **strict._asdict()},
+        "cgroup": {
+            "works": place.verdict.works,
+            **place.verdict._asdict(),
+            "path": place.base,
+            "controllers": sorted(place.controllers),
+        },
     }
 
 
@@ -121,7 +128,13 @@ def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
     except ExthostError as error:
         return [_of(error, spec)]
     findings = []
-    if warning := unheld(enforcement(spec)):
+    held = enforcement(spec)
+    if held.get("memory") == "watchdog" or held.get("processes") == "watchdog+rlimit":
+        verdict = cgroups.place().verdict
+        why = verdict.why or "its group lacks a controller"
+        message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
+        findings.append(Finding("info", spec.id, spec.origin, message, verdict.fix))
+    if warning := unheld(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     secrets = found.asks_for_secrets(spec) if found is not None else ()

@@ -5,7 +5,8 @@ uvloop's spawn and `Popen(user=)` do not. Each child leads a session and a proce
 own, which is how the whole of it can be signalled. Nothing here knows a protocol.
 
 A plan may have a wrapper, which holds the program in a namespace of its own. Then the process
-that we started is the wrapper, and a leash leads to the first process inside.
+that we started is the wrapper, and a leash leads to the first process inside. It may have a cgroup,
+which the program enters before it is executed.
 
 A `Child` that is dropped without having been ended kills its process: nothing is left behind.
 """
@@ -21,8 +22,9 @@ from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model import Ceiling, LaunchPlan
+from exthost.process import cgroups
 from exthost.process.exits import ExitStatus, ExitWatch
-from exthost.process.leash import Leash, check_program, kill_children
+from exthost.process.leash import Leash, check_program, file_of, kill_children
 from exthost.process.watchdog import watch
 
 # What stands in place of a descriptor that was closed.
@@ -34,6 +36,7 @@ class Child:
 
     __slots__ = (
         "_ceiling",
+        "_group",
         "_leash",
         "_leave",
         "_watch",
@@ -53,6 +56,7 @@ class Child:
         self._watch: ExitWatch | None = None
         self._leash: Leash | None = None
         self._leave: Callable[[], None] | None = None
+        self._group: cgroups.Group | None = None
         self._ceiling = plan.ceiling
         self._why = ""
         self.argv = plan.argv  # and not the plan: its variables may be secrets, and are many
@@ -66,8 +70,13 @@ class Child:
                 read_end, write_end = os.pipe()
                 child_ends.append(read_end if reads else write_end)
                 our_ends.append(write_end if reads else read_end)
-            process, leash = _spawn(plan, child_ends)
+            if plan.group is not None:
+                self._group = cgroups.make(plan.group)
+            if self._group is not None:
+                child_ends.append(self._group.entry)
+            process, leash = _spawn(plan, child_ends, self._group)
         except (OSError, ValueError) as error:
+            self._close_group()
             for fd in our_ends:
                 os.close(fd)
             raise _translated(error, plan, extension) from None
@@ -84,12 +93,18 @@ class Child:
                 leash.close()
             process.kill()
             process.wait()
+            self._close_group()
             for fd in our_ends:
                 os.close(fd)
             raise _translated(error, plan, extension) from None
         # From here on the exit watch is in charge; this keeps Popen's destructor out of it.
         process.returncode = 0
         self.spawn_seconds = time.perf_counter() - began
+
+    @property
+    def grouped(self) -> bool:
+        """Whether it has the cgroup that was planned for it, if one was."""
+        return self._group is not None
 
     @property
     def exit_fd(self) -> int:
@@ -99,11 +114,12 @@ class Child:
 
     def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
         """Have its ceiling watched, if it has one; `tell` calls a function in our own thread."""
-        if self._ceiling != Ceiling():
+        most = self._ceiling
+        if self._group is not None and self._group.holds_memory:
+            most = most._replace(memory=None)
+        if most != Ceiling():
             wrapped = self._leash is not None
-            self._leave = watch(
-                self.pid, wrapped, self._ceiling, lambda why: tell(self._exceed, why)
-            )
+            self._leave = watch(self.pid, wrapped, most, lambda why: tell(self._exceed, why))
 
     def _exceed(self, why: str) -> None:
         if self.see_exit() is None:
@@ -116,10 +132,15 @@ class Child:
             seen = self._watch.peek()
             if seen is not None and self._leash is not None:
                 seen = self._leash.read(seen)
-            if seen is not None and self._why:
-                seen = seen._replace(why=self._why)
+            if seen is not None and (why := self._why or self._starved(seen)):
+                seen = seen._replace(why=why)
             self.status = seen
         return self.status
+
+    def _starved(self, seen: ExitStatus) -> str:
+        if self._group is None or seen.signal != signal.SIGKILL:
+            return ""
+        return self._group.reason(self._ceiling.memory)
 
     def close_stdin(self) -> None:
         """The child reads end-of-file."""
@@ -169,6 +190,12 @@ class Child:
         self._watch = None
         if self._leash is not None:
             self._leash.close()
+        self._close_group()
+
+    def _close_group(self) -> None:
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
     def __del__(self) -> None:
         watch = getattr(self, "_watch", None)
@@ -183,25 +210,44 @@ class Child:
         self.close_outputs()
 
 
-def _spawn(plan: LaunchPlan, ends: Sequence[int]) -> tuple["subprocess.Popen[bytes]", Leash | None]:
+def _spawn(
+    plan: LaunchPlan, ends: Sequence[int], group: cgroups.Group | None
+) -> tuple["subprocess.Popen[bytes]", Leash | None]:
     """Execute the plan; `ends` are the child's of stdin, stdout and stderr."""
-    if plan.wrapper is not None or plan.before:
+    if plan.wrapper is not None or plan.before or group is not None:
         check_program(plan)
     if plan.wrapper is None:
-        return _popen(plan, (*plan.before, *plan.argv), ends), None
+        words = (*plan.before, *plan.argv)
+        process = _popen(plan, words, ends) if group is None else _enter(plan, words, ends, group)
+        return process, None
     # The wrapper would hold its own stdin and stdout for as long as it lives, and hide that the
     # program closed one; so it gets them under other numbers, which it does not keep.
-    leash = Leash(plan.wrapper, ends[0], ends[1], keeps_pwd="PWD" in plan.env)
+    entry = () if group is None else (group.entry,)
+    leash = Leash(plan.wrapper, ends[0], ends[1], "PWD" in plan.env, *entry)
     null = subprocess.DEVNULL
     try:
         argv = (*leash.words, *plan.argv)
-        process = _popen(plan, argv, (null, null, ends[2]), (*leash.inherited, *ends[:2]))
+        passed = (*leash.inherited, *ends[:2], *entry)
+        process = _popen(plan, argv, (null, null, ends[2]), passed)
     except BaseException:
         leash.close()
         raise
     finally:
         leash.spawned()
     return process, leash
+
+
+def _enter(
+    plan: LaunchPlan, words: Sequence[str], ends: Sequence[int], group: cgroups.Group
+) -> "subprocess.Popen[bytes]":
+    """Without a namespace our init only enters the group, and becomes the program."""
+    assert plan.group is not None
+    init = file_of("exthost-init", plan.group.init)
+    try:
+        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry}", *words)
+        return _popen(plan, chain, ends, (init, group.entry))
+    finally:
+        os.close(init)
 
 
 def _popen(

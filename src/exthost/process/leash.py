@@ -18,9 +18,12 @@ from exthost.model import LaunchPlan, ResourceLimit, Wrapper
 from exthost.process.exits import ExitStatus
 from exthost.sandbox.limits import CPU, FILE_SIZE
 
-__all__ = ["Leash", "check_program", "children_of", "kill_children"]
+__all__ = ["Leash", "check_program", "children_of", "descendants", "file_of", "kill_children"]
 
 _GONE = -1
+
+# A fork bomb grows while it is counted; this is more than any ceiling, and ends the count.
+_MOST_COUNTED = 10_000
 
 # How long a cut leash may take to end what is inside: milliseconds, unless the wrapper hangs.
 CUT_SECONDS = 0.5
@@ -31,7 +34,9 @@ class Leash:
 
     __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words")
 
-    def __init__(self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool) -> None:
+    def __init__(
+        self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool, group: int = 0
+    ) -> None:
         self._cut_at = 0.0
         self._limits = wrapper.limits
         self._inherited: list[int] = []
@@ -42,11 +47,11 @@ class Leash:
             self._status, status = os.pipe()
             os.set_blocking(self._status, False)
             self._inherited.append(status)
-            init = _file_of("exthost-init", wrapper.init)
+            init = file_of("exthost-init", wrapper.init)
             self._inherited.append(init)
             options = wrapper.options
             if wrapper.filter:
-                rules = _file_of("exthost-filter", wrapper.filter)
+                rules = file_of("exthost-filter", wrapper.filter)
                 self._inherited.append(rules)
                 options = (*options, "--seccomp", str(rules))
         except BaseException:
@@ -54,7 +59,7 @@ class Leash:
             self.close()
             raise
         makes = not options  # nobody else makes a namespace
-        numbers = (control, status, stdin, stdout, int(keeps_pwd), int(makes))
+        numbers = (control, status, stdin, stdout, int(keeps_pwd), int(makes), group)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start = (f"/proc/self/fd/{init}", settings)
@@ -172,6 +177,15 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def descendants(*pids: int) -> list[int]:
+    """These processes, and all that they started."""
+    ahead, found = [*pids], list[int]()
+    while ahead and len(found) < _MOST_COUNTED:
+        found.append(ahead.pop())
+        ahead += children_of(found[-1])
+    return found
+
+
 def kill_children(pid: int) -> None:
     """SIGKILL to the children of a process that is ours and not reaped."""
     for child in children_of(pid):
@@ -187,7 +201,7 @@ def kill_children(pid: int) -> None:
             os.close(fd)
 
 
-def _file_of(name: str, data: bytes) -> int:
+def file_of(name: str, data: bytes) -> int:
     """A file without a place on any disk, read from its beginning."""
     fd = os.memfd_create(name)
     try:

@@ -15,15 +15,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from exthost.model import Ceiling
-from exthost.process.leash import children_of
+from exthost.process.leash import children_of, descendants
 
 __all__ = ["watch"]
 
 # How often each extension is looked at: a hog can take a hundred megabytes in that time.
 INTERVAL_SECONDS = 0.025
-
-# A fork bomb grows while it is counted; this is more than any ceiling, and ends the count.
-_MOST_COUNTED = 10_000
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -95,14 +92,9 @@ def _verdict(entry: _Watched) -> str:
 def _processes(pid: int, wrapped: bool) -> list[int]:
     """The processes of an extension. Of a namespace, what its first process started or adopted:
     the wrapper and that first process are ours."""
-    ahead = [pid]
     if wrapped:
-        ahead = [below for init in children_of(pid) for below in children_of(init)]
-    found: list[int] = []
-    while ahead and len(found) < _MOST_COUNTED:
-        found.append(ahead.pop())
-        ahead += children_of(found[-1])
-    return found
+        return descendants(*(below for init in children_of(pid) for below in children_of(init)))
+    return descendants(pid)
 
 
 def resident_bytes(pid: int) -> int:

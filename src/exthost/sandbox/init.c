@@ -3,14 +3,18 @@
  * end of every process in the namespace. No library, so that it starts in no time and runs behind
  * any root. `make init` builds it for each architecture and keeps the result in initcode.py.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE[,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP[,RESOURCE,SOFT,HARD]...
+ *        PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group; end of
- *          file means that nobody is left who wants the program.
+ *          file means that nobody is left who wants the program. 0 if there is no namespace: then
+ *          this only becomes the program.
  * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
  *          the program's wait status, and its processor time in milliseconds.
  * MAKE     1: make the namespace, with a /proc of its own, and wait outside until it has ended;
  *          0: somebody did, and this is its first process.
+ * GROUP    cgroup.procs of the program's own group, opened by the host, or 0: the program enters
+ *          before it is executed, and this process stays outside, to tell how it ended.
  * STDIN and STDOUT come as other descriptors than 0 and 1, because the wrapper outside holds its
  * own 0 and 1 open for as long as it lives, and would hide that the program closed one.
  */
@@ -66,7 +70,7 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, FIXED };
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, FIXED };
 
 static void end(int code)
 {
@@ -189,9 +193,21 @@ static void drop_pwd(char **environment)
     *to = 0;
 }
 
+static void enter(word group, word status_fd)
+{
+    char myself = '0';
+    long refused = call(__NR_write, group, (word)&myself, 1, 0, 0);
+    if (refused < 0) {
+        tell(status_fd, (int)refused);
+        end(126);
+    }
+}
+
 static void become(word *fixed, char *limits, char **program, char **environment, word mask)
 {
     call(__NR_setsid, 0, 0, 0, 0, 0);
+    if (fixed[GROUP])
+        enter(fixed[GROUP], fixed[STATUS]);
     /* First out of the way of 0, 1 and 3, which are about to be taken. */
     word in = (word)call(__NR_fcntl, fixed[STDIN], F_DUPFD, 64, 0, 0);
     word out = (word)call(__NR_fcntl, fixed[STDOUT], F_DUPFD, 64, 0, 0);
@@ -266,6 +282,8 @@ __attribute__((used)) void run(word *stack)
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
+    if (!fixed[CONTROL])
+        become(fixed, settings, words + 2, environment, before);
     long deaths = call(__NR_signalfd4, ANY, (word)&children, SIGNAL_SET_BYTES,
                        O_CLOEXEC | O_NONBLOCK, 0);
     long program = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);

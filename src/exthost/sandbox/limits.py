@@ -3,13 +3,14 @@
 A limit of the kernel's is on each process alone, so memory and the number of processes are summed
 up by a watchdog, and the kernel's own limit is only the brake until the watchdog has looked: it is
 wider, and of a kind that runtimes survive (the data segment; the address space would break node).
+Where a cgroup can be had, that holds all of them together (`cgroup`).
 """
 
 from collections.abc import Iterable
 
 from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
 
-__all__ = ["CPU", "FILE_SIZE", "ceiling", "prlimit_words", "resource_limits"]
+__all__ = ["CPU", "FILE_SIZE", "ceiling", "prlimit_words", "resource_limits", "tasks"]
 
 # Numbers of the kernel's, the same wherever our init runs.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
@@ -35,7 +36,7 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     for resource, most in (
         (FILE_SIZE, limits.fsize),
         (DATA, memory * _MEMORY_BRAKE if memory is not None else None),
-        (PROCESSES, _threads(limits.nproc)),
+        (PROCESSES, None if limits.nproc is None else tasks(limits.nproc)),
         (FILES, limits.nofile),
     ):
         if most is not None:
@@ -43,8 +44,9 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     return tuple(found)
 
 
-def _threads(processes: int | None) -> int | None:
-    return None if processes is None else processes * _PROCESSES_BRAKE + _SPARE_PROCESSES
+def tasks(processes: int) -> int:
+    """How many threads so many processes may have together, before the kernel allows no more."""
+    return processes * _PROCESSES_BRAKE + _SPARE_PROCESSES
 
 
 def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:

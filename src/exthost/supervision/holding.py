@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Ceiling, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
-from exthost.process import probe
+from exthost.model import Ceiling, Cgroup, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
+from exthost.process import cgroups, probe
 from exthost.process.grounds import Wish, installation, survey
-from exthost.sandbox import strict, tree
+from exthost.sandbox import cgroup, strict, tree
+from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
 __all__ = ["Landmarks", "check", "enforceable", "hold", "missing", "policy_of"]
@@ -81,7 +82,8 @@ def hold(
     policy = policy_of(spec)
     bounds = resource_limits(limits, policy)
     most = ceiling(limits, policy)
-    plan = replace(plan, ceiling=most)
+    group = _group(most)
+    plan = replace(plan, ceiling=most, group=group)
     if policy is None or not enforceable(spec):
         plan, held = _tier_p(spec, plan, bounds)
         if spec.permissions is not None:
@@ -89,7 +91,7 @@ def hold(
     else:
         _unmoved(spec, landmarks)
         plan, held = _strict(spec, policy, plan, bounds, state)
-    return plan, {**held, **_watched(limits, most)}
+    return plan, {**held, **_watched(limits, most, group)}
 
 
 def _strict(
@@ -146,11 +148,21 @@ def _tier_p(
     return replace(plan, before=prlimit_words(tools.prlimit, bounds)), OPEN
 
 
-def _watched(limits: Limits, most: Ceiling) -> Mapping[str, str]:
+def _group(most: Ceiling) -> Cgroup | None:
+    """A cgroup of its own, if there is something that one could hold, and one can be had."""
+    if most == Ceiling() or (init := INIT.get(probe.tools().machine)) is None:
+        return None
+    return cgroup.plan(cgroups.place(), most, init)
+
+
+def _watched(limits: Limits, most: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
     """What is limited, as data; a limit that nobody set is not told."""
-    told = {"memory": "watchdog" if most.memory is not None else "open"}
+    files = dict(group.settings) if group is not None else {}
+    told = {"memory": "open"}
+    if most.memory is not None:
+        told["memory"] = "cgroup" if "memory.max" in files else "watchdog"
     if most.processes is not None:
-        told["processes"] = "watchdog+rlimit"
+        told["processes"] = "watchdog+cgroup" if "pids.max" in files else "watchdog+rlimit"
     for name in ("cpu", "nofile", "fsize"):
         if getattr(limits, name) is not None:
             told[name] = "rlimit"

@@ -163,7 +163,8 @@ class Start:
         child = Child(launch.plan, starter.spec.id)
         child.guard(desk.loop.call_soon_threadsafe)
         if Spawned in desk.bus.kinds:
-            held = launch.enforced
+            refused = launch.plan.group is not None and not child.grouped
+            held = (starter.prepared() if refused else launch).enforced
             desk.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(

@@ -1,0 +1,70 @@
+"""A part of the tree of cgroups that is made over to somebody, and a host that is started in it."""
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from exthost.sandbox.cgroup import where
+from tests.sandbox.people import command
+
+_NOBODY = 65534
+
+# What a user needs to own, by the kernel's own description of a delegation.
+_MADE_OVER = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
+
+# For what was killed and is on its way out.
+_GONE_SECONDS = 10.0
+
+
+def tree() -> Path | None:
+    """Our own group, where we may make others; None where we may not."""
+    texts = (Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "mountinfo"))
+    folder, _ = where(*texts)
+    return Path(folder) if folder and os.geteuid() == 0 and os.access(folder, os.W_OK) else None
+
+
+@contextmanager
+def delegated(person: str) -> Iterator[Path]:
+    """A fresh group that is this person's, and is gone afterwards with all that is in it."""
+    above = tree()
+    assert above is not None
+    group = above / f"trial-{uuid.uuid4().hex}"
+    group.mkdir()
+    try:
+        if person == "root":
+            os.setxattr(group, "trusted.delegate", b"1")  # as systemd does
+        else:
+            for name in _MADE_OVER:
+                os.chown(group / name, _NOBODY, _NOBODY)
+        yield group
+    finally:
+        (group / "cgroup.kill").write_text("1")
+        until = time.monotonic() + _GONE_SECONDS
+        while "populated 1" in (group / "cgroup.events").read_text():
+            assert time.monotonic() < until, "what was killed is still there"
+            time.sleep(0.01)
+        for path in sorted(group.rglob("*/"), reverse=True):
+            path.rmdir()
+        group.rmdir()
+
+
+def run_in(
+    group: Path, person: str, words: Sequence[str], seconds: float
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python with these words as this person, alone in this group."""
+    with command(person, words) as (started, variables):
+        # Its shell has no other child: whoever it becomes is the only one in there.
+        enter = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
+        return subprocess.run(
+            [*enter, *started],
+            env=variables,
+            cwd="/",
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )

@@ -1,0 +1,109 @@
+"""A host that is alone in a group: starts a program in one of its own, and tells what it saw.
+
+    python -m tests.cgroup.host BASE WAY [END]
+
+WAY is what holds the program besides: plain, tree or strict. END is how the host ends: as it
+should, or by SIGKILL with the program running.
+"""
+
+import dataclasses
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from exthost.model import Cgroup, LaunchPlan, Wrapper
+from exthost.process import probe
+from exthost.process.child import Child
+from exthost.process.grounds import Wish, survey, system
+from exthost.process.hardening import harden
+from exthost.sandbox import strict, tree
+from exthost.sandbox.initcode import INIT
+
+# Starts somebody in a session of its own, who stays; then waits for the end of its input.
+PROGRAM = """
+import os, subprocess, sys
+fds = sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1]
+words = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
+quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+subprocess.Popen(words, start_new_session=True, **quiet)
+print(fds, sorted(set(os.environ) - {"LC_CTYPE"}), flush=True)
+sys.stdin.read()
+"""
+
+WAIT_SECONDS = 20.0
+
+
+def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
+    tools = probe.tools()
+    if way == "plain":
+        return None
+    if way == "tree":
+        return tree.wrapped(tools.machine)
+    ground = survey(Wish(extension="host", argv=argv, cwd="/"))
+    return strict.wrapped(tools, ground, network=False)
+
+
+def processes(folder: Path) -> list[int]:
+    return [int(word) for word in (folder / "cgroup.procs").read_text().split()]
+
+
+def uid_inside(group: Cgroup) -> int:
+    """Who a root host's program is that everybody can reach, once it has entered this group."""
+    wrapper = strict.wrapped(probe.tools(), system(), network=False)
+    argv = ("/bin/sh", "-c", "echo; read line")
+    child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
+    try:
+        select.select([child.stdout, child.exit_fd], [], [], WAIT_SECONDS)
+        found = [
+            one for path in Path(group.base).glob("exthost-*-*[0-9]") for one in processes(path)
+        ]
+        assert len(found) == 1, (found, child.see_exit())
+        status = Path(f"/proc/{found[0]}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
+    finally:
+        child.kill()
+        select.select([child.exit_fd], [], [], WAIT_SECONDS)
+        child.reap()
+        child.close_stdin()
+        child.close_outputs()
+
+
+def main(base: str, way: str, end: str = "") -> None:
+    harden()  # as the command line does: less of /proc is ours then
+    argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
+    machine = probe.tools().machine
+    group = Cgroup(base=base, settings=(), aside=True, init=INIT[machine])
+    plan = LaunchPlan(argv=argv, cwd="/", env={"WORD": "a"}, wrapper=wrapper(way, argv))
+    before = set(Path("/proc/self/fd").iterdir())
+    child = Child(dataclasses.replace(plan, group=group))
+    select.select([child.stdout], [], [], WAIT_SECONDS)
+    said = os.read(child.stdout, 4096).decode()
+    (folder,) = [path for path in Path(base).glob("exthost-*") if path.name[-1] != "t"]
+    inside = processes(folder)
+    told: dict[str, Any] = {
+        "said": said,
+        "grouped": child.grouped,
+        "inside": len(inside),
+        "wrapper is inside": way != "plain" and child.pid in inside,
+        "base is empty": not processes(Path(base)),
+        "host is in its leaf": os.getpid() in processes(next(Path(base).glob("exthost-*-host"))),
+        "pids": inside,
+    }
+    if end == "killed":
+        print(json.dumps(told), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    child.close_stdin()
+    select.select([child.exit_fd], [], [], WAIT_SECONDS)
+    told["exit"] = str(child.see_exit())
+    child.reap()
+    child.close_outputs()
+    told["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

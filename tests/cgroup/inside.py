@@ -1,0 +1,214 @@
+"""What is tried inside the virtual machine: memory and processes are held by the kernel.
+
+By root where the machine's own group is the only one; by root in a group with systemd's mark of a
+delegation; and by an ordinary user in a group that was made over to it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from exthost.errors import ExtensionGone
+from exthost.model import Ceiling
+from exthost.process import cgroups
+from exthost.sandbox.cgroup import plan
+from exthost.sandbox.strict import NOBODY
+from tests.cgroup.delegating import delegated, run_in
+from tests.cgroup.host import uid_inside
+from tests.sandbox.confined import explore, exploring
+from tests.sandbox.resources import BOMB, HOG
+from tests.sandbox.trials import run
+
+PEOPLE = (("root", "root in a group"), ("user", "user"))
+MEMORY = 64 * 2**20
+
+# Emulated, and the first of them reads every file of ours through a slow pipe.
+PERSON_SECONDS = 400
+GONE_SECONDS = 20.0
+
+
+def groups() -> list[Path]:
+    """Those of extensions that are there now."""
+    base = Path(cgroups.place().base)
+    return [path for path in base.glob("exthost-*") if not path.name.endswith("-host")]
+
+
+async def gone(code: str, facts: dict[str, int], **settings: object) -> str:
+    """How the error of the call words it that the extension was ended."""
+    async with exploring(**settings) as ext:
+        try:
+            told = await explore(ext, code, **facts)
+        except ExtensionGone as error:
+            return f"{error.message} {error.evidence.exit}"
+    raise AssertionError(f"it was not ended: {told}")
+
+
+async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
+    settings = {"permissions": {"max_memory": MEMORY}}
+    async with exploring(**settings) as ext:
+        assert ext.enforced["memory"] == "cgroup", ext.enforced
+        (group,) = groups()
+        told = {name: (group / name).read_text().strip() for name in ("memory.max", "cgroup.procs")}
+        assert told["memory.max"] == str(MEMORY) and len(told["cgroup.procs"].split()) == 1
+        assert (group / "memory.oom.group").read_text().strip() == "1"
+        peak = 0
+        taking = asyncio.ensure_future(explore(ext, HOG, forks=0))
+        while not taking.done() and (group / "memory.peak").exists():
+            try:
+                peak = max(peak, int((group / "memory.peak").read_text()))
+            except OSError:
+                break
+            await asyncio.sleep(0.01)
+        try:
+            await taking
+        except ExtensionGone as error:
+            assert "took all its memory (permissions.max_memory is 64 MB)" in error.message, error
+            assert "SIGKILL" in error.evidence.exit, error.evidence.exit
+        else:
+            raise AssertionError("it was not ended")
+        assert 0 < peak <= MEMORY, peak
+    assert not groups()
+
+
+async def hogs_that_fork_are_ended_together() -> None:
+    settings = {"permissions": {"max_memory": 2 * MEMORY}}
+    assert "max_memory is 128 MB" in await gone(HOG, {"forks": 3}, **settings)
+    assert not groups()
+
+
+async def files_that_it_reads_are_not_held_against_it() -> None:
+    code = """
+        result = 0
+        with open(facts["path"], "rb") as file:
+            while part := file.read(65536):
+                result += len(part)
+    """
+    path = shutil.which("qemu-system-x86_64")  # what this machine runs on is large enough
+    most = 14 * 2**20
+    async with exploring(permissions={"max_memory": most}, limits={"call": 120}) as ext:
+        assert await explore(ext, code, path=path) > most
+
+
+async def a_fork_bomb_is_ended_and_its_limit_named() -> None:
+    told = await gone(BOMB, {}, limits={"nproc": 20})
+    assert "limits.nproc is 20" in told, told
+    assert not groups()
+
+
+async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
+    code = """
+        import threading
+        stop, count = threading.Event(), 0
+        try:
+            while count < 500:
+                threading.Thread(target=stop.wait, daemon=True).start()
+                count += 1
+        except RuntimeError:
+            pass
+        stop.set()
+        result = count
+    """
+    async with exploring(limits={"nproc": 20}) as ext, exploring() as neighbour:
+        assert ext.enforced["processes"] == "watchdog+cgroup", ext.enforced
+        (group,) = groups()
+        assert (group / "pids.max").read_text().strip() == "56"
+        count = await explore(ext, code)
+        assert 20 < count < 56, count
+        assert await neighbour.call("echo", 1) == 1 == await ext.call("echo", 1)
+
+
+async def a_daemon_without_a_namespace_is_gone_with_its_extension() -> None:
+    code = """
+        import subprocess, sys
+        words = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+        quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+        result = subprocess.Popen(words, start_new_session=True, **quiet).pid
+    """
+    plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nproc": 20}}
+    async with exploring(**plain) as ext:
+        assert ext.enforced["pids"] == "process group"
+        pid = await explore(ext, code)
+        (group,) = groups()
+        assert str(pid) in (group / "cgroup.procs").read_text().split()
+    until = time.monotonic() + GONE_SECONDS
+    while alive(pid) or groups():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
+    async with exploring(permissions={"max_memory": MEMORY}):
+        pass  # this host has settled
+    dead = Path(cgroups.place().base, cgroups._ourselves()._replace(started=1).group(7))
+    dead.mkdir()
+    words = ("-m", "tests.cgroup.inside", "next")
+    other = await asyncio.create_subprocess_exec(sys.executable, *words)
+    assert await other.wait() == 0
+    assert not dead.exists() and not groups(), groups()
+
+
+async def one_that_becomes_nobody_first_enters_too() -> None:
+    group = plan(cgroups.place(), Ceiling(MEMORY, 20), b"")
+    assert group is not None
+    if os.geteuid() == 0:
+        assert uid_inside(group) == NOBODY
+    assert not groups()
+
+
+TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
+    memory_is_capped_by_the_kernel_and_the_limit_is_named,
+    hogs_that_fork_are_ended_together,
+    files_that_it_reads_are_not_held_against_it,
+    a_fork_bomb_is_ended_and_its_limit_named,
+    threads_run_out_for_the_extension_alone_even_for_root,
+    a_daemon_without_a_namespace_is_gone_with_its_extension,
+    one_that_becomes_nobody_first_enters_too,
+    a_killed_hosts_group_is_removed_by_the_next_one,
+)
+
+
+async def one_more() -> None:
+    async with exploring(permissions={"max_memory": MEMORY}) as ext:
+        assert ext.enforced["memory"] == "cgroup", cgroups.place()
+
+
+def try_all(who: str) -> None:
+    for work in TRIALS:
+        began = time.monotonic()
+        wrong = asyncio.run(run(work))
+        seconds = round(time.monotonic() - began, 1)
+        row = {"who": who, "trial": work.__name__, "wrong": wrong, "seconds": seconds}
+        print(json.dumps(row), flush=True)
+
+
+def main(words: list[str]) -> None:
+    if words == ["next"]:
+        asyncio.run(one_more())
+        return
+    if words:
+        try_all(words[0])
+        return
+    try_all("root at the top")
+    # From here on as if systemd ran here: being able to write is not enough any more.
+    Path("/run/systemd/system").mkdir(parents=True)
+    for person, who in PEOPLE:
+        with delegated(person) as group:
+            ran = run_in(group, person, ("-m", "tests.cgroup.inside", who), PERSON_SECONDS)
+            print(ran.stdout, flush=True)
+    print(f"all {len(TRIALS) * (1 + len(PEOPLE))} trials were run", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

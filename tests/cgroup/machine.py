@@ -1,0 +1,141 @@
+"""Runs the trials of `inside.py` in a virtual machine that has cgroup v2 with every controller.
+
+    make trial-cgroup KERNEL=linux-image-….deb
+
+The machine's kernel comes out of a Debian package; its files are this machine's own, read-only. It
+needs no right that you do not have and no KVM, and takes a minute or two without. Nothing is
+installed: what is missing is told.
+"""
+
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+# Emulated, on a busy machine.
+MACHINE_SECONDS = 900
+
+NEEDS = {
+    "qemu-system-x86_64": "apt install qemu-system-x86",
+    "busybox": "apt install busybox-static",
+    "dpkg-deb": "it is Debian's own",
+    "bwrap": "apt install bubblewrap",
+    "setpriv": "apt install util-linux",
+}
+
+# In the order in which they need one another; a kernel may have some of them built in.
+MODULES = (
+    *("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"),
+    *("netfs", "fscache", "9pnet", "9pnet_virtio", "9p"),
+)
+
+FIRST = """#!/bin/busybox sh
+export PATH=/bin
+echo
+for one in /modules/*; do busybox insmod $one; done
+busybox mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=262144 files /new
+busybox mount -t proc proc /new/proc
+busybox mount -t sysfs sysfs /new/sys
+busybox mount -t devtmpfs dev /new/dev
+for one in tmp var/tmp run; do busybox mount -t tmpfs -o mode=1777 tmpfs /new/$one; done
+busybox mount -t cgroup2 cgroup2 /new/sys/fs/cgroup
+echo +memory +pids >/new/sys/fs/cgroup/cgroup.subtree_control
+busybox cp /second /new/tmp/second
+exec busybox switch_root /new /bin/sh /tmp/second
+"""
+
+SECOND = """
+export HOME=/tmp PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={project}:{project}/src EXTHOST_HOME=/tmp/state
+cd {project}
+{python} -m tests.cgroup.inside </dev/null
+{busybox} reboot -f
+"""
+
+
+def missing(kernel: str) -> list[str]:
+    """What there is to install or to fetch first."""
+    lacks = [f"{name}: {how}" for name, how in NEEDS.items() if shutil.which(name) is None]
+    if not Path(kernel).is_file():
+        lacks.append("KERNEL=FILE: apt-get download linux-image-VERSION-amd64-unsigned")
+    return lacks
+
+
+def build(kernel: str, folder: Path) -> tuple[Path, Path]:
+    """The kernel of a package, and a first file system for it."""
+    subprocess.run(["dpkg-deb", "-x", kernel, str(folder / "kernel")], check=True)
+    root = folder / "root"
+    for name in ("bin", "modules", "new", "proc", "dev"):
+        (root / name).mkdir(parents=True)
+    busybox = shutil.which("busybox")
+    assert busybox is not None
+    shutil.copy(busybox, root / "bin" / "busybox")
+    for at, name in enumerate(MODULES):
+        for file in sorted((folder / "kernel").rglob(f"{name}.ko*"))[:1]:
+            code = file.read_bytes()
+            plain = lzma.decompress(code) if file.suffix == ".xz" else code
+            (root / "modules" / f"{at:02}-{name}.ko").write_bytes(plain)
+    (root / "init").write_text(FIRST)
+    (root / "init").chmod(0o755)
+    words = {"project": PROJECT, "python": sys.executable, "busybox": busybox}
+    (root / "second").write_text(SECOND.format(**words))
+    names = "\n".join(str(path.relative_to(root)) for path in root.rglob("*"))
+    image = folder / "first.cpio"
+    with image.open("wb") as written:
+        subprocess.run(
+            [busybox, "cpio", "-o", "-H", "newc"],
+            input=names.encode(),
+            stdout=written,
+            stderr=subprocess.DEVNULL,
+            cwd=root,
+            check=True,
+        )
+    return next((folder / "kernel" / "boot").glob("vmlinuz-*")), image
+
+
+def boot(kernel: Path, image: Path) -> list[str]:
+    """What the machine said."""
+    words = (
+        *("qemu-system-x86_64", "-m", "1024", "-smp", "2", "-nographic", "-no-reboot"),
+        *("-nodefaults", "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(image)),
+        *("-append", "console=ttyS0 loglevel=1 panic=-1"),
+        *("-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap"),
+        *("-device", "virtio-9p-pci,fsdev=files,mount_tag=files"),
+    )
+    said = []
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
+        assert machine.stdout is not None
+        too_long = threading.Timer(MACHINE_SECONDS, machine.kill)
+        too_long.start()
+        for line in machine.stdout:
+            said.append(line.decode("utf-8", "replace").strip())
+            print(said[-1], file=sys.stderr, flush=True)
+        too_long.cancel()
+    return said
+
+
+def main() -> int:
+    kernel = os.environ.get("KERNEL", "")
+    if lacks := missing(kernel):
+        print("this trial needs:", *lacks, sep="\n  ")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="exthost-machine-") as name:
+        said = boot(*build(kernel, Path(name)))
+    rows = [json.loads(line) for line in said if line.startswith('{"who"')]
+    failed = [row for row in rows if row["wrong"]]
+    print(f"{len(rows) - len(failed)} trials held, {len(failed)} failed")
+    if f"all {len(rows)} trials were run" not in said:
+        print("and not all of them were run: see above")
+        return 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Groups of the kernel's, really made: who is in them and who is not, and that none is left.
+
+They need a tree of cgroup v2 that we may write in, and no controller. That memory and processes
+are held where there are controllers is tried in a virtual machine: `make trial-cgroup`.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.errors import SpawnFailed
+from exthost.model import Cgroup, LaunchPlan
+from exthost.process import cgroups, probe
+from exthost.process.child import Child
+from exthost.sandbox.cgroup import Owner, Place
+from exthost.sandbox.initcode import INIT
+from exthost.sandbox.strict import NOBODY
+from tests.cgroup.delegating import delegated, run_in, tree
+from tests.cgroup.host import uid_inside
+from tests.extensions.looking import gone
+from tests.process.test_spawning import close
+from tests.sandbox.people import PEOPLE, missing
+
+pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
+
+RUN_SECONDS = 50
+
+
+@pytest.fixture(autouse=True)
+def as_if_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process found out and did before is forgotten."""
+    monkeypatch.setattr(cgroups, "_places", {})
+    monkeypatch.setattr(cgroups, "_settled", set())
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    with delegated("root") as group:
+        yield group
+
+
+def group_below(base: Path, **settings: Any) -> Cgroup:
+    return Cgroup(
+        **{"base": str(base), "settings": (), "init": INIT[probe.tools().machine], **settings}
+    )
+
+
+def soon(happens: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not happens():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def hosted(person: str, base: Path, *words: str) -> dict[str, Any]:
+    ran = run_in(base, person, ("-m", "tests.cgroup.host", str(base), *words), RUN_SECONDS)
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("way", ["plain", "tree", "strict"])
+@pytest.mark.parametrize("person", PEOPLE)
+def test_a_program_and_all_it_starts_are_in_its_group_and_nobody_else_is(
+    person: str, way: str
+) -> None:
+    if why := missing(person):
+        pytest.skip(why)
+    with delegated(person) as base:
+        told = hosted(person, base, way)
+        assert told["said"] == "[0, 1, 2] ['WORD']\n"
+        assert told["grouped"] and told["inside"] == 2 and not told["wrapper is inside"]
+        assert told["host is in its leaf"] and told["base is empty"]
+        assert told["exit"] == "exited with 0"
+        assert told["descriptors"] == 0
+        assert [path.name[-4:] for path in base.glob("exthost-*")] == ["host"]
+
+
+def test_one_that_becomes_nobody_first_enters_too(base: Path) -> None:
+    assert uid_inside(group_below(base)) == NOBODY
+    assert not list(base.glob("exthost-*"))
+
+
+def test_a_daemon_that_nothing_else_holds_ends_with_its_program(base: Path) -> None:
+    script = "setsid sleep 600 >/dev/null 2>&1 & echo $!; read line"
+    child = Child(LaunchPlan(argv=("/bin/sh", "-c", script), group=group_below(base)))
+    daemon = int(os.read(child.stdout, 64))
+    soon(lambda: os.getsid(daemon) == daemon)
+    close(child)
+    soon(lambda: gone(daemon) and not list(base.glob("exthost-*")))
+
+
+@pytest.mark.parametrize("way", ["plain", "tree"])
+def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, way: str) -> None:
+    told = hosted("root", base, way, "killed")
+    assert len(list(base.glob("exthost-*"))) == 2
+    close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
+    soon(lambda: all(map(gone, told["pids"])) and not list(base.glob("exthost-*")))
+
+
+def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None:
+    us = cgroups._ourselves()
+    leaf = base / us._replace(started=1).leaf
+    leaf.mkdir()
+    with subprocess.Popen(["/bin/sleep", "600"]) as bystander:
+        (leaf / "cgroup.procs").write_text(str(bystander.pid))
+        close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
+        assert bystander.poll() is None and leaf.exists()
+        bystander.kill()
+
+
+def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
+    us = cgroups._ourselves()
+    kept = [us.group(1_000_000), Owner(us.namespace + 1, 1, 1).group(7), "exthost-1-1-1-1x"]
+    for name in kept:
+        (base / name).mkdir()
+    close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
+    assert {path.name for path in base.glob("exthost-*")} == set(kept)
+
+
+def test_a_group_that_is_refused_is_gone_without_and_told(base: Path) -> None:
+    for wrong in (
+        group_below(base / "nowhere"),
+        group_below(base, settings=(("memory.nothing", "1"),)),
+        group_below(base, controllers=("nothing",)),
+    ):
+        cgroups._settled.clear()
+        cgroups._places[os.getpid()] = Place(str(base), frozenset({"memory"}))
+        child = Child(LaunchPlan(argv=("/bin/cat",), group=wrong))
+        try:
+            assert not child.grouped
+            verdict = cgroups.place().verdict
+            assert wrong.base in verdict.why and verdict.fix
+        finally:
+            close(child)
+    assert not list(base.glob("exthost-*"))
+
+
+def test_a_host_that_is_not_alone_does_not_step_aside(base: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "600"]) as ours:
+        # Nobody's child but a shell's that has ended, so not one of ours.
+        script = 'sleep 600 >/dev/null & echo $! >"$0"; echo $!'
+        words = ["/bin/sh", "-c", script, str(base / "cgroup.procs")]
+        stranger = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+        (base / "cgroup.procs").write_text(str(ours.pid))
+        assert cgroups.make(group_below(base, aside=True)) is None
+        assert "others" in cgroups.place().verdict.why
+        inside = {int(word) for word in (base / "cgroup.procs").read_text().split()}
+        assert inside == {ours.pid, stranger} and not list(base.glob("exthost-*"))
+        ours.kill()
+        os.kill(stranger, 9)
+
+
+def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
+    with pytest.raises(SpawnFailed) as caught:
+        Child(LaunchPlan(argv=("/nowhere/program",), group=group_below(base)))
+    assert caught.value.code == "X0401"
+    assert not list(base.glob("exthost-*"))
+
+
+def test_a_group_is_seen_as_it_is(base: Path) -> None:
+    seen = cgroups._see(str(base))
+    assert (seen.folder, seen.owner, seen.marked) == (str(base), 0, True)
+    assert seen.writable and seen.kills and not (seen.top or seen.occupied or seen.strangers)
+    os.setxattr(base, "trusted.delegate", b"0")
+    (base / "foreign").mkdir()
+    seen = cgroups._see(str(base))
+    assert seen.strangers and not seen.marked
+    (base / "foreign").rmdir()
+    with subprocess.Popen(["/bin/sleep", "600"]) as ours:
+        (base / "cgroup.procs").write_text(str(ours.pid))
+        (base / cgroups._ourselves().leaf).mkdir()
+        seen = cgroups._see(str(base))
+        assert seen.occupied and not seen.strangers
+        ours.kill()
+
+
+def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tree()
+    assert here is not None
+    before = sorted(one.name for one in here.iterdir() if one.is_dir())
+    first = cgroups.place()
+    monkeypatch.setattr(cgroups, "_look", None)
+    assert cgroups.place() is first and first.verdict.works == bool(first.base)
+    assert sorted(one.name for one in here.iterdir() if one.is_dir()) == before
+
+
+def test_a_machine_without_cgroups_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(cgroups, "_read", read)
+    told = cgroups.place().verdict
+    assert "no cgroup v2" in told.why and told.fix

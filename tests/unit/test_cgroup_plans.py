@@ -1,0 +1,105 @@
+"""Whether a cgroup may be had, and what is written to which of its files; `vectors/cgroup.toml`."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.model import Ceiling
+from exthost.sandbox.cgroup import Owner, Place, Sight, choose, owner_of, plan, reason, where
+
+VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors" / "cgroup.toml").read_text())
+BOTH = frozenset({"memory", "pids"})
+
+
+def rows(kind: str) -> list[Any]:
+    return [pytest.param(row, id=row["name"]) for row in VECTORS[kind]]
+
+
+@pytest.mark.parametrize("row", rows("where"))
+def test_our_group_is_found_where_it_can_be_seen(row: dict[str, str]) -> None:
+    mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + row["mount"] + "\n"
+    assert where(row["own"] + "\n", mounts) == (row["folder"], row["point"])
+
+
+def sight(told: dict[str, Any] | None) -> Sight | None:
+    if told is None:
+        return None
+    sets = {name: frozenset(told[name]) for name in ("controllers", "enabled") if name in told}
+    usual: dict[str, Any] = {"folder": "/g/own", "owner": 1000, "controllers": BOTH | {"io"}}
+    usual |= told | sets
+    return Sight(**usual)
+
+
+@pytest.mark.parametrize("row", rows("choose"))
+def test_a_group_is_used_only_where_it_is_ours(row: dict[str, Any]) -> None:
+    found = choose(
+        sight(row["own"]),
+        sight(row.get("above")),
+        uid=row.get("uid", 1000),
+        systemd=row.get("systemd", False),
+    )
+    if "why" in row:
+        assert row["why"] in found.verdict.why and found.verdict.fix
+        assert found._replace(verdict=Place().verdict) == Place()
+    else:
+        controllers = frozenset(row.get("controllers", BOTH))
+        assert found == Place(row["base"], controllers, row.get("aside", False))
+
+
+def test_without_version_2_there_is_nothing_to_choose() -> None:
+    assert "no cgroup v2" in choose(None, None, uid=0, systemd=False).verdict.why
+
+
+MEMORY = (("memory.max", "1000"), ("memory.swap.max", "0"), ("memory.oom.group", "1"))
+PIDS = (("pids.max", "36"),)
+
+
+@pytest.mark.parametrize(
+    ("most", "controllers", "settings"),
+    [
+        (Ceiling(1000, 10), BOTH, MEMORY + PIDS),
+        (Ceiling(1000, None), BOTH, MEMORY),
+        (Ceiling(None, 10), BOTH, PIDS),
+        (Ceiling(1000, 10), {"pids"}, PIDS),
+        (Ceiling(1000, 10), {"memory"}, MEMORY),
+    ],
+)
+def test_what_is_limited_is_written_where_there_is_a_controller(
+    most: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
+) -> None:
+    group = plan(Place("/g", frozenset(controllers), aside=True), most, b"init")
+    assert group is not None and group.settings == settings
+    assert (group.base, group.aside, group.init) == ("/g", True, b"init")
+    assert group.controllers == tuple(sorted(controllers))
+
+
+@pytest.mark.parametrize(
+    ("most", "controllers"),
+    [(Ceiling(), BOTH), (Ceiling(1000, None), {"pids"}), (Ceiling(1000, 10), set())],
+)
+def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers: set[str]) -> None:
+    assert plan(Place("/g", frozenset(controllers)), most, b"") is None
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ("low 0\nhigh 0\nmax 41\noom 1\noom_kill 4\n", "max_memory is 64 MB"),
+        ("low 0\nmax 41\noom 0\noom_kill 1\n", "had no memory left"),
+        ("low 0\nmax 41\noom 3\noom_kill 0\n", ""),
+        ("", ""),
+    ],
+)
+def test_whose_memory_ran_out_is_told(events: str, why: str) -> None:
+    told = reason(events, 64 * 2**20)
+    assert why in told and bool(told) == bool(why)
+
+
+def test_a_name_tells_whose_group_it_is() -> None:
+    owner = Owner(4026531836, 12, 3456)
+    assert owner_of(owner.group(7)) == (owner, True)
+    assert owner_of(owner.leaf) == (owner, False)
+    for name in ("exthost", "exthost-1-2-3", "exthost-1-2-3-4x", "x-exthost-1-2-3-4", "init.scope"):
+        assert owner_of(name) is None
