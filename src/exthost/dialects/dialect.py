@@ -68,9 +68,15 @@ class Tentative(NamedTuple):
 
 class Standing(NamedTuple):
     """A question that stands for as long as the session does, such as a subscription. Nobody waits
-    for its answer: the generator is sent None at once."""
+    for its answer: the generator is sent None at once.
+
+    If the child ends it in good order it is asked again, after these pauses (seconds) in turn.
+    `stale`: what was not told meanwhile may be the offer, which is then asked for as well.
+    """
 
     request: Request
+    pauses: tuple[float, ...] = ()
+    stale: bool = False
 
 
 class Inquiry(NamedTuple):
@@ -153,7 +159,8 @@ class Codec(Protocol):
         """The payload of any message. Raises UsageError for what the dialect cannot say."""
 
     def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
-        """The message in this frame, or Noise. Raises ProtocolViolation if that is fatal here."""
+        """The message in this frame, a Batch of several, or Noise. Raises ProtocolViolation if that
+        is fatal here."""
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""

@@ -29,6 +29,9 @@ from exthost.wire import jsontext
 # What may be answered with a question, and may take long.
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 
+# A server that ends a subscription is asked for it again, so many seconds later each time.
+LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+
 # The page's: how often one request may be answered so.
 INPUT_ROUNDS = 8
 
@@ -260,7 +263,12 @@ def set_level(params: Any) -> Exchanges:
 def subscribe(params: Any) -> Exchanges:
     """resources/subscribe, or what the stateless era has in its place."""
     if (yield from _is_stateless()):
-        wanted = {"resourceSubscriptions": [table(params).get("uri")]}
-        yield Standing(Request("subscriptions/listen", {"notifications": wanted}))
+        yield listening({"resourceSubscriptions": [table(params).get("uri")]})
         return {}
     return expect((yield Request("resources/subscribe", params)), "resources/subscribe")
+
+
+def listening(wanted: dict[str, Any]) -> Standing:
+    """One long request, in whose place the older era has notices for everybody."""
+    asked = Request("subscriptions/listen", {"notifications": wanted})
+    return Standing(asked, LISTEN_PAUSES, stale="toolsListChanged" in wanted)
