@@ -1047,6 +1047,13 @@ CATALOGUE: dict[str, Entry] = {
         "An option, an argument or its value is not what the verb takes.",
         "`exthost VERB --help` shows what it takes.",
     ),
+    "X1317": _entry(
+        "UsageError",
+        "a stream without a name",
+        "The events of this method name the stream that they belong to; what it is opened with is "
+        "no object, or its name is neither text nor a number.",
+        "Leave the name out, and it is given one.",
+    ),
     "X1320": _entry(
         "UsageError",
         "the arguments are no such message",

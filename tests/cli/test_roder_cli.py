@@ -60,6 +60,23 @@ def test_call_reaches_its_tools_and_the_exit_code_tells_the_outcome(folder: Path
     assert models["models"][0]["id"] == "m"
 
 
+def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folder: Path) -> None:
+    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    last = {"Completed": {"stop_reason": "end", "more": {"x": 1}}}
+
+    def script(*events: object) -> str:
+        steps = [["ack"], *(["event", one] for one in events)]
+        return "request=" + json.dumps({"script": steps})
+
+    opening = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
+    done = run(*opening, script(*words, last), "--json")
+    assert done.returncode == 0 and done.stderr == "Hello\n"
+    whole = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
+    assert json.loads(done.stdout) == whole
+    failed = told(*opening, script({"Failed": {"message": "no credit"}}), code=1)
+    assert failed == {"message": "no credit"}
+
+
 @shows("roder-life-01")
 def test_a_manifest_whose_program_is_missing_is_listed_until_it_is_used(tmp_path: Path) -> None:
     missing = entry(tmp_path) | {"command": "no-such-program"}

@@ -200,6 +200,10 @@ def _offer(told: dict[str, Any]) -> Handshake:
     has, about = table(told.get("capabilities")), table(told.get("serverInfo"))
     revision = told["protocolVersion"]
     warnings: list[str] = []
+    if type(told.get("capabilities")) is not dict:
+        warnings.append(
+            "it does not tell its capabilities, as an object, and is taken to have none"
+        )
     listed: tuple[Tool, ...] = ()
     if "tools" in has:
         try:

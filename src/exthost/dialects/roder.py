@@ -30,7 +30,14 @@ from exthost.dialects.dialect import (
     expect,
 )
 from exthost.dialects.roder_facets import HOST_THREAD, Inference, Subagents, Tasks
-from exthost.dialects.roder_types import inference_event, subagent_event, task_event
+from exthost.dialects.roder_types import (
+    Broken,
+    Failed,
+    inference_event,
+    shown,
+    subagent_event,
+    task_event,
+)
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -64,6 +71,9 @@ EVENT_PAYLOAD_BYTES = 256 * 1024
 # The page's: how long a sink may leave an event unread, and a dispatch may take unless it says.
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
+
+# Longer than any process lives; a dispatch that says more means "for ever".
+MOST_SECONDS = 10.0**9
 
 
 class Codec(JsonRpc):
@@ -234,7 +244,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
             "arguments": call.arguments,
         },
     )
-    result = expect(heard, "tools/call")
+    result = expect(heard, call.name)
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -249,6 +259,8 @@ def _call_tool(call: ToolCall) -> Exchanges:
 
 
 def _is_error_result(result: Any) -> bool:
+    if isinstance(result, Failed | Broken):  # the last event of a stream
+        return True
     return isinstance(result, dict) and result.get("isError") is True
 
 
@@ -303,16 +315,18 @@ def _acknowledged(key: str) -> Any:
 
 def _cancel(method: str, *keys: str) -> Any:
     def cancel(params: Any, why: str) -> Said:
-        return Request(method, {key: params[key] for key in keys} | {"reason": why})
+        known = {key: params[key] for key in keys if key in params}
+        return Request(method, known | {"reason": why})
 
     return cancel
 
 
 def _dispatch_limit(params: Any) -> float:
     request = params.get("request") if isinstance(params, dict) else None
-    seconds = request.get("timeout_seconds") if isinstance(request, Mapping) else None
-    said = type(seconds) in (int, float) and seconds is not None and seconds > 0
-    return float(seconds) if said and seconds is not None else DISPATCH_SECONDS
+    seconds: Any = request.get("timeout_seconds") if isinstance(request, Mapping) else None
+    if type(seconds) not in (int, float) or not seconds > 0:
+        return DISPATCH_SECONDS
+    return float(min(seconds, MOST_SECONDS))
 
 
 _STREAMS = {
@@ -357,6 +371,7 @@ DIALECT = Dialect(
     is_error_result=_is_error_result,
     error_result=_error_result,
     sink=_sink,
+    show=shown,
     traits=Traits(
         limits=Limits(
             start=10,

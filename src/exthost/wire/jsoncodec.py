@@ -129,13 +129,15 @@ class JsonRpc:
 
 
 def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:
-    """A JSON-RPC error as it should be, or as much of it as can be made out."""
-    if type(error) is not dict:
-        return Failure(number, error if type(error) is str else unknown)
-    text, code = error.get("message"), error.get("code")
+    """A JSON-RPC error as it should be, or as much of it as can be made out: of one without a
+    message, all of it is data."""
+    if type(error) is str:
+        return Failure(number, error)
+    said = error if type(error) is dict else {}
+    text, code = said.get("message"), said.get("code")
     return Failure(
         number,
         text if type(text) is str else unknown,
         code if type(code) in (int, str) else None,
-        error.get("data"),
+        said.get("data") if type(text) is str else error,
     )
