@@ -75,6 +75,13 @@ CATALOGUE: dict[str, Entry] = {
         "[audit] path names a file that cannot be opened for appending.",
         "Name another file, or create its folder.",
     ),
+    "X0111": _entry(
+        "ConfigError",
+        "an option that its dialect cannot use",
+        "One of the `options` of an extension has a value of the wrong kind, or a name that is "
+        "nearly one of its dialect's.",
+        "Write it as the dialect's page shows it.",
+    ),
     "X0130": _entry(
         "ConfigError",
         "PyYAML is not installed",

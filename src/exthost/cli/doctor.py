@@ -15,6 +15,7 @@ from exthost.cli.target import find_spec, read_wanted
 from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import probe
 from exthost.process.hardening import harden
@@ -56,8 +57,11 @@ def run(asked: Asked) -> int:
         specs = list(found.specs)
     findings = _on_disk(found, asked.all) if found is not None else []
     findings += _of_the_machine()
+    sound: list[Spec] = []
     for spec in specs:
-        findings += _before_start(found, spec)
+        findings += (told := _before_start(found, spec, sound))
+        if spec.enabled and not any(one.exit for one in told):
+            sound.append(spec)
     runtime: list[dict[str, Any]] = []
     if asked.runtime:
         refused = {one.extension for one in findings if one.exit}
@@ -110,13 +114,15 @@ def _of_the_machine() -> list[Finding]:
     return findings
 
 
-def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
+def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     try:
         dialect = dialects.get(spec.dialect)
         spec = completed_now(spec, os.environ)
         admit(spec, os.environ)
+        if (objection := clash(spec, before)) is not None:
+            raise objection
         prepare(spec, dialect, os.environ)
     except ExthostError as error:
         return [_of(error, spec)]

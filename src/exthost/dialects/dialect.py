@@ -26,6 +26,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from exthost.dialects.options import Option
 from exthost.dialects.wishes import Question
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
@@ -377,6 +378,7 @@ class Dialect:
     events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
     whoever wants them written. `looks_at` tells whether an extension that has a hook wants it for
     this very event. `show` puts an event of a stream before a person: as progress, or as text.
+    `options` are those of a config that mean something here, and what they must be.
     """
 
     name: str
@@ -402,6 +404,7 @@ class Dialect:
     files: Callable[[Any], Sequence[Fragment]] | None = None
     looks_at: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     show: Callable[[Any], Bar | str | None] | None = None
+    options: Mapping[str, Option] = field(default_factory=nothing)
 
 
 def expect(heard: Heard, method: str) -> Any:

@@ -49,6 +49,7 @@ from exthost.dialects.mcp_calls import (
 )
 from exthost.dialects.mcp_codec import Codec, our_number
 from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.options import FLAG, TEXT
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notice, Reply, Request
 from exthost.model import (
@@ -323,6 +324,7 @@ DIALECT = Dialect(
     ),
     is_error_result=is_error_result,
     error_result=error_result,
+    options=MappingProxyType({"log_level": TEXT, "context_passthrough": FLAG}),
     traits=Traits(
         first_id=1,  # some servers take a question under 0 for one without an id
         limits=Limits(

@@ -29,6 +29,7 @@ from exthost.dialects.dialect import (
     Unfit,
     expect,
 )
+from exthost.dialects.options import KINDS, TEXTS
 from exthost.dialects.roder_facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder_types import (
     Broken,
@@ -372,6 +373,7 @@ DIALECT = Dialect(
     error_result=_error_result,
     sink=_sink,
     show=shown,
+    options=MappingProxyType({"denied_capabilities": TEXTS, "event_filter": KINDS}),
     traits=Traits(
         limits=Limits(
             start=10,

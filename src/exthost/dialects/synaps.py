@@ -27,6 +27,7 @@ from exthost.dialects.dialect import (
     Traits,
     expect,
 )
+from exthost.dialects.options import TEXTS
 from exthost.dialects.synaps_asks import QUESTIONS, granted
 from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
 from exthost.dialects.synaps_offer import offer
@@ -337,6 +338,7 @@ DIALECT = Dialect(
     manifest_names=("plugin.json",),
     looks_at=looks_at,
     show=types.shown,
+    options=MappingProxyType({"permissions": TEXTS}),
     traits=Traits(
         limits=Limits(
             start=60,
