@@ -323,7 +323,12 @@ class Host:
         async def run(name: str, arguments: Mapping[str, Any]) -> Any:
             return await self.run_tool(name, arguments, context=context)
 
-        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+        def is_error(name: str, result: Any) -> bool:
+            return self[self._registry.find(name).extension].dialect.is_error_result(result)
+
+        return await complete_with_tools(
+            complete, messages, run, provider=model, is_error=is_error, rounds=rounds
+        )
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a setting for an extension; its processes that watch it are told."""

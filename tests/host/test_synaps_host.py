@@ -17,6 +17,7 @@ from exthost.services.hooks import Confirmation
 from exthost.services.toolloop import complete_with_tools, cut
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
+from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
 
 BEFORE = {"hook": "before_tool_call"}
@@ -266,6 +267,26 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
     unknown, failed = last[4]["content"]
     assert unknown["content"] == "Unknown tool: nobody" and unknown["is_error"]
     assert failed["is_error"] and failed["content"].startswith("Tool execution failed")
+
+
+@shows("synaps-prov-05")
+async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
+    tmp_path: Path,
+) -> None:
+    told = {
+        "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
+        "result": {"content": [use("ext_toy_fail", "1"), use("ext_toy_echo", "2")]},
+        "heard": str(tmp_path / "heard"),
+    }
+    plugin(tmp_path / "model", told)
+    wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
+    async with exthost.Host(wanted) as host:
+        error = await failing(host.complete("model:p:m", [], rounds=2))
+    assert isinstance(error, CallFailed) and error.code == "X0754"
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    last = [one["params"] for one in heard if one.get("method") == "provider.complete"][-1]
+    failed, good = last["messages"][-1]["content"]
+    assert failed["is_error"] is True and "is_error" not in good
 
 
 async def nothing(name: str, arguments: Any) -> Any:

@@ -52,7 +52,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
     head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
     raise ProtocolViolation(
         "X0650",
-        f"the body of a frame is not JSON: {why}",
+        f"the body of a frame is {why}",
         help="Content-Length counts the bytes of the body in UTF-8, and nothing may follow them",
         evidence=Evidence(bytes=head),
     )

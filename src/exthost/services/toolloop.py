@@ -44,10 +44,12 @@ async def complete_with_tools(
     run_tool: RunTool,
     *,
     provider: str,
+    is_error: Callable[[str, Any], bool] = lambda name, result: False,
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> Completion:
-    """What the model says in the end. `messages` is left as it is."""
+    """What the model says in the end. `messages` is left as it is; `is_error` knows a tool's result
+    that calls itself one."""
     said = list(messages)
     rounds = max(1, rounds)
     for left in range(rounds - 1, -1, -1):
@@ -57,7 +59,7 @@ async def complete_with_tools(
             return completion
         if left:
             said.append({"role": "assistant", "content": list(completion.content)})
-            results = [await _result(use, run_tool, output_bytes) for use in uses]
+            results = [await _result(use, run_tool, is_error, output_bytes) for use in uses]
             said.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
@@ -90,10 +92,13 @@ def _unreadable(provider: str, why: str) -> ProtocolViolation:
     )
 
 
-async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
+async def _result(
+    use: _Use, run_tool: RunTool, is_error: Callable[[str, Any], bool], output_bytes: int
+) -> dict[str, Any]:
     failed = False
     try:
         result = await run_tool(use.name, use.input)
+        failed = is_error(use.name, result)
         text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
     except NotFound:
         text, failed = f"Unknown tool: {use.name}", True
