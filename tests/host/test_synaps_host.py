@@ -13,6 +13,7 @@ from exthost.dialects.dialect import HookCall
 from exthost.dialects.synaps import DIALECT, hook_event
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
 from exthost.model import Spec
+from exthost.services import elsewhere
 from exthost.services.hooks import Confirmation
 from exthost.services.toolloop import complete_with_tools, cut
 from tests.dialects.requirements import shows
@@ -434,6 +435,30 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
     # The process that was replaced may have heard the last one, too, before it ended.
     assert [*dict.fromkeys(one["value"] for one in changes())] == ["1", "4", "5"]
     assert {one["key"] for one in changes()} == {"a"}
+
+
+@shows("synaps-ask-03")
+async def test_who_subscribed_is_told_of_what_another_host_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0.02)
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
+    heard = tmp_path / "heard"
+    told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}
+    plugin(tmp_path / "p" / "watcher", told)
+
+    def changes() -> list[Any]:
+        messages = map(json.loads, heard.read_text().splitlines())
+        return [one["params"]["value"] for one in messages if one.get("method") == "config.changed"]
+
+    async with exthost.Host(config(tmp_path / "p")) as host, exthost.Host() as other:
+        await other.configure("watcher", "a", "theirs")
+        await until(lambda: changes() == ["theirs"])
+        await host.configure("watcher", "a", "ours")
+        await other.configure("watcher", "b", "not watched")
+        await other.configure("watcher", "a", "theirs")
+        await until(lambda: changes()[-2:] == ["ours", "theirs"])
+    assert changes() == ["theirs", "ours", "theirs"]
 
 
 def test_an_extension_without_a_manifest_has_no_hooks() -> None:

@@ -210,7 +210,14 @@ def _answered(method: str, asked: dict[str, Any], heard: Heard) -> Any:
 
 def _inquired(method: str, question: Any) -> Any:
     told = table(question)
-    heard = yield Inquiry(text(told.get("method")), told.get("params"))
+    if not text(told.get("method")):
+        raise ProtocolViolation(
+            "X0662",
+            f"{method} was answered with something that is no question: it names no method",
+            help='each of inputRequests is {"method": …, "params": …}',
+            evidence=shown(question),
+        )
+    heard = yield Inquiry(told["method"], told.get("params"))
     if isinstance(heard, Reply):
         return heard.result
     assert isinstance(heard, Failure), "an inquiry is answered with a Reply or a Failure"
