@@ -30,6 +30,7 @@ from exthost.dialects.dialect import (
     expect,
 )
 from exthost.dialects.options import KINDS, TEXTS
+from exthost.dialects.roder_echo import difference, judge_echo
 from exthost.dialects.roder_facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder_types import (
     Broken,
@@ -135,7 +136,7 @@ def _handshake(introduction: Introduction) -> Handshake:
             f"it refused to initialize: {refused.error_message}",
             help="its config, or its own log, tells what it is missing",
         ) from None
-    _judge_echo(manifest, echo)
+    judge_echo(manifest, echo, PROTOCOL_VERSION)
     services = [f"{one['type']} {one['id']}" for one in manifest.services]
     return Offer(
         tools=manifest.tools,
@@ -143,70 +144,6 @@ def _handshake(introduction: Introduction) -> Handshake:
         name=manifest.name,
         extra=MappingProxyType({"services": services}),
     )
-
-
-def _judge_echo(manifest: Manifest, echo: Any) -> None:
-    """Fails closed: one that disagrees about what it is serves nothing."""
-    if type(echo) is not dict:
-        raise _bad_echo("X0545", "its answer is no object", "with an object")
-    said = echo.get("protocolVersion")
-    if said != PROTOCOL_VERSION:
-        raise _bad_echo("X0541", f"it speaks protocol {_cut(said)}", f"{PROTOCOL_VERSION!r}")
-    if echo.get("extensionId") != manifest.id:
-        told = f"it calls itself {_cut(echo.get('extensionId'))}"
-        raise _bad_echo("X0542", told, f"{manifest.id!r}, as its manifest says")
-    services = echo.get("services")
-    wanted = [dict(one) for one in manifest.services]
-    heard = [_counted(one) for one in services] if type(services) is list else None
-    if not same(heard, wanted):
-        told = "the services it provides are not those of its manifest"
-        raise _bad_echo("X0543", told, "the same, in the same order, with the same tools")
-    if echo.get("manifestChecksum") != manifest.checksum:
-        told = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
-        raise _bad_echo("X0544", told, f"{manifest.checksum!r}, of the file's bytes")
-
-
-def _counted(service: Any) -> Any:
-    """The members of an echoed service that count."""
-    if type(service) is not dict:
-        return service
-    counted = {name: service[name] for name in ("type", "id") if name in service}
-    if service.get("type") == "tool_provider" and "tools" in service:
-        tools = service["tools"]
-        counted["tools"] = [_counted_tool(tool) for tool in tools] if type(tools) is list else None
-    return counted
-
-
-def _counted_tool(tool: Any) -> Any:
-    if type(tool) is not dict:
-        return tool
-    return {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal in value and in type at every place: 1, 1.0 and true are three different things."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
-def _bad_echo(code: str, told: str, expected: str) -> HandshakeFailed:
-    return HandshakeFailed(
-        code,
-        f"its echo of the manifest does not fit: {told}",
-        help=f"it must answer extension/initialize with {expected}",
-    )
-
-
-def _cut(value: Any) -> str:
-    """For a message: text in quotes and not too long; anything else by its kind alone."""
-    if type(value) is not str:
-        return "none" if value is None else f"a {type(value).__name__}"
-    return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
 
 
 _SECRET_MEMBER = re.compile(
@@ -311,7 +248,10 @@ def _forwarded(envelope: Mapping[str, Any]) -> Notice:
 
 
 def _acknowledged(key: str) -> Any:
-    return lambda params, result: isinstance(result, dict) and same(result.get(key), params[key])
+    def acknowledged(params: Any, result: Any) -> bool:
+        return isinstance(result, dict) and not difference(result.get(key), params[key])
+
+    return acknowledged
 
 
 def _cancel(method: str, *keys: str) -> Any:
