@@ -11,7 +11,7 @@ Prompts pass through here, so nothing of what was said shows in an error.
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ from exthost.dialects.dialect import (
     Handshake,
     Meaning,
     Said,
+    StreamEvent,
     StreamKind,
     ToolCall,
     Traits,
@@ -270,29 +271,33 @@ def _dispatch_limit(params: Any) -> float:
     return float(min(seconds, MOST_SECONDS))
 
 
+def _stream(
+    notice: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
+) -> StreamKind:
+    """Acknowledged by its name, and ended by its last event."""
+    return StreamKind(
+        notices=MappingProxyType({notice: key}),
+        decode=decode,
+        key=key,
+        ends="terminal",
+        acknowledged=_acknowledged(key),
+        **more,
+    )
+
+
 _STREAMS = {
-    "inference/streamTurn": StreamKind(
-        notices=MappingProxyType({"inference/event": "streamId"}),
-        decode=inference_event,
-        key="streamId",
-        ends="terminal",
-        acknowledged=_acknowledged("streamId"),
-    ),
-    "subagents/dispatch": StreamKind(
-        notices=MappingProxyType({"subagents/event": "dispatchId"}),
-        decode=subagent_event,
-        key="dispatchId",
-        ends="terminal",
-        acknowledged=_acknowledged("dispatchId"),
+    "inference/streamTurn": _stream("inference/event", "streamId", inference_event),
+    "subagents/dispatch": _stream(
+        "subagents/event",
+        "dispatchId",
+        subagent_event,
         cancel=_cancel("subagents/cancel", "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
-    "tasks/execute": StreamKind(
-        notices=MappingProxyType({"tasks/event": "executionId"}),
-        decode=task_event,
-        key="executionId",
-        ends="terminal",
-        acknowledged=_acknowledged("executionId"),
+    "tasks/execute": _stream(
+        "tasks/event",
+        "executionId",
+        task_event,
         cancel=_cancel("tasks/cancel", "executorId", "executionId"),
     ),
 }
