@@ -135,6 +135,21 @@ async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
         assert said(await ext.call_tool("textual", timeout=5)) == "textual"
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "text", "text": "a"}, {"type": "image"}], None),
+        ([{"type": "text", "text": 1}], None),
+        ([7], None),
+        ([], None),
+        ("a", None),
+    ],
+)
+def test_the_words_of_a_result_are_its_text_if_it_is_nothing_else(content: Any, words: Any) -> None:
+    assert mcp_calls.words({"content": content}) == words
+
+
 @shows("mcp-wire-06")
 async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> None:
     async with child() as ext:

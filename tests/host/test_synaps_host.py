@@ -288,6 +288,7 @@ async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
     last = [one["params"] for one in heard if one.get("method") == "provider.complete"][-1]
     failed, good = last["messages"][-1]["content"]
     assert failed["is_error"] is True and "is_error" not in good
+    assert failed["content"] == "as you wish" and good["content"].startswith("{")
 
 
 async def nothing(name: str, arguments: Any) -> Any:

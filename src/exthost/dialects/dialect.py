@@ -378,7 +378,8 @@ class Dialect:
     events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
     whoever wants them written. `looks_at` tells whether an extension that has a hook wants it for
     this very event. `show` puts an event of a stream before a person: as progress, or as text.
-    `options` are those of a config that mean something here, and what they must be.
+    `words` are what a result says to a reader, where that is not all of it. `options` are those of
+    a config that mean something here, and what they must be.
     """
 
     name: str
@@ -404,6 +405,7 @@ class Dialect:
     files: Callable[[Any], Sequence[Fragment]] | None = None
     looks_at: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     show: Callable[[Any], Bar | str | None] | None = None
+    words: Callable[[Any], str | None] | None = None
     options: Mapping[str, Option] = field(default_factory=nothing)
 
 

@@ -46,6 +46,7 @@ from exthost.dialects.mcp_calls import (
     table,
     text,
     tools,
+    words,
 )
 from exthost.dialects.mcp_codec import Codec, our_number
 from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
@@ -324,6 +325,7 @@ DIALECT = Dialect(
     ),
     is_error_result=is_error_result,
     error_result=error_result,
+    words=words,
     options=MappingProxyType({"log_level": TEXT, "context_passthrough": FLAG}),
     traits=Traits(
         first_id=1,  # some servers take a question under 0 for one without an id

@@ -203,6 +203,11 @@ def _is_error_result(result: Any) -> bool:
     return isinstance(result, dict) and result.get("isError") is True
 
 
+def _words(result: Any) -> str | None:
+    content = result.get("content") if isinstance(result, dict) else None
+    return content if type(content) is str else None
+
+
 def _error_result(error: ExthostError) -> Any:
     told = {"kind": error.kind, "message": error.message}
     return {"content": error.message, "isError": True, "data": {"error": told}}
@@ -316,6 +321,7 @@ DIALECT = Dialect(
     manifest_names=("roder-extension.toml",),
     is_error_result=_is_error_result,
     error_result=_error_result,
+    words=_words,
     sink=_sink,
     show=shown,
     options=MappingProxyType({"denied_capabilities": TEXTS, "event_filter": KINDS}),
