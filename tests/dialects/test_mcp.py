@@ -192,6 +192,14 @@ async def test_a_subscription_that_is_refused_is_told_and_not_asked_for_again(
         assert [one["method"] for one in heard].count("subscriptions/listen") == 1
 
 
+async def test_a_subscription_that_ends_with_its_server_is_nothing_to_tell(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with child({"era": "stateless"}) as ext:
+        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+    assert "Connection closed" not in caplog.text
+
+
 @shows("mcp-hand-05")
 async def test_the_child_sees_the_page_s_variables_and_those_configured(
     monkeypatch: pytest.MonkeyPatch,

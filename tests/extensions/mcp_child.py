@@ -34,6 +34,8 @@ def send(**message: Any) -> None:
 def hear() -> Any:
     line = sys.stdin.readline()
     if not line:
+        for id in LISTENING:  # as the official package's servers do
+            send(id=id, error={"code": -32000, "message": "Connection closed"})
         sys.exit(0)
     if "heard" in TOLD:
         with open(TOLD["heard"], "a", encoding="utf-8") as kept:  # noqa: PTH123 - starts faster

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exthost.dialects.dialect import Standing
 from exthost.messages import Failure, Id
+from exthost.session.state import Phase
 
 if TYPE_CHECKING:
     from exthost.session.session import Session
@@ -44,6 +45,8 @@ class StandingQuestions:
         asked = self._asked.pop(id, None)
         if asked is None:
             return False
+        if self._session.state.phase is Phase.DRAINING:  # it ends because we end it
+            return True
         said, again, at = asked
         if said.pauses and self._session.desk.now() - at > max(said.pauses):
             again = 0
@@ -58,6 +61,8 @@ class StandingQuestions:
 
     def _again(self, id: Id | None, said: Standing, again: int) -> None:
         self._timers.pop(id, None)
+        if self._session.state.phase is Phase.DRAINING:
+            return
         self.ask(said, again)
         if said.stale and self._session.on_stale is not None:
             self._session.on_stale()  # nobody told of what changed meanwhile
