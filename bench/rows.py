@@ -12,6 +12,7 @@ from bench.measures import (
     cigen,
     discovery,
     events,
+    gateway,
     growth,
     memory,
     neighbours,
@@ -265,6 +266,11 @@ ROWS: tuple[Row, ...] = (
         direction=Direction.AT_LEAST,
         must=2,
         stretch=4,
+    ),
+    Row(
+        key="gateway",
+        name="one call through the gateway / directly",
+        measure=gateway.one_call,
     ),
     # Growth.
     Row(

@@ -20,7 +20,9 @@ Measure = Callable[[Setting], Reading]
 Call = Callable[[], Awaitable[object]]
 
 
-def _one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
+def one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
+    """Each call waits for the one before."""
+
     async def block() -> None:
         for _ in range(BLOCK_CALLS):
             await call()
@@ -69,7 +71,7 @@ def one_call(pin: Pin, *, uvloop: bool = False) -> Measure:
                 assert await call() == baselines.SMALL
                 blocks = {
                     "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
-                    "exthost": _one_by_one(call),
+                    "exthost": one_by_one(call),
                 }
                 took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
         absolute = (("exthost", duration(took["exthost"])), ("raw", duration(took["raw"])))
@@ -90,7 +92,7 @@ def one_call_streams(pin: Pin) -> Measure:
                 assert await call() == baselines.SMALL
                 blocks = {
                     "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
-                    "streams": _one_by_one(call),
+                    "streams": one_by_one(call),
                 }
                 took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
         absolute = (("streams", duration(took["streams"])), ("raw", duration(took["raw"])))

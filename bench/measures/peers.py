@@ -27,14 +27,16 @@ SCRIPTS = Path(__file__).parent.parent / "peers"
 MODULES = Path(sys.prefix, "node", "node_modules")
 
 
-def _server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
+def server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
+    """The C child as an MCP server."""
     if not setting.child_is_c:
         raise NotHere("a C compiler: the server is a C child")
     return (*setting.child, mode)
 
 
-def _ours(extension: Any) -> Call:
-    return lambda: extension.call_tool("echo", ARGUMENTS, timeout=subject.CALL_S)
+def ours(extension: Any, tool: str = "echo") -> Call:
+    """The call that the rows about MCP make through exthost."""
+    return lambda: extension.call_tool(tool, ARGUMENTS, timeout=subject.CALL_S)
 
 
 def _rate(seconds: list[float]) -> str:
@@ -45,17 +47,18 @@ async def _against(
     setting: Setting, name: str, block: Callable[[], Any], hosts: Collection[int] = ()
 ) -> Reading:
     """Turns of a peer's block and ours. The peer runs already; `hosts` are its processes."""
-    async with subject.connect(_server(setting), dialect="mcp") as extension:
-        answer = await _ours(extension)()
+    async with subject.connect(server(setting), dialect="mcp") as extension:
+        answer = await ours(extension)()
         assert answer == {"content": [{"type": "text", "text": TEXT}]}, answer
         note = cores.pin(cores.apart(), hosts)
-        blocks = {"peer": block, "exthost": in_flight(_ours(extension))}
+        blocks = {"peer": block, "exthost": in_flight(ours(extension))}
         took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
     absolute = (("exthost", _rate(took["exthost"])), (name, _rate(took["peer"])))
     return read_values(ratios(took["peer"], took["exthost"]), absolute, note)
 
 
-def _installed(module: str) -> None:
+def installed(module: str) -> None:
+    """Raise unless it can be imported."""
     if importlib.util.find_spec(module) is None:
         raise NotHere(f"{module} is not installed")
 
@@ -66,7 +69,7 @@ def python_sdk(setting: Setting) -> Reading:
     @asynccontextmanager
     async def client() -> AsyncIterator[Any]:
         mcp = importlib.import_module("mcp")
-        program, *args = _server(setting)
+        program, *args = server(setting)
         about = mcp.StdioServerParameters(command=program, args=args)
         async with mcp.stdio_client(about) as pipes, mcp.ClientSession(*pipes) as session:
             await session.initialize()
@@ -78,7 +81,7 @@ def python_sdk(setting: Setting) -> Reading:
             call: Call = lambda: session.call_tool("echo", ARGUMENTS)  # noqa: E731
             return await _against(setting, "MCP Python SDK", in_flight(call))
 
-    _installed("mcp")
+    installed("mcp")
     return subject.run(work())
 
 
@@ -88,12 +91,12 @@ def fastmcp(setting: Setting) -> Reading:
     async def work() -> Reading:
         peer = importlib.import_module("fastmcp")
         transports = importlib.import_module("fastmcp.client.transports")
-        program, *args = _server(setting)
+        program, *args = server(setting)
         async with peer.Client(transports.StdioTransport(program, args)) as client:
             call: Call = lambda: client.call_tool("echo", ARGUMENTS)  # noqa: E731
             return await _against(setting, "FastMCP", in_flight(call))
 
-    _installed("fastmcp")
+    installed("fastmcp")
     return subject.run(work())
 
 
@@ -128,7 +131,7 @@ def node(script: str, mode: str, package: str) -> Callable[[Setting], Reading]:
     def measure(setting: Setting) -> Reading:
         if shutil.which("node") is None or not (MODULES / package).is_dir():
             raise NotHere(f"{package} is not installed: `make node` does it where npm is")
-        with _script(script, _server(setting, mode)) as (pid, block):
+        with _script(script, server(setting, mode)) as (pid, block):
             return subject.run(_against(setting, package, held(block), hosts=[pid]))
 
     return measure

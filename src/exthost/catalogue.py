@@ -75,6 +75,13 @@ CATALOGUE: dict[str, Entry] = {
         "[audit] path names a file that cannot be opened for appending.",
         "Name another file, or create its folder.",
     ),
+    "X0111": _entry(
+        "ConfigError",
+        "an option that its dialect cannot use",
+        "One of the `options` of an extension has a value of the wrong kind, or a name that is "
+        "nearly one of its dialect's.",
+        "Write it as the dialect's page shows it.",
+    ),
     "X0130": _entry(
         "ConfigError",
         "PyYAML is not installed",
@@ -1046,6 +1053,13 @@ CATALOGUE: dict[str, Entry] = {
         "the command line was not understood",
         "An option, an argument or its value is not what the verb takes.",
         "`exthost VERB --help` shows what it takes.",
+    ),
+    "X1317": _entry(
+        "UsageError",
+        "a stream without a name",
+        "The events of this method name the stream that they belong to; what it is opened with is "
+        "no object, or its name is neither text nor a number.",
+        "Leave the name out, and it is given one.",
     ),
     "X1320": _entry(
         "UsageError",

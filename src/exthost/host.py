@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects.dialect import OnProgress
+from exthost.dialects.dialect import Dialect, OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
@@ -323,7 +323,12 @@ class Host:
         async def run(name: str, arguments: Mapping[str, Any]) -> Any:
             return await self.run_tool(name, arguments, context=context)
 
-        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+        def dialect_of(name: str) -> Dialect:
+            return self[self._registry.find(name).extension].dialect
+
+        return await complete_with_tools(
+            complete, messages, run, provider=model, dialect_of=dialect_of, rounds=rounds
+        )
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a setting for an extension; its processes that watch it are told."""

@@ -56,4 +56,12 @@ PlainReply: TypeAlias = tuple[Id, Any]
 costs as much as decoding it did."""
 
 Message: TypeAlias = Request | Reply | Failure | Notice
-Incoming: TypeAlias = PlainReply | Message | Noise
+
+
+class Batch(NamedTuple):
+    """Several messages that came in one frame, in their order."""
+
+    messages: tuple[Message | Noise, ...]
+
+
+Incoming: TypeAlias = PlainReply | Message | Noise | Batch

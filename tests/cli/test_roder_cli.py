@@ -60,6 +60,23 @@ def test_call_reaches_its_tools_and_the_exit_code_tells_the_outcome(folder: Path
     assert models["models"][0]["id"] == "m"
 
 
+def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folder: Path) -> None:
+    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    last = {"Completed": {"stop_reason": "end", "more": {"x": 1}}}
+
+    def script(*events: object) -> str:
+        steps = [["ack"], *(["event", one] for one in events)]
+        return "request=" + json.dumps({"script": steps})
+
+    opening = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
+    done = run(*opening, script(*words, last), "--json")
+    assert done.returncode == 0 and done.stderr == "Hello\n"
+    whole = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
+    assert json.loads(done.stdout) == whole
+    failed = told(*opening, script({"Failed": {"message": "no credit"}}), code=1)
+    assert failed == {"message": "no credit"}
+
+
 @shows("roder-life-01")
 def test_a_manifest_whose_program_is_missing_is_listed_until_it_is_used(tmp_path: Path) -> None:
     missing = entry(tmp_path) | {"command": "no-such-program"}
@@ -107,3 +124,39 @@ def test_a_bare_command_of_this_dialect_is_told_that_it_needs_its_manifest() -> 
 def test_a_folder_whose_manifest_is_broken_tells_what_is_wrong(folder: Path) -> None:
     (folder / "roder-extension.toml").write_text("id = 1")
     assert told("inspect", str(folder), code=3)["error"]["code"] == "X0240"
+
+
+def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path: Path) -> None:
+    one = entry(tmp_path, id="one")
+    config(tmp_path, one, {**one, "id": "two"})
+    valid = told("validate", cwd=tmp_path)["valid"]
+    assert [(row["id"], row["path"]) for row in valid] == [
+        ("one", one["manifest"]),
+        ("two", one["manifest"]),
+    ]
+    findings = told("doctor", code=4, cwd=tmp_path)["findings"]
+    (clash,) = [row for row in findings if row["level"] == "error"]
+    assert (clash["extension"], clash["code"]) == ("two", "X0340")
+    config(tmp_path, {**one, "manifest": "no-such.toml"})
+    checked = told("validate", code=3, cwd=tmp_path)
+    assert checked["valid"] == [] and checked["diagnostics"][0]["code"] == "X0201"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ('{ denied_capabilities = "fs" }', "denied_capabilities must be a list of text"),
+        ('{ denied_capabilites = ["fs"] }', "did you mean `denied_capabilities`?"),
+        ("{ event_filter = { kinds = 1 } }", "event_filter must be a table"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
+    tmp_path: Path, options: str, says: str
+) -> None:
+    path = config(tmp_path, entry(tmp_path))
+    path.write_text(path.read_text() + f"\noptions = {options}\n")
+    for words in (("call", "toy", "echo"), ("inspect", "toy")):
+        error = told(*words, code=3, cwd=tmp_path)["error"]
+        assert error["code"] == "X0111" and says in error["message"]
+    findings = told("doctor", code=3, cwd=tmp_path)["findings"]
+    assert any(says in one["message"] for one in findings)

@@ -52,6 +52,25 @@ def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path
     assert set(told["environment"]["passed"]) <= {"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
 
+def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
+    tmp_path: Path, home: Path
+) -> None:
+    plugin(tmp_path / ".synaps" / "plugins" / "unseen")
+    plugin(tmp_path / "extensions" / "seen")
+
+    def not_looked_for() -> list[str]:
+        done = exthost("doctor", "--json", home=home, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout
+        findings = json.loads(done.stdout)["findings"]
+        return [one["fix"] for one in findings if "not looked for: unseen" in one["message"]]
+
+    (tmp_path / "exthost.toml").write_text("[discovery]\n")
+    (fix,) = not_looked_for()
+    assert '["$SYNAPS"]' in fix
+    (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["$SYNAPS"]\n')
+    assert not_looked_for() == []
+
+
 def test_a_node_plugin_has_a_tool_and_streams(home: Path) -> None:
     node()
     done = exthost("call", "echo-model", "reverse", "text=añb", home=home)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import ProtocolViolation
-from exthost.messages import Failure, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import Batch, Failure, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.wire.framing import Broken, Skipped
 
 MESSAGES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Request, Reply, Failure, Notice)}
@@ -59,13 +59,15 @@ class Garbage:
         return f"{self.kind} {json.dumps(self.says)}"
 
 
-def in_full(heard: Incoming) -> Message | Noise:
-    """What a codec handed over, with a plain reply spelt out."""
+def messages_in(heard: Incoming) -> list[Message | Noise]:
+    """What a codec handed over, message by message, with a plain reply spelt out."""
+    if isinstance(heard, Batch):
+        return list(heard.messages)
     if isinstance(heard, Message | Noise):
-        return heard
+        return [heard]
     id, result = heard
     assert type(id) in (int, str), "only a reply with an id may be handed over plain"
-    return Reply(id, result)
+    return [Reply(id, result)]
 
 
 def parse(text: str) -> Stated | Garbage:

@@ -26,7 +26,7 @@ import json
 import logging
 import sys
 import tomllib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -53,12 +53,12 @@ from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
 from exthost.manifests.format import Found
-from exthost.messages import Message, Noise, Notice, Reply, Request
+from exthost.messages import Noise, Notice, Reply, Request
 from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
 from exthost.supervision.extension import Extension
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
-from tests.dialects.notation import Garbage, Stated, in_full, parse, parse_message
+from tests.dialects.notation import Garbage, Stated, messages_in, parse, parse_message
 from tests.dialects.scripted_child import COMPLAINT
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +185,7 @@ class Reading:
         heard: list[Any] = []
         for chunk in chunks:
             for item in framing.feed(chunk):
-                heard.append(_decoded(codec, item))
+                heard += _decoded(codec, item)
                 if isinstance(heard[-1], ProtocolViolation):
                     return heard, None
         return heard, framing.end()
@@ -216,16 +216,17 @@ class Reading:
         return self.dialect.codec(self.role).answers(skipped.head)
 
 
-def _decoded(codec: Codec, item: Item) -> Message | Noise | Skipped | Broken | ProtocolViolation:
+def _decoded(codec: Codec, item: Item) -> Sequence[object]:
     if isinstance(item, Skipped | Broken):
-        return item
+        return [item]
     frame = bytes(item)
     try:
-        said = in_full(codec.decode(item))
+        said = messages_in(codec.decode(item))
     except ProtocolViolation as violation:
-        return violation
-    if isinstance(said, Noise):
-        assert said.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
+        return [violation]
+    for one in said:
+        if isinstance(one, Noise):
+            assert one.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
     return said
 
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from exthost.dialects.dialect import Dialect, Positional
 from exthost.messages import Message, Noise, Reply, Request
 from exthost.model import Role, Say
-from tests.dialects.notation import Stated, in_full, parse_message
+from tests.dialects.notation import Stated, messages_in, parse_message
 
 COMPLAINT = "scripted child:"
 CAP = 64 * 2**20
@@ -75,10 +75,10 @@ class Child:
             for item in self._framing.feed(data):
                 if not isinstance(item, bytes | bytearray):
                     complain(f"heard something that is no frame: {item}")
-                message = in_full(self._codec.decode(item))
-                if isinstance(message, Noise):
-                    complain(f"heard something that is no message: {message}")
-                self._heard.append(message)
+                for message in messages_in(self._codec.decode(item)):
+                    if isinstance(message, Noise):
+                        complain(f"heard something that is no message: {message}")
+                    self._heard.append(message)
         return self._heard.popleft()
 
 

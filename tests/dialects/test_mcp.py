@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects import mcp_calls
 from exthost.dialects.mcp import DIALECT
 from exthost.errors import (
     CallFailed,
@@ -132,6 +133,71 @@ async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
 async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
     async with child() as ext:
         assert said(await ext.call_tool("textual", timeout=5)) == "textual"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "text", "text": "a"}, {"type": "image"}], None),
+        ([{"type": "text", "text": 1}], None),
+        ([7], None),
+        ([], None),
+        ("a", None),
+    ],
+)
+def test_the_words_of_a_result_are_its_text_if_it_is_nothing_else(content: Any, words: Any) -> None:
+    assert mcp_calls.words({"content": content}) == words
+
+
+@shows("mcp-wire-06")
+async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> None:
+    async with child() as ext:
+        first, second = await asyncio.gather(
+            ext.call_tool("together", timeout=5), ext.call_tool("together", timeout=5)
+        )
+        assert (said(first), said(second)) == ("first", "second")
+        heard = said(await ext.call_tool("heard"))
+        assert {"jsonrpc": "2.0", "id": "q-2", "result": {}} in heard
+        assert ext.stats["dropped"] == {}
+
+
+@shows("mcp-era-06")
+async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_is_missed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
+    async with child({"era": "stateless"}) as ext:
+        for tool, times in (("untold0", 2), ("untold1", 3)):
+            await ext.call_tool("unlisten", timeout=5)
+            await until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
+            heard = said(await ext.call_tool("heard"))
+            methods = [one["method"] for one in heard]
+            assert methods.count("subscriptions/listen") == times
+            assert "not heard of any more" not in caplog.text
+        await ext.call_tool("unlisten", timeout=5)  # a third time in a row: it does not want to
+        await until(lambda: "was ended 3 times in a row" in caplog.text)
+        assert "subscriptions/listen" in caplog.text and ext.stats["dropped"] == {}
+
+
+@shows("mcp-era-06")
+async def test_a_subscription_that_is_refused_is_told_and_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
+    async with child({"era": "stateless"}) as ext:
+        await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=5)
+        await until(lambda: "not today" in caplog.text)
+        heard = said(await ext.call_tool("heard"))
+        assert [one["method"] for one in heard].count("subscriptions/listen") == 1
+
+
+async def test_a_subscription_that_ends_with_its_server_is_nothing_to_tell(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with child({"era": "stateless"}) as ext:
+        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+    assert "Connection closed" not in caplog.text
 
 
 @shows("mcp-hand-05")

@@ -343,6 +343,7 @@ async def test_tools_is_a_mapping_and_other_dialects_say_that_they_have_no_error
 async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
     usage = {"Usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
     script = [["event", DELTA], ["ack"], ["event", usage], ["event", {"Compaction": {"n": 1}}]]
+    script += [["event", {"ProviderMetadata": [1]}]]
     script += [["event", DONE], ["event", DELTA], ["event", DONE]]
     async with closing(toy(tmp_path)) as ext:
         async with turn(ext, *script, thread_id="t", turn_id="u") as events:
@@ -351,6 +352,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
             types.MessageDelta("hi"),
             types.Usage(1, 2, 3),
             types.Other("Compaction", {"n": 1}),
+            types.Other("ProviderMetadata", [1]),
             types.Completed("end_turn", None),
         ]
         assert events.result is heard[-1]
@@ -382,6 +384,34 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
         assert (params["threadId"], params["workspaceRoot"]) == ("t", "/w")
         for cancel in CANCELS.values():
             assert await said(ext, cancel) == [], "what has ended is not cancelled"
+
+
+@shows("roder-stream-01", "roder-stream-06")
+async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
+    tmp_path: Path,
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        params = {"request": {"script": [["ack"], ["event", {"type": "status", "status": "on"}]]}}
+        async with ext.stream("subagents/dispatch", params) as events:
+            assert await anext(events) == types.Status("on")
+        (opened,) = await said(ext, "subagents/dispatch")
+        assert is_uuid4(opened["dispatchId"]) and "dispatchId" not in params
+        (cancelled,) = await said(ext, "subagents/cancel")
+        assert cancelled == {"dispatchId": opened["dispatchId"], "reason": "the consumer left"}
+        wrong: list[Any] = [None, [], {"dispatchId": None}, {"dispatchId": True}]
+        for bad in wrong:
+            with pytest.raises(UsageError) as raised:
+                ext.stream("subagents/dispatch", bad)
+            assert raised.value.code == "X1317"
+        assert (await ext.call_tool("echo"))["isError"] is False, "nothing of that was sent"
+
+
+@shows("roder-life-06")
+async def test_a_dispatch_that_says_a_number_beyond_all_floats_has_no_end(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        request = {"timeout_seconds": 10**400, "script": [["ack"], ["event", FINISHED]]}
+        async with ext.subagents.dispatch(request) as events:
+            assert [event async for event in events]
 
 
 @shows("roder-stream-02")

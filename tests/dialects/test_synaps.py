@@ -505,6 +505,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         ["command.output", {"request_id": "mine", "event": {"kind": "done"}}],
         ["task.log", {"id": "t", "line": "l"}],
         ["task.done", {"id": "t", "error": "e"}],
+        ["task.start", {"id": "u", "label": "M", "kind": None}],
     ]
     async with child({"events": events, "result": [1]}) as ext:
         async with ext.commands.invoke("build", ["x"]) as stream:
@@ -519,6 +520,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         types.Done(),
         types.TaskLog("t", "l"),
         types.TaskDone("t", "e"),
+        types.TaskStart("u", "M", "generic"),
     ]
 
 

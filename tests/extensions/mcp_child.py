@@ -34,6 +34,8 @@ def send(**message: Any) -> None:
 def hear() -> Any:
     line = sys.stdin.readline()
     if not line:
+        for id in LISTENING:  # as the official package's servers do
+            send(id=id, error={"code": -32000, "message": "Connection closed"})
         sys.exit(0)
     if "heard" in TOLD:
         with open(TOLD["heard"], "a", encoding="utf-8") as kept:  # noqa: PTH123 - starts faster
@@ -84,6 +86,13 @@ class Tools:
                 send(method="notifications/tools/list_changed", params=meta)
         return words("changed")
 
+    def unlisten(self, params: Any, id: Any) -> Any:
+        """Have a tool more, tell nobody, and end what was listened to, or say no to it."""
+        EXTRA.append(f"untold{len(EXTRA)}")
+        over = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
+        send(id=LISTENING.pop(), **over)
+        return words("over")
+
     def ask(self, params: Any, id: Any) -> Any:
         """Ask the host this, and give back its answer."""
         send(id="q-1", **params["arguments"])
@@ -100,6 +109,16 @@ class Tools:
     def textual(self, params: Any, id: Any) -> Any:
         """Answer under the text of the id."""
         send(id=str(id), result=words("textual"))
+
+    def together(self, params: Any, id: Any) -> Any:
+        """Wait for a second call, ask something, and answer all in one line."""
+        second = hear()
+        asked = {"jsonrpc": "2.0", "id": "q-2", "method": "ping"}
+        answers = [
+            {"jsonrpc": "2.0", "id": one, "result": words(text)}
+            for one, text in ((second["id"], "second"), (id, "first"))
+        ]
+        os.write(1, json.dumps([asked, *answers]).encode() + b"\n")
 
     def die(self, params: Any, id: Any) -> Any:
         os.write(2, b"I cannot go on\n")

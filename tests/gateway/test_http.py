@@ -130,6 +130,13 @@ def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
     assert caught.value.code == "X1365"
 
 
+@pytest.mark.parametrize("port", [-1, 2**16, 99_999])
+def test_a_port_that_there_is_not_is_told(port: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        http.listen("127.0.0.1", port)
+    assert caught.value.code == "X1365" and "no such port" in caught.value.message
+
+
 # -- the token -------------------------------------------------------------------------------
 
 

@@ -97,6 +97,7 @@ async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_
         assert error["answer"]["message"] in text(refused)
         says_so = await client.call_tool("ext_wire_fail", {})
         assert says_so.is_error and says_so.structured_content["isError"] is True
+        assert text(says_so) == "as you wish"
 
 
 async def test_a_call_that_takes_too_long_is_an_error_result() -> None:

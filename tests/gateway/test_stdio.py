@@ -144,6 +144,19 @@ async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -
         assert (await peer.next())["id"] == "hello"
 
 
+@shows("gateway-wire-07")
+async def test_each_of_several_messages_in_one_line_is_answered() -> None:
+    async with served(TEXT) as (peer, _):
+        peer.say(lines(*HELLO))
+        await peer.next()
+        asked = [calling(1, "ext_text_shout", text="a"), {"id": 2}, request("x", "ping"), 7]
+        peer.say(json.dumps(asked).encode() + b"\n")
+        answers = [await peer.next() for _ in range(4)]
+        refused = [one["id"] for one in answers if "error" in one]
+        assert sorted(map(str, refused)) == ["2", "None"]
+        assert {one["id"] for one in answers if "result" in one} == {1, "x"}
+
+
 async def test_a_client_that_went_deaf_ends_the_session() -> None:
     async with served(TEXT) as (peer, serving):
         peer.say(lines(*HELLO))

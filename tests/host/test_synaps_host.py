@@ -13,10 +13,12 @@ from exthost.dialects.dialect import HookCall
 from exthost.dialects.synaps import DIALECT, hook_event
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
 from exthost.model import Spec
+from exthost.services import elsewhere
 from exthost.services.hooks import Confirmation
 from exthost.services.toolloop import complete_with_tools, cut
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
+from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
 
 BEFORE = {"hook": "before_tool_call"}
@@ -268,6 +270,27 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
     assert failed["is_error"] and failed["content"].startswith("Tool execution failed")
 
 
+@shows("synaps-prov-05")
+async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
+    tmp_path: Path,
+) -> None:
+    told = {
+        "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
+        "result": {"content": [use("ext_toy_fail", "1"), use("ext_toy_echo", "2")]},
+        "heard": str(tmp_path / "heard"),
+    }
+    plugin(tmp_path / "model", told)
+    wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
+    async with exthost.Host(wanted) as host:
+        error = await failing(host.complete("model:p:m", [], rounds=2))
+    assert isinstance(error, CallFailed) and error.code == "X0754"
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    last = [one["params"] for one in heard if one.get("method") == "provider.complete"][-1]
+    failed, good = last["messages"][-1]["content"]
+    assert failed["is_error"] is True and "is_error" not in good
+    assert failed["content"] == "as you wish" and good["content"].startswith("{")
+
+
 async def nothing(name: str, arguments: Any) -> Any:
     return "x" * 50_000
 
@@ -413,6 +436,30 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
     # The process that was replaced may have heard the last one, too, before it ended.
     assert [*dict.fromkeys(one["value"] for one in changes())] == ["1", "4", "5"]
     assert {one["key"] for one in changes()} == {"a"}
+
+
+@shows("synaps-ask-03")
+async def test_who_subscribed_is_told_of_what_another_host_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0.02)
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
+    heard = tmp_path / "heard"
+    told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}
+    plugin(tmp_path / "p" / "watcher", told)
+
+    def changes() -> list[Any]:
+        messages = map(json.loads, heard.read_text().splitlines())
+        return [one["params"]["value"] for one in messages if one.get("method") == "config.changed"]
+
+    async with exthost.Host(config(tmp_path / "p")) as host, exthost.Host() as other:
+        await other.configure("watcher", "a", "theirs")
+        await until(lambda: changes() == ["theirs"])
+        await host.configure("watcher", "a", "ours")
+        await other.configure("watcher", "b", "not watched")
+        await other.configure("watcher", "a", "theirs")
+        await until(lambda: changes()[-2:] == ["ours", "theirs"])
+    assert changes() == ["theirs", "ours", "theirs"]
 
 
 def test_an_extension_without_a_manifest_has_no_hooks() -> None:

@@ -313,6 +313,21 @@ def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store)
     assert of(configs.some("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}
 
 
+def test_a_host_that_makes_the_file_at_the_same_moment_is_waited_for(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    store = Store(str(tmp_path))
+    done = threading.Timer(0.2, lambda: other.execute("COMMIT"))
+    try:
+        kept = Memories(store).append("a", Remember("x"))
+        done.start()
+        of(kept)
+    finally:
+        done.join()
+        store.close()
+        other.close()
+
+
 def test_two_hosts_share_one_file(tmp_path: Path) -> None:
     stores = [Store(str(tmp_path)), Store(str(tmp_path))]
     try:

@@ -22,7 +22,7 @@ class WithoutIds(HostCodec):
     """morphir, as if its answers carried no id."""
 
     def decode(self, frame: Any) -> Any:
-        heard = super().decode(frame)
+        heard: Any = super().decode(frame)
         return Reply(None, heard[1]) if type(heard) is tuple else heard
 
 

@@ -63,6 +63,7 @@ class MadeUpSession:
         self.state = self
         self.witness = self
         self.given_up: list[Call] = []
+        self.counts: dict[str, int] = {}
 
     def evidence(self) -> Evidence:
         return Evidence()

@@ -9,7 +9,7 @@ import pytest
 from exthost.config import config_from_json, config_from_toml
 from exthost.discovery.configfile import read_config, wanted
 from exthost.errors import ConfigError
-from exthost.model import Limits
+from exthost.model import FromHost, Limits
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config as tree_config
 from tests.extensions.nexo_tree import plugin
@@ -80,6 +80,41 @@ def test_another_program_s_file_is_taken_as_it_is() -> None:
     assert not two.enabled and "(sse)" in three.unrunnable
     assert [note.split(":")[0] for note in config.notes] == [
         *("theme", "two.alwaysAllow", "two.limits")
+    ]
+
+
+@shows("mcp-config-02")
+def test_what_other_programs_write_besides_json_is_read() -> None:
+    config = of_json(
+        b"""// mine
+        {"mcpServers": { /* two
+          of them */
+          "one": {"command": "x", "args": null, "cwd": null, "disabled": null,
+                  "env": {"URL": "http://h//p", "GONE": null},},
+          "two": {"serverUrl": "https://h"},
+          "three": {"httpUrl": "https://h", "command": null},
+        }}"""
+    )
+    one, two, three = config.specs
+    assert (one.argv, one.cwd, one.enabled) == (("x",), "/f", True)
+    assert one.env == {"URL": "http://h//p"} and config.notes == ()
+    assert "not over stdio" in two.unrunnable and "not over stdio" in three.unrunnable
+
+
+@shows("mcp-config-02")
+def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted() -> None:
+    env = {"KEY": "${KEY}", "B": "${env:OTHER}", "C": "x${KEY}", "D": "$KEY", "E": "${A:-b}"}
+    server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
+    far = {"url": "https://${HOST}", "headers": {"A": "${T}"}}
+    config = of_json({"mcpServers": {"s": server, "far": far}})
+    said = config.specs[0].env
+    assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER"}
+    assert [name for name, value in said.items() if isinstance(value, FromHost)] == ["KEY", "B"]
+    assert [note.split(": ") for note in config.notes] == [
+        ["s.command", "${HOME} is not filled in here"],
+        ["s.args.1", "${workspaceFolder} is not filled in here"],
+        ["s.env.C", "${KEY} is not filled in here"],
+        ["s.env.E", "${A:-b} is not filled in here"],
     ]
 
 

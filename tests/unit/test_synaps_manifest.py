@@ -52,7 +52,10 @@ def test_the_least_that_a_manifest_says() -> None:
 
 
 @shows("synaps-mani-01")
-@pytest.mark.parametrize("text", ["{}", '{"name": "skill", "commands": []}', '{"extensions": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"name": "skill", "commands": []}', '{"extensions": 1}', '{"extension": null}'],
+)
 def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
     assert read(Found(path="/x", folder="/x", data=text.encode())) is None
 

@@ -11,10 +11,10 @@ A result that holds files is printed like any other; --write DIR also writes the
 """
 
 import argparse
+import dataclasses
 import json
 import sys
-import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from exthost.cli.frame import (
     show_json,
     timeout_option,
 )
-from exthost.cli.info import plain
 from exthost.cli.target import find_spec, held, read_wanted, run_async, started, talk
 from exthost.cli.watching import Watching
 from exthost.errors import UsageError
@@ -110,9 +109,6 @@ async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
     """The result of a method that answers in events, which are shown as they come."""
-    kind = extension.dialect.streams[method]
-    if kind.key is not None and isinstance(arguments, dict):
-        arguments = {kind.key: str(uuid.uuid4()), **arguments}
     with Watching(extension.dialect.show) as watching:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
@@ -174,5 +170,16 @@ def _finish(asked: Asked, extension: Extension, result: Any) -> int:
 
         for path in write_files(files(result), asked.write):
             say(f"wrote {path}")
-    show_json(plain(result), pretty=not asked.json)
+    show_json(_as_data(result), pretty=not asked.json)
     return ERROR_RESULT if extension.dialect.is_error_result(result) else 0
+
+
+def _as_data(result: Any) -> Any:
+    """A result as JSON has it: one that the dialect has a type for, with all that came along."""
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        held = {one.name: getattr(result, one.name) for one in dataclasses.fields(result)}
+        more = held.pop("extra", {})
+        return {name: _as_data(item) for name, item in {**held, **more}.items()}
+    if isinstance(result, Mapping):
+        return {str(key): _as_data(item) for key, item in result.items()}
+    return [_as_data(item) for item in result] if isinstance(result, list | tuple) else result

@@ -12,9 +12,12 @@ from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, read_wanted
+from exthost.config import DiscoverySettings
 from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
+from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.hardening import harden
@@ -54,10 +57,13 @@ def run(asked: Asked) -> int:
     else:
         found = read_wanted(asked)
         specs = list(found.specs)
-    findings = _on_disk(found, asked.all) if found is not None else []
+    findings = _on_disk(found, asked.all) + _unsearched(found) if found is not None else []
     findings += _of_the_machine()
+    sound: list[Spec] = []
     for spec in specs:
-        findings += _before_start(found, spec)
+        findings += (told := _before_start(found, spec, sound))
+        if spec.enabled and not any(one.exit for one in told):
+            sound.append(spec)
     runtime: list[dict[str, Any]] = []
     if asked.runtime:
         refused = {one.extension for one in findings if one.exit}
@@ -85,6 +91,24 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
         )
         for one in told(found.diagnostics, every=every)
     ]
+
+
+def _unsearched(found: Wanted) -> list[Finding]:
+    """What other systems have installed here, if the config does not look there."""
+    config, findings = found.config, []
+    said = config.discovery.search_paths if config.discovery is not None else ()
+    known = {spec.origin for spec in found.specs}
+    for format in FORMATS:
+        place = f"${format.dialect.upper()}"
+        if not format.homes or place in said:
+            continue
+        settings = DiscoverySettings(search_paths=(place,))
+        there = discover(settings, FORMATS, base=config.folder or ".").candidates
+        if ids := [one.id for one in there if one.path not in known]:
+            message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
+            fix = f'[discovery] search_paths = ["{place}"] finds them, if you want them here'
+            findings.append(Finding("info", "", config.origin, message, fix))
+    return findings
 
 
 def machine() -> dict[str, Any]:
@@ -117,13 +141,15 @@ def _of_the_machine() -> list[Finding]:
     return findings
 
 
-def _before_start(found: Wanted | None, spec: Spec) -> list[Finding]:
+def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     try:
         dialect = dialects.get(spec.dialect)
         spec = completed_now(spec, os.environ)
         admit(spec, os.environ)
+        if (objection := clash(spec, before)) is not None:
+            raise objection
         prepare(spec, dialect, os.environ)
     except ExthostError as error:
         return [_of(error, spec)]

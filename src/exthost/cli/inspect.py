@@ -88,8 +88,8 @@ def _show(report: dict[str, Any]) -> None:
         say(f"  tried {one['dialect']}: {one['answer']}")
     say(f"{report['id']}{version} speaks {report['dialect']}")
     if report["name"]:
-        has = ", ".join(report["capabilities"]) or "no capabilities"
-        say(f"  it calls itself {report['name']} and has {has}")
+        has = ", ".join(report["capabilities"])
+        say(f"  it calls itself {report['name']}" + (f" and has {has}" if has else ""))
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]

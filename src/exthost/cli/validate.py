@@ -11,7 +11,7 @@ from exthost.cli.frame import Asked, config_option, no_command, show_json, show_
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
-from exthost.discovery.configfile import FORMATS
+from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, NotFound
@@ -25,19 +25,32 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: Asked) -> int:
     no_command(asked)
-    report = read_wanted(asked).report if asked.target is None else _below(Path(asked.target))
-    errors = [one for one in report.diagnostics if one.level == "error"]
+    if asked.target is None:
+        found = read_wanted(asked)
+        rows, diagnostics = [*_named(found), *_found(found.report)], found.diagnostics
+    else:
+        report = _below(Path(asked.target))
+        rows, diagnostics = _found(report), report.diagnostics
+    errors = [one for one in diagnostics if one.level == "error"]
     if asked.json:
-        valid = [
-            {"id": one.id, "dialect": one.dialect, "path": one.path} for one in report.candidates
-        ]
-        shown = [diagnostic_row(one) for one in told(report.diagnostics, every=asked.all)]
+        valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
+        shown = [diagnostic_row(one) for one in told(diagnostics, every=asked.all)]
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
-        rows = [(one.id, one.dialect, one.path) for one in report.candidates]
         show_table(rows, ("VALID", "DIALECT", "PATH"))
-        tell_diagnostics(told(report.diagnostics, every=asked.all), fixes=True)
+        tell_diagnostics(told(diagnostics, every=asked.all), fixes=True)
     return ManifestError.exit_code if errors else 0
+
+
+def _found(report: Report) -> list[tuple[str, str, str]]:
+    return [(one.id, one.dialect, one.path) for one in report.candidates]
+
+
+def _named(found: Wanted) -> list[tuple[str, str, str]]:
+    """The manifests that entries of the config name."""
+    ids = {spec.id for spec in found.config.specs}
+    named = [spec for spec in found.specs if spec.id in ids and spec.manifest_file]
+    return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
 
 
 def _below(path: Path) -> Report:

@@ -41,7 +41,7 @@ class Watching:
 
     def show(self, event: Any) -> None:
         """One event."""
-        told = self._show(event) if self._show is not None else repr(event)
+        told = self._show(event) if self._show is not None else f"{event!r}\n"
         if isinstance(told, Bar):
             self._progress(told)
         elif told:

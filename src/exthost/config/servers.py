@@ -3,15 +3,19 @@
 Both become the same `Entry` that `[[extensions]]` has. In our own config the shared keys (limits,
 restart, options …) may stand beside `command`, and an unknown key is a mistake. A file that other
 programs share is taken as it is: their keys are noted and left alone, numbers count as their text,
-a server that is switched off stays off. One that is reached by a URL is listed, and never run.
+null as nothing, a server that is switched off stays off. One that is reached by a URL is listed,
+and never run. Of their placeholders only `${NAME}` for a whole variable is filled in; others are
+noted.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from exthost.config import jsonc
 from exthost.config.entry import SETTING_KEYS, Entry, name
 from exthost.config.problems import UNREADABLE, WRONG_VALUE, Place
 from exthost.config.readers import Reader, flag, kind, table, text, variables, word
@@ -24,6 +28,12 @@ _FOREIGN_KEYS = frozenset(
     ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled")
 )
 _SECTIONS = ("mcpServers", "mcp_servers")
+
+# What some programs call `url`.
+_URLS = ("serverUrl", "httpUrl")
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", re.ASCII)
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 
 def read_servers(value: Any, place: Place, *, origin: str, folder: str | None) -> tuple[Entry, ...]:
@@ -90,7 +100,7 @@ def foreign_servers(source: bytes, origin: str) -> tuple[str, dict[str, Any], tu
     """The section of a JSON file that holds servers, its servers in our words, and what was noted.
     Raises ConfigError for a file that has none."""
     try:
-        document = json.loads(source.decode("utf-8-sig"))
+        document = jsonc.loads(source.decode("utf-8-sig"))
     except RecursionError as error:
         raise _unreadable(origin, "it is nested too deep") from error
     except ValueError as error:
@@ -100,7 +110,8 @@ def foreign_servers(source: bytes, origin: str) -> tuple[str, dict[str, Any], tu
         raise ConfigError(
             "X0160",
             f"{origin} is JSON, and has no `mcpServers`",
-            help='a JSON config is {"mcpServers": {name: {command, args}}}; others are TOML',
+            help='a JSON config is {"mcpServers": {name: {command, args}}}, whatever an editor '
+            "calls that section; others are TOML",
             evidence=Evidence(path=origin),
         )
     notes = [f"{key}: not for us, and left alone" for key in document if key != section]
@@ -110,20 +121,50 @@ def foreign_servers(source: bytes, origin: str) -> tuple[str, dict[str, Any], tu
     read = {}
     for called, item in servers.items():
         if isinstance(item, dict):
-            unknown = [key for key in item if key not in _FOREIGN_KEYS]
+            said = {_ours(key): value for key, value in item.items()}
+            unknown = [key for key in said if key not in _FOREIGN_KEYS]
             notes += [f"{called}.{key}: unknown here, and left alone" for key in unknown]
-            item = {key: _plain(value) for key, value in item.items() if key in _FOREIGN_KEYS}
+            item = {key: _plain(value, key) for key, value in said.items() if key in _FOREIGN_KEYS}
+            item = {key: value for key, value in item.items() if value is not None}
+            if "command" in item:
+                notes += _unfilled(called, item)
         read[called] = item
     return section, read, tuple(notes)
 
 
-def _plain(value: Any) -> Any:
-    """Words and variables as text; some programs take numbers there."""
+def _ours(key: str) -> str:
+    return "url" if key in _URLS else key
+
+
+def _plain(value: Any, key: str) -> Any:
+    """Words and variables as text; some programs take numbers there, and null for nothing."""
     if isinstance(value, list):
         return [_word(item) for item in value]
     if isinstance(value, dict):
-        return {key: _word(item) for key, item in value.items()}
+        said = {name: _word(item) for name, item in value.items() if item is not None}
+        return {name: _filled(item) for name, item in said.items()} if key == "env" else said
     return value
+
+
+def _filled(value: Any) -> Any:
+    """A variable that is to be one of the host's, as our own config says it."""
+    named = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
+    return value if named is None else {"from": named[1]}
+
+
+def _unfilled(called: str, item: dict[str, Any]) -> list[str]:
+    """Of the placeholders that are left, one note for each place."""
+    places = {"command": item["command"], "cwd": item.get("cwd")}
+    args, env = item.get("args"), item.get("env")
+    if isinstance(args, list):
+        places |= {f"args.{number}": value for number, value in enumerate(args)}
+    if isinstance(env, dict):
+        places |= {f"env.{name}": value for name, value in env.items()}
+    return [
+        f"{called}.{place}: {found[0]} is not filled in here"
+        for place, value in places.items()
+        if isinstance(value, str) and (found := _PLACEHOLDER.search(value))
+    ]
 
 
 def _word(value: Any) -> Any:
@@ -134,6 +175,6 @@ def _unreadable(origin: str, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{origin}: {why}",
-        help="mend the place named; comments are not JSON",
+        help="mend the place named",
         evidence=Evidence(path=origin),
     )

@@ -26,6 +26,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from exthost.dialects.options import Option
 from exthost.dialects.wishes import Question
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
@@ -67,9 +68,15 @@ class Tentative(NamedTuple):
 
 class Standing(NamedTuple):
     """A question that stands for as long as the session does, such as a subscription. Nobody waits
-    for its answer: the generator is sent None at once."""
+    for its answer: the generator is sent None at once.
+
+    If the child ends it in good order it is asked again, after these pauses (seconds) in turn.
+    `stale`: what was not told meanwhile may be the offer, which is then asked for as well.
+    """
 
     request: Request
+    pauses: tuple[float, ...] = ()
+    stale: bool = False
 
 
 class Inquiry(NamedTuple):
@@ -153,7 +160,8 @@ class Codec(Protocol):
         """The payload of any message. Raises UsageError for what the dialect cannot say."""
 
     def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
-        """The message in this frame, or Noise. Raises ProtocolViolation if that is fatal here."""
+        """The message in this frame, a Batch of several, or Noise. Raises ProtocolViolation if that
+        is fatal here."""
 
     def answers(self, head: bytes) -> Id | None:
         """Which call a frame that was too long to keep would have answered, by its first bytes."""
@@ -363,6 +371,8 @@ class Dialect:
     events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
     whoever wants them written. `looks_at` tells whether an extension that has a hook wants it for
     this very event. `show` puts an event of a stream before a person: as progress, or as text.
+    `words` are what a result says to a reader, where that is not all of it. `options` are those of
+    a config that mean something here, and what they must be.
     """
 
     name: str
@@ -388,6 +398,8 @@ class Dialect:
     files: Callable[[Any], Sequence[Fragment]] | None = None
     looks_at: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     show: Callable[[Any], Bar | str | None] | None = None
+    words: Callable[[Any], str | None] | None = None
+    options: Mapping[str, Option] = field(default_factory=nothing)
 
 
 def expect(heard: Heard, method: str) -> Any:

@@ -5,15 +5,12 @@ carries an envelope in `_meta` (revision, what we can do, who we are). Before, `
 `notifications/initialized` open the conversation. The first request fixes the era, so discovery
 is tried first; whoever does not know it, is silent about it, or dies of it is asked the old way.
 
-The surprises. The codec keeps the era, since raw calls need the envelope too. A request's own id
-is its progress token. An answer may be a question (`input_required`): the host's handlers answer
-it, and the request goes out again with their answers. Params are left out when there are none,
-since many servers take null for a mistake. Some servers answer under the text of a number: that
-is read as the number.
+Beside it: the words on the wire (`mcp_codec`), which keep the era; what is asked of a server
+(`mcp_calls`), whose answer may be a question (`input_required`) that the host's handlers answer;
+the facets. A request's own id is its progress token.
 """
 
 import logging
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +24,6 @@ from exthost.dialects.dialect import (
     OfferStale,
     Once,
     Progress,
-    Standing,
     Tentative,
     Traits,
     Unfit,
@@ -42,6 +38,7 @@ from exthost.dialects.mcp_calls import (
     health,
     is_error_result,
     list_tools,
+    listening,
     set_level,
     settle_tool,
     shown,
@@ -49,10 +46,13 @@ from exthost.dialects.mcp_calls import (
     table,
     text,
     tools,
+    words,
 )
+from exthost.dialects.mcp_codec import Codec, our_number
 from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.options import FLAG, TEXT
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
-from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
+from exthost.messages import Failure, Notice, Reply, Request
 from exthost.model import (
     Breaker,
     CloseStdin,
@@ -64,9 +64,6 @@ from exthost.model import (
     Terminate,
     Tool,
 )
-from exthost.wire import jsontext
-from exthost.wire.framing import Bytes
-from exthost.wire.jsoncodec import JsonRpc, failure_of, noise, written
 from exthost.wire.lines import Lines
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -82,92 +79,6 @@ _PREFIX = "io.modelcontextprotocol/"
 _REVISION, _CLIENT = f"{_PREFIX}protocolVersion", f"{_PREFIX}clientInfo"
 _CAPABILITIES, _LOG_LEVEL = f"{_PREFIX}clientCapabilities", f"{_PREFIX}logLevel"
 _SERVER = f"{_PREFIX}serverInfo"
-
-
-# Params up to this size are copied into a template, which is cheaper than two more objects.
-_QUICK_BYTES = 16 * 1024
-
-
-class Codec(JsonRpc):
-    """JSON-RPC 2.0; the host's end adds the envelope of its era and the progress token."""
-
-    __slots__ = ("_envelope", "_host", "_quick")
-
-    def __init__(self, host: bool) -> None:
-        self._host = host
-        self._envelope: dict[str, Any] | None = None
-        self._quick = _template({}) if host else b""
-
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        if self._host:
-            if method == "tools/call" and type(params) is dict and "_meta" not in params:
-                body = written(params)
-                if 2 < len(body) <= _QUICK_BYTES and type(id) is int:
-                    return self._quick % (id, body[:-1], id)
-            if method in ASKING or self._envelope is not None:
-                params = self._dressed(method, params, id)
-            elif method == "server/discover" and type(params) is dict:
-                self._fix_era(params.get("_meta"))
-        if params is None:
-            return written({"jsonrpc": "2.0", "id": id, "method": method})
-        return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-
-    def _dressed(self, method: str, params: Any, id: Id) -> Any:
-        """The params with what belongs into their `_meta`; a caller's own word goes before."""
-        envelope = self._envelope
-        if method == "initialize":  # said after discovery came to nothing: the older era
-            self._fix_era(None)
-            return params
-        if params is None:
-            params = {}
-        elif type(params) is not dict:
-            return params
-        own = params.get("_meta")
-        meta = {"progressToken": id} if method in ASKING else {}
-        if envelope is not None:
-            meta |= envelope
-        if isinstance(own, Mapping):
-            meta |= own
-        return {**params, "_meta": meta}
-
-    def _fix_era(self, envelope: dict[str, Any] | None) -> None:
-        self._envelope = envelope
-        self._quick = _template(envelope or {})
-
-    def encode(self, message: Message) -> bytes:
-        if type(message) is Notice and message.params is None:
-            return jsontext.encode({"jsonrpc": "2.0", "method": message.method})
-        return super().encode(message)
-
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
-        id, method = said.get("id"), said.get("method")
-        if "method" in said:
-            if type(method) is not str or not (id is None or type(id) in (int, str)):
-                return noise(frame, "a method or an id of the wrong type")
-            params = said.get("params")
-            return Notice(method, params) if id is None else Request(method, params, id)
-        error = said.get("error")
-        if self._host:
-            id = _number(id)
-        if error is not None and (id is None or type(id) in (int, str)):
-            return failure_of(id, error, "(an error without a message)")
-        if type(id) not in (int, str) or id is None:
-            return noise(frame, "neither a method nor the id of a request")
-        return Reply(id, said.get("result"))
-
-
-def _template(envelope: dict[str, Any]) -> bytes:
-    """A call of a tool, the commonest request of all, but for its id and its params."""
-    more = written(envelope)[1:-1].replace(b"%", b"%%")
-    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b,"_meta":{"progressToken":%d'
-    return head + (b"," + more if more else b"") + b"}}}"
-
-
-def _number(id: Any) -> Any:
-    """One of our ids, all of which are numbers, for one who gives it back as text."""
-    if type(id) is str and id.isascii() and id.isdigit() and len(id) < 16:
-        return int(id)
-    return id
 
 
 def _codec(role: Role) -> Codec:
@@ -291,6 +202,10 @@ def _offer(told: dict[str, Any]) -> Handshake:
     has, about = table(told.get("capabilities")), table(told.get("serverInfo"))
     revision = told["protocolVersion"]
     warnings: list[str] = []
+    if type(told.get("capabilities")) is not dict:
+        warnings.append(
+            "it does not tell its capabilities, as an object, and is taken to have none"
+        )
     listed: tuple[Tool, ...] = ()
     if "tools" in has:
         try:
@@ -309,7 +224,7 @@ def _offer(told: dict[str, Any]) -> Handshake:
         if table(has.get(kind)).get("listChanged") is True
     }
     if stateless and wanted:
-        yield Standing(Request("subscriptions/listen", {"notifications": wanted}))
+        yield listening(wanted)
     extra = {
         "protocol": revision,
         "era": "stateless" if stateless else "handshake",
@@ -360,7 +275,7 @@ def _progress(params: Any) -> Meaning:
     if type(progress) not in (int, float) or progress is None:
         return Unfit("progress that could not be read")
     known = total if type(total) in (int, float) else None
-    token = _number(told.get("progressToken"))
+    token = our_number(told.get("progressToken"))
     return Progress(token, progress, known, text(told.get("message")))
 
 
@@ -410,6 +325,8 @@ DIALECT = Dialect(
     ),
     is_error_result=is_error_result,
     error_result=error_result,
+    words=words,
+    options=MappingProxyType({"log_level": TEXT, "context_passthrough": FLAG}),
     traits=Traits(
         first_id=1,  # some servers take a question under 0 for one without an id
         limits=Limits(

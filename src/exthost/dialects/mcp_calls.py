@@ -29,6 +29,9 @@ from exthost.wire import jsontext
 # What may be answered with a question, and may take long.
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 
+# A server that ends a subscription is asked for it again, so many seconds later each time.
+LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+
 # The page's: how often one request may be answered so.
 INPUT_ROUNDS = 8
 
@@ -169,6 +172,16 @@ def is_error_result(result: Any) -> bool:
     return isinstance(result, dict) and result.get("isError") is True
 
 
+def words(result: Any) -> str | None:
+    """Its blocks of text, if it has nothing else."""
+    blocks = result.get("content") if isinstance(result, dict) else None
+    if not isinstance(blocks, list) or not blocks:
+        return None
+    texts = [one.get("text") for one in map(table, blocks) if one.get("type") == "text"]
+    whole = len(texts) == len(blocks) and all(type(one) is str for one in texts)
+    return "\n".join(map(str, texts)) if whole else None
+
+
 def error_result(error: ExthostError) -> Any:
     """A failure in the words of a result."""
     return {"content": [{"type": "text", "text": error.message}], "isError": True}
@@ -207,7 +220,14 @@ def _answered(method: str, asked: dict[str, Any], heard: Heard) -> Any:
 
 def _inquired(method: str, question: Any) -> Any:
     told = table(question)
-    heard = yield Inquiry(text(told.get("method")), told.get("params"))
+    if not text(told.get("method")):
+        raise ProtocolViolation(
+            "X0662",
+            f"{method} was answered with something that is no question: it names no method",
+            help='each of inputRequests is {"method": …, "params": …}',
+            evidence=shown(question),
+        )
+    heard = yield Inquiry(told["method"], told.get("params"))
     if isinstance(heard, Reply):
         return heard.result
     assert isinstance(heard, Failure), "an inquiry is answered with a Reply or a Failure"
@@ -260,7 +280,12 @@ def set_level(params: Any) -> Exchanges:
 def subscribe(params: Any) -> Exchanges:
     """resources/subscribe, or what the stateless era has in its place."""
     if (yield from _is_stateless()):
-        wanted = {"resourceSubscriptions": [table(params).get("uri")]}
-        yield Standing(Request("subscriptions/listen", {"notifications": wanted}))
+        yield listening({"resourceSubscriptions": [table(params).get("uri")]})
         return {}
     return expect((yield Request("resources/subscribe", params)), "resources/subscribe")
+
+
+def listening(wanted: dict[str, Any]) -> Standing:
+    """One long request, in whose place the older era has notices for everybody."""
+    asked = Request("subscriptions/listen", {"notifications": wanted})
+    return Standing(asked, LISTEN_PAUSES, stale="toolsListChanged" in wanted)

@@ -11,7 +11,7 @@ Prompts pass through here, so nothing of what was said shows in an error.
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -23,14 +23,24 @@ from exthost.dialects.dialect import (
     Handshake,
     Meaning,
     Said,
+    StreamEvent,
     StreamKind,
     ToolCall,
     Traits,
     Unfit,
     expect,
 )
+from exthost.dialects.options import KINDS, TEXTS
+from exthost.dialects.roder_echo import difference, judge_echo
 from exthost.dialects.roder_facets import HOST_THREAD, Inference, Subagents, Tasks
-from exthost.dialects.roder_types import inference_event, subagent_event, task_event
+from exthost.dialects.roder_types import (
+    Broken,
+    Failed,
+    inference_event,
+    shown,
+    subagent_event,
+    task_event,
+)
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -64,6 +74,9 @@ EVENT_PAYLOAD_BYTES = 256 * 1024
 # The page's: how long a sink may leave an event unread, and a dispatch may take unless it says.
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
+
+# Longer than any process lives; a dispatch that says more means "for ever".
+MOST_SECONDS = 10.0**9
 
 
 class Codec(JsonRpc):
@@ -124,7 +137,7 @@ def _handshake(introduction: Introduction) -> Handshake:
             f"it refused to initialize: {refused.error_message}",
             help="its config, or its own log, tells what it is missing",
         ) from None
-    _judge_echo(manifest, echo)
+    judge_echo(manifest, echo, PROTOCOL_VERSION)
     services = [f"{one['type']} {one['id']}" for one in manifest.services]
     return Offer(
         tools=manifest.tools,
@@ -132,70 +145,6 @@ def _handshake(introduction: Introduction) -> Handshake:
         name=manifest.name,
         extra=MappingProxyType({"services": services}),
     )
-
-
-def _judge_echo(manifest: Manifest, echo: Any) -> None:
-    """Fails closed: one that disagrees about what it is serves nothing."""
-    if type(echo) is not dict:
-        raise _bad_echo("X0545", "its answer is no object", "with an object")
-    said = echo.get("protocolVersion")
-    if said != PROTOCOL_VERSION:
-        raise _bad_echo("X0541", f"it speaks protocol {_cut(said)}", f"{PROTOCOL_VERSION!r}")
-    if echo.get("extensionId") != manifest.id:
-        told = f"it calls itself {_cut(echo.get('extensionId'))}"
-        raise _bad_echo("X0542", told, f"{manifest.id!r}, as its manifest says")
-    services = echo.get("services")
-    wanted = [dict(one) for one in manifest.services]
-    heard = [_counted(one) for one in services] if type(services) is list else None
-    if not same(heard, wanted):
-        told = "the services it provides are not those of its manifest"
-        raise _bad_echo("X0543", told, "the same, in the same order, with the same tools")
-    if echo.get("manifestChecksum") != manifest.checksum:
-        told = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
-        raise _bad_echo("X0544", told, f"{manifest.checksum!r}, of the file's bytes")
-
-
-def _counted(service: Any) -> Any:
-    """The members of an echoed service that count."""
-    if type(service) is not dict:
-        return service
-    counted = {name: service[name] for name in ("type", "id") if name in service}
-    if service.get("type") == "tool_provider" and "tools" in service:
-        tools = service["tools"]
-        counted["tools"] = [_counted_tool(tool) for tool in tools] if type(tools) is list else None
-    return counted
-
-
-def _counted_tool(tool: Any) -> Any:
-    if type(tool) is not dict:
-        return tool
-    return {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal in value and in type at every place: 1, 1.0 and true are three different things."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
-def _bad_echo(code: str, told: str, expected: str) -> HandshakeFailed:
-    return HandshakeFailed(
-        code,
-        f"its echo of the manifest does not fit: {told}",
-        help=f"it must answer extension/initialize with {expected}",
-    )
-
-
-def _cut(value: Any) -> str:
-    """For a message: text in quotes and not too long; anything else by its kind alone."""
-    if type(value) is not str:
-        return "none" if value is None else f"a {type(value).__name__}"
-    return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
 
 
 _SECRET_MEMBER = re.compile(
@@ -234,7 +183,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
             "arguments": call.arguments,
         },
     )
-    result = expect(heard, "tools/call")
+    result = expect(heard, call.name)
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -249,7 +198,14 @@ def _call_tool(call: ToolCall) -> Exchanges:
 
 
 def _is_error_result(result: Any) -> bool:
+    if isinstance(result, Failed | Broken):  # the last event of a stream
+        return True
     return isinstance(result, dict) and result.get("isError") is True
+
+
+def _words(result: Any) -> str | None:
+    content = result.get("content") if isinstance(result, dict) else None
+    return content if type(content) is str else None
 
 
 def _error_result(error: ExthostError) -> Any:
@@ -298,46 +254,55 @@ def _forwarded(envelope: Mapping[str, Any]) -> Notice:
 
 
 def _acknowledged(key: str) -> Any:
-    return lambda params, result: isinstance(result, dict) and same(result.get(key), params[key])
+    def acknowledged(params: Any, result: Any) -> bool:
+        return isinstance(result, dict) and not difference(result.get(key), params[key])
+
+    return acknowledged
 
 
 def _cancel(method: str, *keys: str) -> Any:
     def cancel(params: Any, why: str) -> Said:
-        return Request(method, {key: params[key] for key in keys} | {"reason": why})
+        known = {key: params[key] for key in keys if key in params}
+        return Request(method, known | {"reason": why})
 
     return cancel
 
 
 def _dispatch_limit(params: Any) -> float:
     request = params.get("request") if isinstance(params, dict) else None
-    seconds = request.get("timeout_seconds") if isinstance(request, Mapping) else None
-    said = type(seconds) in (int, float) and seconds is not None and seconds > 0
-    return float(seconds) if said and seconds is not None else DISPATCH_SECONDS
+    seconds: Any = request.get("timeout_seconds") if isinstance(request, Mapping) else None
+    if type(seconds) not in (int, float) or not seconds > 0:
+        return DISPATCH_SECONDS
+    return float(min(seconds, MOST_SECONDS))
+
+
+def _stream(
+    notice: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
+) -> StreamKind:
+    """Acknowledged by its name, and ended by its last event."""
+    return StreamKind(
+        notices=MappingProxyType({notice: key}),
+        decode=decode,
+        key=key,
+        ends="terminal",
+        acknowledged=_acknowledged(key),
+        **more,
+    )
 
 
 _STREAMS = {
-    "inference/streamTurn": StreamKind(
-        notices=MappingProxyType({"inference/event": "streamId"}),
-        decode=inference_event,
-        key="streamId",
-        ends="terminal",
-        acknowledged=_acknowledged("streamId"),
-    ),
-    "subagents/dispatch": StreamKind(
-        notices=MappingProxyType({"subagents/event": "dispatchId"}),
-        decode=subagent_event,
-        key="dispatchId",
-        ends="terminal",
-        acknowledged=_acknowledged("dispatchId"),
+    "inference/streamTurn": _stream("inference/event", "streamId", inference_event),
+    "subagents/dispatch": _stream(
+        "subagents/event",
+        "dispatchId",
+        subagent_event,
         cancel=_cancel("subagents/cancel", "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
-    "tasks/execute": StreamKind(
-        notices=MappingProxyType({"tasks/event": "executionId"}),
-        decode=task_event,
-        key="executionId",
-        ends="terminal",
-        acknowledged=_acknowledged("executionId"),
+    "tasks/execute": _stream(
+        "tasks/event",
+        "executionId",
+        task_event,
         cancel=_cancel("tasks/cancel", "executorId", "executionId"),
     ),
 }
@@ -356,7 +321,10 @@ DIALECT = Dialect(
     manifest_names=("roder-extension.toml",),
     is_error_result=_is_error_result,
     error_result=_error_result,
+    words=_words,
     sink=_sink,
+    show=shown,
+    options=MappingProxyType({"denied_capabilities": TEXTS, "event_filter": KINDS}),
     traits=Traits(
         limits=Limits(
             start=10,

@@ -193,6 +193,8 @@ _TURN: Mapping[str, type[Any]] = {
         Failed,
     )
 }
+# What the page gives no shape: whatever a provider has to say of itself.
+_SHAPELESS = ("ProviderMetadata",)
 _SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": Broken}
 _TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": Broken}
 
@@ -206,9 +208,26 @@ def inference_event(method: str, params: Any) -> StreamEvent | None:
         return None
     ((kind, body),) = event.items()
     if kind not in _TURN:
-        return StreamEvent(Other(kind, body)) if type(body) is dict else None
+        known = type(body) is dict or kind in _SHAPELESS
+        return StreamEvent(Other(kind, body)) if known else None
     made = read(_TURN[kind], body)
     return None if made is None else StreamEvent(made, kind in ("Completed", "Failed"))
+
+
+def shown(event: Any) -> str | None:
+    """An event of a stream, for a person; its last one is the result, and shown as such."""
+    match event:
+        case MessageDelta(text) | ReasoningDelta(text):
+            return text
+        case Output(_, chunk):
+            return chunk
+        case ToolCallCompleted(_, name, arguments):
+            return f"\n(wants {name} {arguments})\n"
+        case Status(status, detail):
+            return f"{status}: {detail}\n" if detail else f"{status}\n"
+        case Other(kind):
+            return f"\n({kind})\n"
+    return None
 
 
 def subagent_event(method: str, params: Any) -> StreamEvent | None:

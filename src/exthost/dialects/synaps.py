@@ -27,6 +27,7 @@ from exthost.dialects.dialect import (
     Traits,
     expect,
 )
+from exthost.dialects.options import TEXTS
 from exthost.dialects.synaps_asks import QUESTIONS, granted
 from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
 from exthost.dialects.synaps_offer import offer
@@ -51,7 +52,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
     head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
     raise ProtocolViolation(
         "X0650",
-        f"the body of a frame is not JSON: {why}",
+        f"the body of a frame is {why}",
         help="Content-Length counts the bytes of the body in UTF-8, and nothing may follow them",
         evidence=Evidence(bytes=head),
     )
@@ -337,6 +338,7 @@ DIALECT = Dialect(
     manifest_names=("plugin.json",),
     looks_at=looks_at,
     show=types.shown,
+    options=MappingProxyType({"permissions": TEXTS}),
     traits=Traits(
         limits=Limits(
             start=60,

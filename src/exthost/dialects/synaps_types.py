@@ -189,9 +189,9 @@ def _task(method: str, said: dict[str, Any]) -> Any:
         return None
     match method:
         case "task.start":
-            label, kind = said.get("label"), said.get("kind", "generic")
-            if type(label) is str and kind in ("download", "rebuild", "generic"):
-                return TaskStart(id, label, kind)
+            label, kind = said.get("label"), said.get("kind")
+            if type(label) is str and kind in (None, "download", "rebuild", "generic"):
+                return TaskStart(id, label, kind or "generic")
         case "task.update":
             current, total, message = (said.get(key) for key in ("current", "total", "message"))
             if _number(current) and _number(total) and _text(message):

@@ -54,6 +54,8 @@ class _Uvicorn(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 takes a free one."""
     try:
+        if not 0 <= port < 2**16:  # the system would take it modulo that
+            raise OverflowError("there is no such port")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
     except (OSError, OverflowError, UnicodeError) as error:

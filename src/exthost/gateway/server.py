@@ -184,6 +184,7 @@ class Gateway:
             result = await self._run(ctx, found.name, params.arguments or {})
             return wording.result(
                 result,
+                words=dialect.words(result) if dialect.words is not None else None,
                 is_error=dialect.is_error_result(result),
                 native=dialect.name == wording.NATIVE,
                 version=ctx.protocol_version,

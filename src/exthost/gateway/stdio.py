@@ -5,7 +5,9 @@ a stray print of ours or of a library lands there. Neither pipe is made non-bloc
 would hold for whoever shares it, a terminal for example, and no thread waits in a read that could
 not be interrupted: reads and writes are made when the system says that they will not block.
 
-A line that is no message is answered with JSON-RPC's error for it. The end of stdin is the end.
+A line that is no message is answered with JSON-RPC's error for it. One that holds several, as the
+revision 2025-03-26 allows, is as many messages, each answered in a line of its own. The end of
+stdin is the end.
 """
 
 import asyncio
@@ -83,12 +85,32 @@ async def _read(
 ) -> None:
     with heard, answers:
         async for line in _lines(fd):
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValidationError:
-                await answers.send(SessionMessage(_complaint(line)))
-            else:
-                await heard.send(SessionMessage(message))
+            for one in _messages(line):
+                await _take(one, heard, answers)
+
+
+async def _take(
+    line: bytes,
+    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    answers: "MemoryObjectSendStream[SessionMessage]",
+) -> None:
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        await answers.send(SessionMessage(_complaint(line)))
+    else:
+        await heard.send(SessionMessage(message))
+
+
+def _messages(line: bytes) -> list[bytes]:
+    """The messages in a line: mostly it is one."""
+    if line[:1] == b"[":
+        try:
+            several = json.loads(line)
+            return [json.dumps(one).encode() for one in several] or [line]
+        except (ValueError, RecursionError):
+            pass
+    return [line]
 
 
 async def _lines(fd: int) -> AsyncIterator[bytes]:

@@ -1,9 +1,10 @@
 """Our tools, results and errors in the words of MCP.
 
-What an MCP server answered goes on as it came; a result of another dialect becomes text, and
-structured content if it is an object. One extension must not spoil the answer of all: a schema that
-the protocol has no room for is shown as "any object" (arguments are checked by the host against the
-real one all the same), and what JSON cannot say is said as text.
+What an MCP server answered goes on as it came; a result of another dialect becomes text (its
+words, where its dialect knows them) and structured content if it is an object. One extension must
+not spoil the answer of all: a schema that the protocol has no room for is shown as "any object"
+(arguments are checked by the host against the real one all the same), and what JSON cannot say is
+said as text.
 """
 
 import json
@@ -68,11 +69,14 @@ def _input_schema(schema: Any) -> Any:
     return schema if "type" in schema else {**schema, "type": "object"}
 
 
-def result(result: Any, *, is_error: bool, native: bool, version: str) -> dict[str, Any]:
-    """What a tool came to. Raises ProtocolViolation for what cannot be said at all."""
+def result(
+    result: Any, *, words: str | None = None, is_error: bool, native: bool, version: str
+) -> dict[str, Any]:
+    """What a tool came to; `words` are what it says to a reader, if that is not all of it. Raises
+    ProtocolViolation for what cannot be said at all."""
     said = _as_it_came(result, version) if native else None
     if said is None:
-        said = _content(_text(result))
+        said = _content(_text(result) if words is None else clean(words))
         if isinstance(result, dict):
             said["structuredContent"] = result
         said["isError"] = is_error

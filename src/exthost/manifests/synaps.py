@@ -101,7 +101,7 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     """The extension in this plugin.json, or None if it holds none. Raises ManifestError for the
     first refusal that applies."""
     document = _decoded(found)
-    if "extension" not in document:
+    if document.get("extension") is None:  # as programs write it that have the key for others
         return None
     table = _Table(document["extension"], found.path, found.folder_name)
     if table.whole("protocol_version") != PROTOCOL_VERSION:
@@ -196,13 +196,13 @@ def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
 def _setting(table: "_Table", id: str) -> Setting:
     key = table.text("key")
     if not key.strip():
-        raise table.wrong("X0250", "key: must not be blank", "key")
+        raise table.odd("key", "must not be blank")
     kind = table.text("type") if table.has("type") else "string"
     if kind not in _KINDS:
-        raise table.wrong("X0250", f"type: must be one of {', '.join(_KINDS)}", "type")
+        raise table.odd("type", f"must be one of {', '.join(_KINDS)}")
     required = table.values.get("required", False)
     if type(required) is not bool:
-        raise table.wrong("X0250", "required: must be true or false", "required")
+        raise table.odd("required", "must be true or false")
     secret = table.text("secret_env") if table.has("secret_env") else ""
     return Setting(
         key=key,
@@ -263,6 +263,10 @@ class _Table:
             evidence=Evidence(path=self._path, key=f"{self._place}.{key}" if key else self._place),
         )
 
+    def odd(self, key: str, why: str) -> ManifestError:
+        """What is wrong with the value of this key."""
+        return self.wrong("X0250", f"{self._place}.{key}: {why}", key)
+
     def has(self, key: str) -> bool:
         """Whether it says something under this key; null says nothing."""
         return self.values.get(key) is not None
@@ -270,9 +274,9 @@ class _Table:
     def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
         value = self.values.get(key, default)
         if value is None and key not in self.values:
-            raise self.wrong("X0250", f"{self._place}.{key}: is missing", key)
+            raise self.odd(key, "is missing")
         if type(value) is not kind:
-            raise self.wrong("X0250", f"{self._place}.{key}: must be {words}", key)
+            raise self.odd(key, f"must be {words}")
         return value
 
     def text(self, key: str) -> str:
@@ -284,7 +288,7 @@ class _Table:
     def texts(self, key: str) -> tuple[str, ...]:
         found = self._get(key, list, "a list of text", [])
         if not all(type(one) is str for one in found):
-            raise self.wrong("X0250", f"{self._place}.{key}: must be a list of text", key)
+            raise self.odd(key, "must be a list of text")
         return tuple(found)
 
     def table(self, key: str) -> "_Table":

@@ -301,7 +301,9 @@ def _translated(
         return failed(
             "X0401",
             f"there is no program {plan.argv[0]!r}",
-            "check the spelling and PATH, or give an absolute path",
+            "what follows the program's name belongs into `args`"
+            if " " in plan.argv[0]
+            else "check the spelling and PATH, or give an absolute path",
         )
     if number == errno.EACCES and program.is_dir():
         return failed("X0404", f"{program} is a folder", "name the program inside it")

@@ -25,6 +25,7 @@ from exthost.messages import Notice
 from exthost.model import Spec
 from exthost.process.home import home
 from exthost.services.config import Configs
+from exthost.services.elsewhere import Elsewhere
 from exthost.services.memory import Memories
 from exthost.services.store import Missing, Store
 from exthost.session.inbound import Handler
@@ -55,6 +56,7 @@ class Answering:
         self._store = Store(home(environ))
         self.memories = Memories(self._store)
         self.configs = Configs(self._store)
+        self.elsewhere = Elsewhere(self._store, self.configs.changed)
 
     def attend(
         self, spec: Spec, dialect: Dialect
@@ -74,7 +76,13 @@ class Answering:
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a value for an extension, and tell its processes that watch."""
-        await _of(self.configs.set(extension, key, value))
+        kept = None
+        self.elsewhere.writing(extension, key)
+        try:
+            await _of(self.configs.set(extension, key, value))
+            kept = value
+        finally:
+            self.elsewhere.written(extension, key, kept)
         self.configs.changed(extension, key, value)
 
     async def completed(self, spec: Spec) -> Spec:
@@ -91,6 +99,7 @@ class Answering:
 
     async def close(self) -> None:
         """Let go of the store."""
+        await self.elsewhere.close()
         if self._store.is_open:
             await asyncio.to_thread(self._store.close)
 
@@ -120,6 +129,7 @@ class _Attendant:
                 case WriteConfig(key, value):
                     return await self._answering.configure(self._extension, key, value)
                 case WatchConfig():
+                    await self._answering.elsewhere.begin()
                     return self._watch(wish)
         except ConfigError as error:
             _log.error("[%s] %s", self._extension, error.message)
@@ -136,18 +146,22 @@ class _Attendant:
             watched = self._watched | frozenset(wish.keys)
             if len(watched) > _WATCHED_KEYS:
                 raise _told("X0751", f"more than {_WATCHED_KEYS} keys to watch", _BAD_PARAMS)
-        self._look_away()
+        before = self._unwatch
         self._watched = watched
         self._unwatch = self._answering.configs.watch(
             self._extension,
             watched,
             lambda key, value: self._peer.tell(wish.changed(key, value)),
         )
+        if before is not None:
+            before()
 
     def _look_away(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
+        if not self._answering.configs.is_watched:
+            self._answering.elsewhere.end()
 
 
 def _handler(attendant: _Attendant, spec: Spec, question: Question) -> Handler:

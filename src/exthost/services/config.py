@@ -1,7 +1,8 @@
 """What is configured for each extension, by itself or by the program around the host.
 
 Keys and values are text, one space for each extension, kept in the store. Whoever watches is told
-of each change that is made through this host, after it is safe, in the order of the changes.
+of each change that is made through this host, after it is safe, in the order of the changes; what
+other hosts change is found by `elsewhere`.
 """
 
 import sqlite3
@@ -51,6 +52,11 @@ class Configs:
         for one in tuple(self._watchers):
             if one.extension == extension and (one.keys is None or key in one.keys):
                 one.tell(key, value)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody wants to be told."""
+        return bool(self._watchers)
 
     def watch(
         self, extension: str, keys: frozenset[str] | None, tell: Callable[[str, str], None]

@@ -13,6 +13,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -35,6 +36,7 @@ _GROUP = 512
 
 # Another host may be writing to the same file.
 _BUSY_SECONDS = 10.0
+_AGAIN_SECONDS = 0.01
 
 
 class Missing(Exception):
@@ -163,7 +165,7 @@ class _Keeper:
             # Texts are read in pieces of 256 KiB: larger pages halve the steps that takes.
             connection.execute("PRAGMA page_size = 8192")
             connection.execute("PRAGMA cache_size = -16384")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _log_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
@@ -186,6 +188,21 @@ class _Keeper:
             help="make room, or let us write there; EXTHOST_HOME names another folder",
             evidence=Evidence(path=self._path),
         )
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Turn WAL on. Of two hosts that make the file at the same time one is refused at once: for
+    this, and only this, SQLite does not wait."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 def _guarded(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:

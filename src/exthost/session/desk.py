@@ -27,6 +27,7 @@ from exthost.session.awaited import Wakes
 from exthost.session.causes import told_twice
 from exthost.session.exchanges import unanswered
 from exthost.session.state import Call, StreamQueue
+from exthost.session.witness import STRAY
 
 if TYPE_CHECKING:
     from exthost.session.session import Session
@@ -364,6 +365,8 @@ class Desk:
         call.ended = True
         if session is not None:
             error.evidence = session.witness.evidence()
+            if stray := session.witness.counts.get(STRAY, 0):
+                error.help = f"its answer may be among the {stray} {STRAY}: the log has them"
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             if not call.aside:

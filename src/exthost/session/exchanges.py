@@ -46,7 +46,7 @@ def advance(session: "Session", call: Call, heard: Heard) -> None:
                 _inquire(session, call, said)
                 return
             elif isinstance(said, Standing):
-                session.stand(said.request)
+                session.standing.ask(said)
             else:
                 session.tell(said)
     except StopIteration as done:

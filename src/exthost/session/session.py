@@ -3,8 +3,9 @@
 It moves messages and decides nothing that a table could decide. Below it are the child's pipes,
 the framing and the codec; above it is the desk, which hands it calls and sees them out. Beside it
 in this room: operations of several exchanges (`exchanges`), what an answer means (`answers`), what
-the child says of its own accord (`notices`) or asks (`inbound`), the process's life (`life`), what
-else is seen of it (`witness`), the handshake, and the wording of ends (`causes`).
+the child says of its own accord (`notices`) or asks (`inbound`), what stands unanswered
+(`standing`), the process's life (`life`), what else is seen of it (`witness`), the handshake, and
+the wording of ends (`causes`).
 
 Longer than the house likes: saying, hearing and ending share one lock, one table and one end, and
 the way of the commonest call is written out where a call of a function more would be its cost.
@@ -31,7 +32,17 @@ from typing import Any
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import (
+    Batch,
+    Failure,
+    Id,
+    Incoming,
+    Message,
+    Noise,
+    Notice,
+    Reply,
+    Request,
+)
 from exthost.model import NO_OFFER, Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
@@ -43,6 +54,7 @@ from exthost.session.desk import Desk
 from exthost.session.holding import Holding
 from exthost.session.inbound import Handler, Inbound
 from exthost.session.life import KILL_SECONDS, Life
+from exthost.session.standing import StandingQuestions
 from exthost.session.state import Call, Phase, SessionState, StreamQueue
 from exthost.session.stream import EventStream
 from exthost.session.witness import Witness
@@ -100,6 +112,7 @@ class Session:
         "on_stale",
         "pending",
         "retired",
+        "standing",
         "state",
         "took_calls",
         "wire_id",
@@ -179,6 +192,7 @@ class Session:
             loop,
             holding=self._holding,
         )
+        self.standing = StandingQuestions(self)
         self._resting: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._stdout = child.stdout
@@ -326,13 +340,13 @@ class Session:
         """Wait until the child has taken in everything that was said so far, or is gone."""
         await self._inlet.drained()
 
-    def stand(self, said: Request) -> None:
-        """Ask something whose answer nobody waits for, for as long as the session lasts."""
+    def ask_aloud(self, said: Request, numbered: Callable[[int], None]) -> None:
+        """Ask something for whose answer nobody waits; `numbered` is told its id before that."""
         with self.lock:
             number = self.state.next_id
             self.state.next_id += 1
             if self.cause is None:
-                self.state.standing.add(number)
+                numbered(number)
                 self._inlet.write(self._wrap(self._request(said.method, said.params, number)))
 
     def retire(self, call: Call) -> None:
@@ -464,7 +478,7 @@ class Session:
                     raise violations.unreadable(self.witness, item, self.dialect.name)
                 call = pending.pop(id, None)
                 if call is None:
-                    self.witness.drop(self.state.stray_reply(id))
+                    self._on_stray(id)
                 elif unobserved and call.straight:
                     call.ended = True  # desk.settle, without the call
                     call.value = result
@@ -529,7 +543,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self._on_stray(id)
+                self._on_stray(id, message)
             elif call.steps is not None:
                 exchanges.advance(self, call, message)
             else:
@@ -538,9 +552,14 @@ class Session:
             self._inbound.take(message)
         elif type(message) is Noise:
             self._on_noise(message)
+        elif type(message) is Batch:
+            for one in message.messages:
+                self._receive(one, size // len(message.messages))
 
-    def _on_stray(self, id: Id | None) -> None:
-        """An answer that matched nothing; by order, every later one would be one off."""
+    def _on_stray(self, id: Id | None, failure: Failure | None = None) -> None:
+        """An answer that matched no call; by order, every later one would be one off."""
+        if self.standing.is_over(id, failure):
+            return
         if self.dialect.traits.correlation == "order":
             raise violations.no_message(self.witness, Noise(b"", "an answer that nobody asked for"))
         self.witness.drop(self.state.stray_reply(id))
@@ -604,6 +623,7 @@ class Session:
             if isinstance(stream, EventStream) and not self.desk.still_waits(stream):
                 stream.fail(cause("the stream"))
         self._inbound.end()
+        self.standing.end()
         if self._closing is None:
             self.life.kill()
         self.life.concluded()

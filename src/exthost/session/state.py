@@ -217,7 +217,6 @@ class SessionState:
 
     __slots__ = (
         "_by_order", "_routes", "_streams", "asked_so_far", "next_id", "pending", "phase",
-        "standing",
     )  # fmt: skip
 
     def __init__(
@@ -228,7 +227,6 @@ class SessionState:
         self.pending: dict[Id, Call] = {}
         self.next_id = first_id
         self.asked_so_far = first_id  # by order: when what is being read was read
-        self.standing: set[Id | None] = set()  # asked, and nobody waits for the answer
         # Which notices are events of streams, and which member tells whose.
         self._routes: dict[str, str | None] = {}
         for kind in kinds:
@@ -256,8 +254,6 @@ class SessionState:
 
     def stray_reply(self, id: Id | None) -> str:
         """What to call an answer that matched nothing."""
-        if id in self.standing:
-            return "answers that nobody waits for"
         known = type(id) is int and id < self.next_id
         return "late or repeated replies" if known else "replies to no question"
 

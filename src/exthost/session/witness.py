@@ -15,6 +15,9 @@ from exthost.process.child import Child
 from exthost.process.tail import Tail
 from exthost.wire.framing import READ_BYTES
 
+# What is counted of output that is no message.
+STRAY = "stray lines on stdout"
+
 _log = logging.getLogger("exthost.extensions")
 
 # Most of what stands in the stderr pipe of a child that died: its traceback.
@@ -106,7 +109,7 @@ class Witness:
 
     def stray(self, data: bytes, why: str) -> None:
         """Output that is no message: usually a print that should have gone to stderr."""
-        if not self.drop("stray lines on stdout"):
+        if not self.drop(STRAY):
             return
         text = data[:_SHOWN_BYTES].decode("utf-8", "replace")
         shown = "" if self._private else f": {text}"

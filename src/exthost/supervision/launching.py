@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
-from exthost.errors import Refused
+from exthost.dialects.options import objection
+from exthost.errors import ConfigError, Evidence, Refused
 from exthost.manifests.gate import configured, gate
 from exthost.model import (
     NONE,
@@ -153,6 +154,14 @@ def prepare(
 ) -> Launch:
     """What will be executed, with which variables, and how we introduce ourselves."""
     traits = dialect.traits
+    if wrong := objection(spec.options, dialect.options):
+        raise ConfigError(
+            "X0111",
+            wrong,
+            extension=spec.id,
+            help=f"the options of {dialect.name} are: {', '.join(sorted(dialect.options))}",
+            evidence=Evidence(path=spec.origin, key="options"),
+        )
     cwd = spec.cwd
     version = host_version(spec)
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100

@@ -5,6 +5,8 @@ the reply is an acknowledgement that is waited for, and the time limit goes on t
 """
 
 import asyncio
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects.dialect import Dialect, StreamKind
@@ -31,10 +33,26 @@ def make_stream(
             extension=desk.extension,
             help=f"its streams are: {known}; use call() for a single answer",
         )
-    key = params.get(kind.key) if kind.key is not None and isinstance(params, dict) else None
+    key = None
+    if kind.key is not None:
+        params = _named(params, kind.key, method, desk.extension)
+        key = params[kind.key]
     whole = kind.limit(params) if timeout is None and kind.limit is not None else timeout
     opening = _Opening(desk, kind, method, params, limit, whole)
     return EventStream(kind, key, open=opening.open, close=opening.close)
+
+
+def _named(params: Any, key: str, method: str, extension: str) -> dict[str, Any]:
+    """The params with the name that the stream's events carry: the caller's, or one of ours."""
+    named = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
+    if type(named.get(key)) not in (str, int):
+        raise UsageError(
+            "X1317",
+            f"{method} is opened with an object, whose {key} names the stream: text, or left out",
+            extension=extension,
+            help=f"leave {key} out, and it is given a name",
+        )
+    return named
 
 
 class _Opening:

@@ -2,13 +2,23 @@
 
 A frame is decoded once. The commonest message, a reply of an id and a result and nothing else,
 is handed over at once as a bare pair; any other object goes to the dialect's own `read`; what is
-no object is noise.
+no object is noise, unless the dialect has `batches`: then a list of objects is as many messages.
 """
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import (
+    Batch,
+    Failure,
+    Id,
+    Incoming,
+    Message,
+    Noise,
+    Notice,
+    Reply,
+    Request,
+)
 from exthost.wire import jsontext
 from exthost.wire.burst import Burst
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
@@ -21,7 +31,7 @@ _OPENS = b'{["'
 class Reader(Protocol):
     """What a dialect adds: the meaning of an object that is not the plainest of replies."""
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming: ...
+    def read(self, said: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
 def noise(frame: Bytes, why: str) -> Noise:
@@ -33,10 +43,12 @@ def decoder(
     members: int,
     marker: str | None = None,
     not_json: Callable[[Bytes, str], Incoming] = noise,
+    batches: bool = False,
 ) -> Callable[[Any, Bytes], Incoming]:
     """The method `decode` of a codec in which the plainest reply has so many members: an id, a
     result and, if there is one, a marker. `not_json` says what a frame is that holds no JSON, or
-    raises. A closure, since it is on the way of every call."""
+    raises; with `batches` a frame may hold a list of messages. A closure, since it is on the way
+    of every call."""
 
     def decode(self: Reader, frame: Bytes) -> Incoming:
         try:
@@ -56,11 +68,18 @@ def decoder(
                 said = jsontext.decode(frame)
             except jsontext.NotJson as reason:
                 return not_json(frame, str(reason))
-        if type(said) is not dict:
-            return noise(frame, "not a JSON object")
-        return self.read(said, frame)
+        if type(said) is dict:
+            return self.read(said, frame)
+        if batches and type(said) is list and any(type(one) is dict for one in said):
+            return Batch(tuple(_one_of(self, one, frame) for one in said))
+        return noise(frame, "not a JSON object")
 
     return decode
+
+
+def _one_of(codec: Reader, one: Any, frame: Bytes) -> Message | Noise:
+    """One message of a batch; what is none is told beside the others."""
+    return codec.read(one, frame) if type(one) is dict else noise(frame, "not a JSON object")
 
 
 def written(asked: dict[str, Any]) -> bytes:
@@ -110,13 +129,15 @@ class JsonRpc:
 
 
 def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:
-    """A JSON-RPC error as it should be, or as much of it as can be made out."""
-    if type(error) is not dict:
-        return Failure(number, error if type(error) is str else unknown)
-    text, code = error.get("message"), error.get("code")
+    """A JSON-RPC error as it should be, or as much of it as can be made out: of one without a
+    message, all of it is data."""
+    if type(error) is str:
+        return Failure(number, error)
+    said = error if type(error) is dict else {}
+    text, code = said.get("message"), said.get("code")
     return Failure(
         number,
         text if type(text) is str else unknown,
         code if type(code) in (int, str) else None,
-        error.get("data"),
+        said.get("data") if type(text) is str else error,
     )

@@ -1,0 +1,43 @@
+"""What the gateway costs: one `tools/call` through `exthost gateway` on stdio, to the same C server
+that is called directly in turn. The client is ours both times; the difference is one process more,
+and the official package's server in it."""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import cores, subject
+from bench.measures.calls import BLOCK_CALLS, one_by_one
+from bench.measures.peers import installed, ours, server
+from bench.rounds import duration, ratios, read_values, take_turns_async
+from bench.row import Reading, Setting
+
+
+def one_call(setting: Setting) -> Reading:
+    """One call at a time, through the gateway / directly."""
+
+    async def work(config: Path) -> Reading:
+        gateway = (sys.executable, "-m", "exthost", "gateway", "--config", str(config))
+        # Where exthost is not installed, only importable.
+        env = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        async with (
+            subject.connect(server(setting), dialect="mcp") as direct,
+            subject.connect(gateway, dialect="mcp", env=env) as through,
+        ):
+            note = cores.pin(cores.apart())
+            blocks = {
+                "directly": one_by_one(ours(direct)),
+                "gateway": one_by_one(ours(through, "ext_c_echo")),
+            }
+            took = await take_turns_async(blocks, setting.few, BLOCK_CALLS)
+        absolute = tuple((name, duration(took[name])) for name in ("gateway", "directly"))
+        return read_values(ratios(took["gateway"], took["directly"]), absolute, note)
+
+    installed("mcp")
+    program, *args = (json.dumps(word) for word in server(setting))
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "exthost.toml")
+        config.write_text(f"[mcp_servers.c]\ncommand = {program}\nargs = [{', '.join(args)}]\n")
+        return subject.run(work(config))

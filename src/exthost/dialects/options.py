@@ -1,0 +1,42 @@
+"""What a dialect takes in `options`, by name, and what each must be.
+
+Options of several dialects may stand together, in `[defaults]` for example: a name that a dialect
+does not have is another's business, unless it is nearly one of its own. Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from exthost.names import nearest
+
+
+class Option(NamedTuple):
+    """One of them; `words` name what fits, for a person."""
+
+    fits: Callable[[Any], bool]
+    words: str
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(one) is str for one in value)
+
+
+TEXT = Option(lambda value: type(value) is str, "text")
+TEXTS = Option(_is_texts, "a list of text")
+FLAG = Option(lambda value: type(value) is bool, "true or false")
+KINDS = Option(
+    lambda value: isinstance(value, Mapping) and _is_texts(value.get("kinds", ())),
+    "a table with `kinds`, a list of text",
+)
+
+
+def objection(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
+    """What is wrong with these options, or ""."""
+    for name, value in options.items():
+        option = known.get(name)
+        if option is not None:
+            if not option.fits(value):
+                return f"options.{name} must be {option.words}"
+        elif known and (near := nearest(name, known)) is not None:
+            return f"options.{name} is not known; did you mean `{near}`?"
+    return ""
