@@ -29,7 +29,8 @@ from os import read
 from threading import get_ident
 from typing import Any
 
-from exthost.dialects.dialect import Bursting, Dialect
+from exthost.dialects.codec import Bursting
+from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
 from exthost.model import Limits, Offer, Role
