@@ -64,8 +64,10 @@ def walk(
     """Search below `root`, a real path. The root is depth 0, a file right in it depth 1."""
     search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links)
     level = [Folder(root, root)]
-    for _ in range(max_depth):
+    depth = 0
+    while level and depth < max_depth:
         level = search.next_level(level)
+        depth += 1
     search.hits.sort(key=lambda hit: hit.path.split("/"))
     search.diagnostics.sort(key=lambda diagnostic: diagnostic.path.split("/"))
     return Walked(search.hits, search.diagnostics)
