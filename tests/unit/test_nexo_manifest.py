@@ -191,6 +191,15 @@ def test_capabilities_that_are_none(capabilities: str, wrong: list[str]) -> None
 
 
 @shows("nexo-manifest-05")
+def test_each_wrong_name_of_a_list_is_told_at_its_own_place() -> None:
+    said = 'tools = ["a", 5, "B", "a"]'
+    assert keys(PLUGIN + f"[capabilities]\n{said}\n" + STDIO) == [
+        "capabilities.tools[1]",
+        "capabilities.tools[2]",
+        "capabilities.tools[3]",
+    ]
+
+
 def test_one_name_may_stand_in_two_lists() -> None:
     accepted(PLUGIN + '[capabilities]\ntools = ["a"]\nhooks = ["a"]\n' + STDIO)
     accepted(PLUGIN + '[capabilities]\npollers = ["a"]\n' + STDIO)
@@ -294,7 +303,8 @@ def test_what_is_no_toml_is_one_error_with_its_line(text: str | bytes, line: int
 
 
 def test_missing_sections_are_named() -> None:
-    assert keys("") == ["capabilities", "transport", "plugin"]
+    assert keys("") == ["plugin", "capabilities", "transport"]
+    assert keys('plugin = 1\n[capabilities]\ntools = ["A"]\n' + STDIO)[0] == "plugin"
     assert keys("[plugin]\n" + CAPABLE + STDIO) == ["plugin.id", "plugin.version"]
 
 
