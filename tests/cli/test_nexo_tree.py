@@ -242,6 +242,24 @@ def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
     assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
 
 
+@shows("nexo-cli-03", "nexo-env-04")
+def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_path: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=["x"]))
+    bee = plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
+    far = plugin(tmp_path / "x" / "far", "far")
+    elsewhere = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
+    rewrite(far, far.read_text().partition("[transport]")[0] + elsewhere)
+    report = told("doctor", "--config", config, BEE_TOKEN="t")
+    assert report["ok"], "one that runs elsewhere is nobody's mistake"
+    assert [one["level"] for one in report["findings"] if one["extension"] == "far"] == ["info"]
+    report = told("doctor", "bee", "--config", config, BEE_TOKEN="t")
+    assert "asks for a secret: BEE_TOKEN" in str(report["findings"])
+    rewrite(bee, bee.read_text().replace("command = ", 'command = "./nowhere" # '))
+    report = told("doctor", "--config", config, code=5, BEE_TOKEN="t")
+    [error] = [one for one in report["findings"] if one["level"] == "error"]
+    assert (error["extension"], error["code"]) == ("bee", "X0401")
+
+
 @shows("nexo-cli-03")
 def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}

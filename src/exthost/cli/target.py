@@ -28,9 +28,14 @@ DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
 DETECTION_SECONDS = 3.0
 
 
+def has_config(asked: Asked) -> bool:
+    """Whether a config holds here: one that was named, or the usual one."""
+    return asked.config is not None or Path(DEFAULT_CONFIG).exists()
+
+
 def read_wanted(asked: Asked) -> Wanted:
     """Every extension of the config that holds here. Starts nothing."""
-    if asked.config is None and not Path(DEFAULT_CONFIG).exists():
+    if not has_config(asked):
         raise UsageError(
             "X1316",
             f"there is no {DEFAULT_CONFIG} here",
@@ -67,7 +72,7 @@ def _find_spec(asked: Asked, target: str | None) -> Spec | None:
         return command_spec(asked.command, asked.dialect or "morphir")
     if target is None:
         return None
-    if asked.config is not None or Path(DEFAULT_CONFIG).exists():
+    if has_config(asked):
         found = read_wanted(asked)
         for spec in found.specs:
             if spec.id == target:
