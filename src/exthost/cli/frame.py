@@ -138,10 +138,10 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
-    """Aligned columns on stdout; the last one may be as long as it likes."""
+    """Aligned columns on stdout, a row a line; the last one may be as long as it likes."""
     if not rows:
         return
-    lines = [header, *rows]
+    lines = [header, *(tuple(map(one_line, row)) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
@@ -162,6 +162,11 @@ def visible(text: str) -> str:
         one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
         for one in text
     )
+
+
+def one_line(text: str) -> str:
+    """The same where there is room for one line only."""
+    return visible(text if text.isprintable() else " ".join(text.split()))
 
 
 def tell_error(error: ExthostError, wants_json: bool) -> None:
