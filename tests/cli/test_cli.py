@@ -217,6 +217,28 @@ def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
     assert "error[X0401]" in done.stderr and "help:" in done.stderr
 
 
+def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    told = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    print(json.dumps({{'id': json.loads(line)['id'], 'result': {told!r}}}), flush=True)\n"
+    )
+    done = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
+    assert done.returncode == 0, done.stderr
+    _, row = done.stdout.splitlines()
+    assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
+
+
+def test_one_that_is_switched_off_and_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        '[[extensions]]\nname = "far"\nenabled = false\nsource = { type = "wasm", module = "x" }\n'
+    )
+    error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
+    assert error["code"] == "X0331" and "wasm" in error["message"]
+
+
 def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
     done = run("list", cwd=tmp_path)
     assert done.returncode == 2 and "--config" in done.stderr

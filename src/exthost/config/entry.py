@@ -114,6 +114,7 @@ def read_entry(
         origin=origin,
         config=read.get("config", {}),
         manifest_path=read.get("manifest"),
+        unrunnable=source.foreign or read.get("protocol") or "",
     )
     return Entry(bare, own, place)
 
