@@ -159,13 +159,15 @@ def _handshake(introduction: Introduction) -> Handshake:
             f"it did not tell its capabilities: {refused.error_message}",
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
-    return Offer(tools=_tools(listed))
+    warnings: list[str] = []
+    tools = _tools(listed, warnings)
+    return Offer(tools=tools, warnings=tuple(warnings))
 
 
-def _tools(listed: Any) -> tuple[Tool, ...]:
+def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
     if type(listed) is not list:
         raise _bad_capabilities("it is not a list", listed)
-    tools = []
+    tools: dict[str, Tool] = {}
     for position, item in enumerate(listed):
         if type(item) is not dict:
             raise _bad_capabilities(f"item {position} is not an object", item)
@@ -174,8 +176,11 @@ def _tools(listed: Any) -> tuple[Tool, ...]:
             raise _bad_capabilities(f"item {position} has no name", item)
         if type(description) is not str:
             raise _bad_capabilities(f"item {position} ({name}) has no description", item)
-        tools.append(Tool(name, description, item.get("params_schema"), item.get("return_schema")))
-    return tuple(tools)
+        if name in tools:
+            warnings.append(f"it offers {name!r} twice; the first is used")
+            continue
+        tools[name] = Tool(name, description, item.get("params_schema"), item.get("return_schema"))
+    return tuple(tools.values())
 
 
 def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
