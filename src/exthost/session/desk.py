@@ -348,7 +348,10 @@ class Desk:
         if call.tentative and session is not None:
             unanswered(session, call)
             return
-        if session is not None:
+        misread = session.misread(call) if session is not None else ""
+        if misread:
+            state = f"what it answered is no message ({misread})"
+        elif session is not None:
             state = "no answer came"
         elif self.session is not None:
             state = "it was still waiting for its turn"
@@ -363,7 +366,9 @@ class Desk:
         )
         call.ended = True
         if session is not None:
-            error.evidence = session.witness.evidence()
+            error.evidence = session.witness.evidence(
+                session.witness.last_stray[0] if misread else b""
+            )
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             if not call.aside:

@@ -550,6 +550,11 @@ class Session:
             raise violations.no_message(self.witness, noise)
         self.witness.stray(noise.data, noise.why)
 
+    def misread(self, call: Call) -> str:
+        """Why what it last wrote under this call's id was no message; "" if it wrote no such."""
+        head, why = self.witness.last_stray
+        return why if head and self._codec.answers(head) == call.id else ""
+
     def _on_skipped(self, skipped: Skipped) -> None:
         if skipped.why != "too long":
             self.witness.stray(skipped.head, skipped.why)
