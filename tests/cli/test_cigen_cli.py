@@ -115,7 +115,7 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
     pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
     args = asking("fragments", fragments=json.dumps(pieces))
     error = call("generate", "--args", args, "--write", str(out), code=4)["error"]
-    assert error["code"] == "X0320" and path in error["message"]
+    assert error["code"] == "X0320" and path in error["message"] and error["extension"]
     assert [one.name for one in tmp_path.rglob("*")] == ["out", "link"]
 
 

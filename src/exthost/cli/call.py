@@ -30,7 +30,7 @@ from exthost.cli.frame import (
 from exthost.cli.info import plain
 from exthost.cli.target import find_spec, held, read_wanted, run_async, started, talk
 from exthost.cli.watching import Watching
-from exthost.errors import UsageError
+from exthost.errors import ExthostError, UsageError
 from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
@@ -172,7 +172,12 @@ def _finish(asked: Asked, extension: Extension, result: Any) -> int:
     if asked.write and files is not None:
         from exthost.services.folder import write_files
 
-        for path in write_files(files(result), asked.write):
+        try:
+            paths = write_files(files(result), asked.write)
+        except ExthostError as error:
+            error.extension = extension.id
+            raise
+        for path in paths:
             say(f"wrote {path}")
     show_json(plain(result), pretty=not asked.json)
     return ERROR_RESULT if extension.dialect.is_error_result(result) else 0
