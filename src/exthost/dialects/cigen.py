@@ -167,7 +167,8 @@ def _generate(params: Any) -> Exchanges:
     PlanRequest alone is to have: capabilities, flags, repo."""
     offer = yield Offered()
     assert isinstance(offer, Offer)
-    asked = fields(messages.GenerateRequest, params)
+    given = fields(messages.GenerateRequest, params)
+    asked = {name: value for name, value in given.items() if value is not None}  # null: not said
     for_plan = fields(messages.PlanRequest, asked.pop("plan", None))
     said: list[Any] = []
     if offer.extra["plan"]:
