@@ -115,7 +115,19 @@ def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
 
 # -- where -----------------------------------------------------------------------------------
 
-BAD_PATHS = ["/etc/passwd", "../x", "a/../../x", "a/..", "", ".", "a\0b", "a\nb", "//x", "a/", "a/."]
+BAD_PATHS = [
+    "/etc/passwd",
+    "../x",
+    "a/../../x",
+    "a/..",
+    "",
+    ".",
+    "a\0b",
+    "a\nb",
+    "//x",
+    "a/",
+    "a/.",
+]
 
 
 @shows("cigen-files-04")

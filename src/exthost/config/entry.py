@@ -15,6 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from exthost.config.options import check_options
 from exthost.config.problems import (
     UNKNOWN_DIALECT,
     UNSUPPORTED_SOURCE,
@@ -106,10 +107,12 @@ def read_entry(
         own = replace(own, env=MappingProxyType({**own.env, **source.env}))
     if source.has_args:
         own = replace(own, args=source.argv[1:])
+    dialect = read.get("dialect") or ("morphir" if "dialect" not in value else "")
+    check_options(own.options, place.at("options"), dialect)
     bare = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],
-        dialect=read.get("dialect") or "morphir",
+        dialect=dialect,
         enabled=enabled,
         origin=origin,
         config=read.get("config", {}),

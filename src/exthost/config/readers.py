@@ -173,6 +173,11 @@ def texts(value: Any, place: Place) -> tuple[str, ...] | None:
     return _list(value, place, text)
 
 
+def each(item: Reader) -> Reader:
+    """A reader of a list, each item by this one."""
+    return lambda value, place: _list(value, place, item)
+
+
 def _list(value: Any, place: Place, item: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list | tuple):
         hint = "put it in [ ]" if isinstance(value, str) else ""
