@@ -28,7 +28,7 @@ from exthost.cli.frame import (
     timeout_option,
 )
 from exthost.cli.info import plain
-from exthost.cli.target import find_spec, held, read_wanted, run_async, started, talk
+from exthost.cli.target import find_spec, held, read_wanted, run_once, started, talk
 from exthost.cli.watching import Watching
 from exthost.errors import ExthostError, UsageError
 from exthost.host import Host
@@ -68,8 +68,8 @@ def run(asked: Asked) -> int:
     target = names[0] if len(names) == 2 else None
     spec = find_spec(asked, target)
     if spec is not None:
-        return run_async(_call_one(asked, spec, names[-1], arguments))
-    return run_async(_call_any(asked, names[-1], arguments))
+        return run_once(_call_one(asked, spec, names[-1], arguments))
+    return run_once(_call_any(asked, names[-1], arguments))
 
 
 def _arguments(pairs: Sequence[str], text: str | None) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
+from exthost.cli.heard import Heard
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Alone, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
@@ -211,3 +212,9 @@ def run_async(main: Any) -> int:
     variables by our pid."""
     harden()
     return int(asyncio.run(main))
+
+
+def run_once(main: Any) -> int:
+    """The same for a verb that ends by itself; what the host warns of is told on stderr."""
+    with Heard(lambda text: say(visible(text))):
+        return run_async(main)

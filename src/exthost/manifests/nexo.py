@@ -121,7 +121,7 @@ def read(found: Found) -> Verdict:
     )
     facts = {"root": found.folder, "extension": id, "version": spec.version}
     also = tuple(
-        spec_of(expanded(server, host_version=__version__, **facts), found.folder)
+        spec_of(expanded(server, host_version=__version__, **facts), found.folder, spec.requires)
         for server in servers
     )
     return Accepted(spec=spec, also=also, warnings=warnings)
