@@ -358,7 +358,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         ('[mcp_servers.a]\ntransport = "sse"\nurl = "x"\nargs = []', "mcp_servers.a.args"),
         ('[mcp_servers.a]\ncommand = "x"\nenv = { A = 1 }', "mcp_servers.a.env.A"),
         ("[mcp_servers]\na = 5", "mcp_servers.a"),
-        ('[mcp_servers."a\\u001bb"]\ncommand = "x"', "mcp_servers.a\x1bb"),
+        ('[mcp_servers."a\\u001bb"]\ncommand = "x"', r"mcp_servers.'a\x1bb'"),
     ],
 )
 def test_mcp_servers_that_are_none(server: str, key: str) -> None:
