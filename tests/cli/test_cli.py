@@ -19,6 +19,7 @@ from tests.host.test_host import FRAGILE, TEXT
 EXTHOST = [sys.executable, "-m", "exthost"]
 PYTHON = [sys.executable, "-S", "-E"]
 RUN_SECONDS = 30
+TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 
 
 def run(*words: str, cwd: Path | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -115,6 +116,25 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
 )
 def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
     assert told("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
+def test_what_only_looks_like_json_is_text_as_an_argument_and_no_args(text: str) -> None:
+    assert told("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
+    error = told("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
+    assert error["code"] == "X1316" and "--args" in error["message"]
+
+
+def test_a_time_limit_of_nothing_is_refused() -> None:
+    assert (
+        "longer than 0"
+        in told("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
+    )
+
+
+def test_call_reads_what_windows_pipes_into_it() -> None:
+    done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
+    assert json.loads(done.stdout) == {"a": 1}, done.stderr
 
 
 def test_call_without_json_prints_json_all_the_same() -> None:

@@ -11,7 +11,6 @@ A result that holds files is printed like any other; --write DIR also writes the
 """
 
 import argparse
-import json
 import sys
 import uuid
 from collections.abc import Sequence
@@ -35,6 +34,8 @@ from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
 from exthost.supervision.extension import Extension
+from exthost.wire import jsontext
+from exthost.wire.lines import BOM
 
 ERROR_RESULT = 1
 
@@ -76,20 +77,22 @@ def _arguments(pairs: Sequence[str], text: str | None) -> Any:
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
-        text = sys.stdin.read() if text == "-" else text
+        said = sys.stdin.buffer.read() if text == "-" else text.encode(errors="surrogateescape")
         try:
-            return json.loads(text)
-        except ValueError as error:
+            return jsontext.decode(said.removeprefix(BOM))
+        except jsontext.NotJson as error:
             raise UsageError(
-                "X1316", f"--args is not JSON: {error}", help="""quote it: --args '{"a": 1}'"""
+                "X1316",
+                f"--args cannot be used: {error}",
+                help="""write it as JSON, and quote it: --args '{"a": 1}'""",
             ) from None
     return {key: _value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return jsontext.decode(text.encode())
+    except ValueError:  # no JSON, or no UTF-8 even
         return text
 
 

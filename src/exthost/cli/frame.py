@@ -118,9 +118,12 @@ def _seconds(text: str) -> float:
     from exthost.config import UnitError, seconds
 
     try:
-        return seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        read = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if read == 0:
+        raise argparse.ArgumentTypeError("a time limit must be longer than 0")
+    return read
 
 
 def show_json(value: Any, *, pretty: bool = False) -> None:

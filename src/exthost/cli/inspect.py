@@ -13,7 +13,7 @@ from exthost.cli.frame import (
     show_table,
 )
 from exthost.cli.list import unheld
-from exthost.cli.target import find_spec, run_once, started
+from exthost.cli.target import find_spec, run_async, started
 from exthost.errors import UsageError
 from exthost.model import Spec
 from exthost.names import prefixed_description, registered_name
@@ -33,7 +33,7 @@ def run(asked: Asked) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    return run_once(_inspect(asked, spec))
+    return run_async(_inspect(asked, spec))
 
 
 async def _inspect(asked: Asked, spec: Spec) -> int:
