@@ -14,7 +14,7 @@ from exthost.errors import ManifestError, Refused
 from exthost.manifests.format import Accepted, Found, Rejected
 from exthost.manifests.mcpservers import expanded
 from exthost.manifests.nexo import RESERVED_IDS, Manifest, read
-from exthost.model import Requires, Spec
+from exthost.model import FromHost, Requires, Spec
 from exthost.supervision.launching import admit
 from tests.dialects.requirements import shows
 
@@ -160,6 +160,16 @@ def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_sai
     admit(replace(spec, options={"host_version": "2.0.0"}), {})
     with pytest.raises(Refused):
         admit(replace(spec, options={"host_version": "2.0.0-rc.1"}), {})
+
+
+@shows("nexo-gate-01")
+def test_a_variable_that_the_operator_configured_is_there() -> None:
+    spec = spec_of(GOOD + '[requires]\nenv = ["A_TOKEN"]\n')
+    admit(replace(spec, env={"A_TOKEN": "t"}), {})
+    admit(replace(spec, env={"A_TOKEN": FromHost("B")}), {"B": "t"})
+    for env in ({}, {"A_TOKEN": ""}, {"A_TOKEN": FromHost("B")}):
+        with pytest.raises(Refused, match="A_TOKEN"):
+            admit(replace(spec, env=env), {})
 
 
 @shows("nexo-manifest-04")
