@@ -77,6 +77,11 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             help="name it with --config, or write exthost.toml; see the README for a first one",
             evidence=Evidence(path=str(path)),
         ) from None
+    return config_in(path, data)
+
+
+def config_in(path: Path, data: bytes) -> Config:
+    """What this file would say with these bytes. Raises ConfigError."""
     absolute = path.absolute()
     read = _FORMS.get(path.suffix, config_from_toml)
     return read(data, str(absolute), str(absolute.parent))
