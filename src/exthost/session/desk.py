@@ -348,9 +348,9 @@ class Desk:
         if call.tentative and session is not None:
             unanswered(session, call)
             return
-        misread = session.misread(call) if session is not None else ""
-        if misread:
-            state = f"what it answered is no message ({misread})"
+        misread = call.misread[1] if call.misread and call.misread[0] == call.id else None
+        if misread is not None:
+            state = f"what it answered is no message ({misread.why})"
         elif session is not None:
             state = "no answer came"
         elif self.session is not None:
@@ -366,9 +366,8 @@ class Desk:
         )
         call.ended = True
         if session is not None:
-            error.evidence = session.witness.evidence(
-                session.witness.last_stray[0] if misread else b""
-            )
+            evidence = session.witness.evidence
+            error.evidence = evidence() if misread is None else evidence(misread.data)
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             if not call.aside:

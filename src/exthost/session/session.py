@@ -549,11 +549,9 @@ class Session:
         if self.dialect.traits.noise == "fatal":
             raise violations.no_message(self.witness, noise)
         self.witness.stray(noise.data, noise.why)
-
-    def misread(self, call: Call) -> str:
-        """Why what it last wrote under this call's id was no message; "" if it wrote no such."""
-        head, why = self.witness.last_stray
-        return why if head and self._codec.answers(head) == call.id else ""
+        number = self._codec.answers(noise.data)
+        if number is not None and (call := self.pending.get(number)) is not None:
+            call.misread = number, noise
 
     def _on_skipped(self, skipped: Skipped) -> None:
         if skipped.why != "too long":

@@ -40,7 +40,6 @@ class Witness:
         "counts",
         "extension",
         "first_output",
-        "last_stray",
     )
 
     def __init__(
@@ -56,7 +55,6 @@ class Witness:
         self._private = private
         self.counts: Counter[str] = Counter()
         self.first_output = b""  # how its stdout began: tells a wrong dialect
-        self.last_stray = b"", ""  # and why it was no message
         self._child = child
         self._bus = bus
         self._loop = loop
@@ -108,7 +106,6 @@ class Witness:
 
     def stray(self, data: bytes, why: str) -> None:
         """Output that is no message: usually a print that should have gone to stderr."""
-        self.last_stray = data, why
         if not self.drop("stray lines on stdout"):
             return
         text = data[:_SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
