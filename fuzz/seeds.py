@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from exthost import dialects
-from exthost.dialects.dialect import Positional
+from exthost.dialects.codec import Positional
 from exthost.errors import UsageError
 from exthost.messages import Failure, Message, Notice, Reply, Request
 from exthost.model import Role

@@ -21,6 +21,7 @@ from exthost.discovery.configfile import completed
 
 with atheris.instrument_imports(include=["exthost"]):
     from exthost import dialects
+    from exthost.dialects.codec import Positional
     from exthost.dialects.dialect import (
         Dialect,
         Exchanges,
@@ -29,7 +30,6 @@ with atheris.instrument_imports(include=["exthost"]):
         Offered,
         Once,
         Operation,
-        Positional,
         Row,
         Tentative,
         ToolCall,

@@ -1099,6 +1099,19 @@ CATALOGUE: dict[str, Entry] = {
         "--write was given for an extension whose dialect's results hold no files.",
         "Leave --write out.",
     ),
+    "X1326": _entry(
+        "UsageError",
+        "it comes with another extension",
+        "An MCP server that a manifest brings along is there for as long as that extension is.",
+        "Enable or disable the extension that brings it, or take it out of the manifest.",
+    ),
+    "X1327": _entry(
+        "UsageError",
+        "the config cannot be changed from here",
+        "The file cannot be written, or says what was to be changed in a way that is not "
+        "understood well enough to be changed without harm. Nothing was written.",
+        "Write it by hand: enabled = false in an entry, or the id in the list disabled.",
+    ),
     "X1340": _entry(
         "UsageError",
         "no such service",

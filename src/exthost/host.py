@@ -171,6 +171,11 @@ class Host:
             raise UsageError("X1312", f"{spec.id} is an entry of the config", extension=spec.id)
         await self.replace(spec, before if self._was_found(before) else "")
 
+    async def _forget(self, id: str) -> None:
+        """`unload`, for what is no longer to be found on disk."""
+        if id in self._extensions and self._was_found(id):
+            await self.unload(id)
+
     def _was_found(self, id: str) -> bool:
         return all(entry.id != id for entry in self.config.specs)
 
@@ -352,7 +357,7 @@ class Host:
             if watch is not None:
                 reload = self.config.discovery is not None and self.config.discovery.watch.reload
                 replace = self._reload if reload else None
-                self._watching = Watching(watch, self.events, replace)
+                self._watching = Watching(watch, self.events, replace, self._forget)
         except BaseException:
             await self.close()
             raise

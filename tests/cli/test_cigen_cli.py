@@ -115,7 +115,7 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
     pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
     args = asking("fragments", fragments=json.dumps(pieces))
     error = call("generate", "--args", args, "--write", str(out), code=4)["error"]
-    assert error["code"] == "X0320" and path in error["message"]
+    assert error["code"] == "X0320" and path in error["message"] and error["extension"]
     assert [one.name for one in tmp_path.rglob("*")] == ["out", "link"]
 
 
@@ -156,6 +156,10 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
     (programs / "deeper").mkdir(parents=True)
     script(programs / "cigen-provider-a", "name=provider/a")
     script(programs / "deeper" / "cigen-provider-b", "name=provider/b")
+    # As package managers install programs: a link to where they really are.
+    script(tmp_path / "installed", "name=provider/c")
+    (programs / "cigen-provider-c").symlink_to(tmp_path / "installed")
+    (programs / "linked").symlink_to(programs / "deeper")
     (tmp_path / "exthost.toml").write_text(
         '[discovery]\nsearch_paths = ["$PATH"]\n\n'
         '[[extensions]]\nname = "bare"\ndialect = "cigen"\n'
@@ -163,7 +167,10 @@ def test_plugins_are_found_on_path_by_search_and_by_bare_name(tmp_path: Path) ->
     )
     env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     listed = json.loads(run("list", "--json", cwd=tmp_path, env=env).stdout)
-    assert [one["id"] for one in listed["extensions"]] == ["bare", "cigen-provider-a"]
+    found = [one["id"] for one in listed["extensions"]]
+    assert found == ["bare", "cigen-provider-a", "cigen-provider-c"]
+    done = run("inspect", "cigen-provider-c", "--json", cwd=tmp_path, env=env)
+    assert json.loads(done.stdout)["name"] == "provider/c"
     done = run("inspect", "bare", "--json", cwd=tmp_path, env=env)
     assert json.loads(done.stdout)["name"] == "provider/a"
 

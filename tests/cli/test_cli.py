@@ -19,6 +19,7 @@ from tests.host.test_host import FRAGILE, TEXT
 EXTHOST = [sys.executable, "-m", "exthost"]
 PYTHON = [sys.executable, "-S", "-E"]
 RUN_SECONDS = 30
+TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 
 
 def run(*words: str, cwd: Path | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -115,6 +116,25 @@ def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
 )
 def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
     assert told("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
+def test_what_only_looks_like_json_is_text_as_an_argument_and_no_args(text: str) -> None:
+    assert told("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
+    error = told("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
+    assert error["code"] == "X1316" and "--args" in error["message"]
+
+
+def test_a_time_limit_of_nothing_is_refused() -> None:
+    assert (
+        "longer than 0"
+        in told("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
+    )
+
+
+def test_call_reads_what_windows_pipes_into_it() -> None:
+    done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
+    assert json.loads(done.stdout) == {"a": 1}, done.stderr
 
 
 def test_call_without_json_prints_json_all_the_same() -> None:
@@ -215,6 +235,28 @@ def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
     done = run("call", "missing", "x", cwd=folder)
     assert done.stdout == ""
     assert "error[X0401]" in done.stderr and "help:" in done.stderr
+
+
+def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    told = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    print(json.dumps({{'id': json.loads(line)['id'], 'result': {told!r}}}), flush=True)\n"
+    )
+    done = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
+    assert done.returncode == 0, done.stderr
+    _, row = done.stdout.splitlines()
+    assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
+
+
+def test_one_that_is_switched_off_and_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        '[[extensions]]\nname = "far"\nenabled = false\nsource = { type = "wasm", module = "x" }\n'
+    )
+    error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
+    assert error["code"] == "X0331" and "wasm" in error["message"]
 
 
 def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -242,6 +242,45 @@ def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
     assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
 
 
+@shows("nexo-context-05")
+def test_a_schema_that_is_invalid_is_told_and_the_call_goes_through(tmp_path: Path) -> None:
+    tools = [{"name": "odd", "input_schema": {"type": "no such type"}}]
+    plugin(tmp_path / "x", "x", told={"offer": {"tools": tools}}, tools=("odd",))
+    done = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")
+    assert json.loads(done.stdout) == {"a": 1}
+    assert "warning: " in done.stderr and "odd" in done.stderr
+
+
+@shows("nexo-gate-02")
+def test_the_servers_of_a_gated_extension_are_gated_with_it(tmp_path: Path) -> None:
+    server = '[mcp_servers.s]\ncommand = "sh"\n'
+    needs = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
+    plugin(tmp_path / "x" / "a", "a", more=server + needs)
+    rows = listed(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
+    assert {one["id"]: (one["state"], one["asks_for"]) for one in rows} == {
+        "a": ("refused", ["A_TOKEN"]),
+        "a.s": ("refused", []),  # it is given only what its own dialect gives it
+    }
+
+
+@shows("nexo-cli-03", "nexo-env-04")
+def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_path: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=["x"]))
+    bee = plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
+    far = plugin(tmp_path / "x" / "far", "far")
+    elsewhere = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
+    rewrite(far, far.read_text().partition("[transport]")[0] + elsewhere)
+    report = told("doctor", "--config", config, BEE_TOKEN="t")
+    assert report["ok"], "one that runs elsewhere is nobody's mistake"
+    assert [one["level"] for one in report["findings"] if one["extension"] == "far"] == ["info"]
+    report = told("doctor", "bee", "--config", config, BEE_TOKEN="t")
+    assert "asks for a secret: BEE_TOKEN" in str(report["findings"])
+    rewrite(bee, bee.read_text().replace("command = ", 'command = "./nowhere" # '))
+    report = told("doctor", "--config", config, code=5, BEE_TOKEN="t")
+    [error] = [one for one in report["findings"] if one["level"] == "error"]
+    assert (error["extension"], error["code"]) == ("bee", "X0401")
+
+
 @shows("nexo-cli-03")
 def test_doctor_really_starts_each_and_tells_timings_and_drift(tmp_path: Path) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}

@@ -145,9 +145,9 @@ def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ('{ denied_capabilities = "fs" }', "denied_capabilities must be a list of text"),
+        ('{ denied_capabilities = "fs" }', "denied_capabilities: must be a list of text"),
         ('{ denied_capabilites = ["fs"] }', "did you mean `denied_capabilities`?"),
-        ("{ event_filter = { kinds = 1 } }", "event_filter must be a table"),
+        ("{ event_filter = { kinds = 1 } }", "event_filter: must be a table"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
@@ -155,8 +155,16 @@ def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
 ) -> None:
     path = config(tmp_path, entry(tmp_path))
     path.write_text(path.read_text() + f"\noptions = {options}\n")
-    for words in (("call", "toy", "echo"), ("inspect", "toy")):
+    for words in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
         error = told(*words, code=3, cwd=tmp_path)["error"]
-        assert error["code"] == "X0111" and says in error["message"]
+        assert error["code"] in ("X0102", "X0103") and error["evidence"]["line"]
+        assert says in f"{error['message']} {error['help']}"
+
+
+def test_an_option_that_no_dialect_was_known_for_is_told_before_the_start(tmp_path: Path) -> None:
+    path = config(tmp_path, entry(tmp_path))
+    path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
+    error = told("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
+    assert error["code"] == "X0111" and "did you mean `denied_capabilities`?" in error["message"]
     findings = told("doctor", code=3, cwd=tmp_path)["findings"]
-    assert any(says in one["message"] for one in findings)
+    assert any("did you mean" in one["message"] for one in findings)

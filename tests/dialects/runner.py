@@ -32,14 +32,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from exthost.dialects.codec import Codec, Positional
 from exthost.dialects.dialect import (
-    Codec,
     Dialect,
     Inquiry,
     Log,
     Offered,
     Once,
-    Positional,
     Progress,
     Row,
     Spent,

@@ -119,6 +119,15 @@ async def test_both_spellings_of_a_field_and_base64_are_understood() -> None:
             assert told[-1][1]["work_signatures"] == {"job": signature}
 
 
+@shows("cigen-call-01")
+async def test_a_member_that_is_null_is_as_by_default() -> None:
+    async with closing(plugin()) as ext:
+        schema = {"jobs": [{"id": "build"}]}
+        said = {"schema": schema, "facts": None, "graph": None, "target": None, "plan": None}
+        (_, generate) = (await heard(ext, said))["heard"][-1]
+        assert generate["target"] == "test" and [one["id"] for one in generate["graph"]]
+
+
 @shows("cigen-json-05")
 @pytest.mark.parametrize(
     "params",
@@ -129,6 +138,9 @@ async def test_both_spellings_of_a_field_and_base64_are_understood() -> None:
         "text",
         {"graph": 7},
         {"target": 1},
+        {"work_signatures": {"job": "no base64!"}},
+        {"workSignatures": {"job": "abcde"}},
+        {"plan": {"repo": {"file_cache": {"a": "plain text"}}}},
     ],
 )
 async def test_what_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 from exthost import dialects
 from exthost.config import spec_from_mapping
-from exthost.dialects.dialect import Dialect, Positional
+from exthost.dialects.codec import Positional
+from exthost.dialects.dialect import Dialect
 from exthost.discovery.configfile import completed
 from exthost.errors import ExthostError
 from exthost.messages import Message, Reply

@@ -1,7 +1,9 @@
 """Manifests that change while a host is open: told by their content, reloaded if wanted."""
 
 import asyncio
+import json
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from exthost.events import ManifestChanged, Spawned
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config, plugin, rewrite
 
+MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 FIRST = {"offer": {"tools": ["echo", "first"]}}
 SECOND = {"offer": {"tools": ["echo", "second"]}}
 
@@ -182,6 +185,28 @@ async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_run
         assert await host.call_tool("ext_a_first", {"a": 1}) == {"a": 1}
         plugin(tmp_path / "a", "a", told=SECOND)
         assert await heard.next() == ("changed", "a", "reloaded")
+
+
+def server(name: str, *words: str) -> str:
+    args = json.dumps(["-S", "-E", str(MCP_CHILD), *words])
+    return f"[mcp_servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
+
+
+@shows("nexo-watch-03", "nexo-manifest-09")
+async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_stay(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "a", "a", more=server("same") + server("old"))
+    async with opened(tmp_path, reload=True) as (host, heard):
+        assert list(host) == ["a", "a.same", "a.old"]
+        pid = host["a.same"].stats["pid"]
+        plugin(tmp_path / "a", "a", more=server("same") + server("new"))
+        assert await heard.next() == ("changed", "a", "reloaded")
+        assert sorted(host) == ["a", "a.new", "a.same"]
+        assert host["a.new"].state == "ready" and host["a.same"].stats["pid"] == pid
+        plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
+        assert await heard.next() == ("changed", "a", "reloaded")
+        assert sorted(host) == ["a", "a.same"] and host["a.same"].stats["pid"] != pid
 
 
 async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from exthost.errors import SpawnFailed
 from exthost.model import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
+from exthost.process.leash import check_program
 from tests.extensions.looking import gone
 
 Make = Callable[[Path], tuple[str, str | None]]
@@ -37,6 +38,10 @@ def cwd_is_a_file(folder: Path) -> tuple[str, str | None]:
 
 def missing_interpreter(folder: Path) -> tuple[str, str | None]:
     return script(folder, "#!/opt/nowhere/python9\n"), None
+
+
+def written_on_windows(folder: Path) -> tuple[str, str | None]:
+    return script(folder, "#!/bin/sh\r\necho\r\n"), None
 
 
 def not_executable(folder: Path) -> tuple[str, str | None]:
@@ -71,6 +76,7 @@ def script(folder: Path, text: str) -> str:
         (missing_cwd, "X0402", "is not there", "`cwd`"),
         (cwd_is_a_file, "X0402", "is not there", "`cwd`"),
         (missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),
+        (written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
         (not_executable, "X0404", "may not be executed", "chmod +x"),
         (a_folder, "X0404", "is a folder", "program inside"),
         (no_first_line, "X0404", "no program this system can run", "first line"),
@@ -87,6 +93,14 @@ def test_a_spawn_that_fails_says_why_and_what_to_do(
     assert (error.code, error.extension) == (code, "ext")
     assert says in error.message and helps in error.help
     assert error.evidence.argv == (program, "x") and error.evidence.cwd == (cwd or "")
+
+
+def test_a_script_written_on_windows_is_found_out_before_it_is_executed_in_a_namespace(
+    tmp_path: Path,
+) -> None:
+    program, _ = written_on_windows(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        check_program(LaunchPlan(argv=(program,), env=os.environ))
 
 
 def no_descriptors(pid: int) -> None:

@@ -41,6 +41,14 @@ def test_replace_overwrites_what_came_before_it() -> None:
     assert files == {"a": "3", "b": "2"}
 
 
+@shows("cigen-files-04")
+def test_a_link_and_what_it_leads_to_cannot_both_be_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(CallFailed, match="link"):
+        write_files((Fragment("a", "1"), Fragment("link", "2")), tmp_path)
+    assert not (tmp_path / "a").exists()
+
+
 @shows("cigen-files-02")
 def test_append_goes_by_order_and_then_by_arrival() -> None:
     pieces = [("1", 5), ("2", -1), ("3", 5), ("4", 0)]
@@ -107,7 +115,19 @@ def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
 
 # -- where -----------------------------------------------------------------------------------
 
-BAD_PATHS = ["/etc/passwd", "../x", "a/../../x", "a/..", "", ".", "a\0b", "a\nb", "//x"]
+BAD_PATHS = [
+    "/etc/passwd",
+    "../x",
+    "a/../../x",
+    "a/..",
+    "",
+    ".",
+    "a\0b",
+    "a\nb",
+    "//x",
+    "a/",
+    "a/.",
+]
 
 
 @shows("cigen-files-04")

@@ -109,6 +109,16 @@ async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(tex
         accounted(ext, 2, result=1, timeout=1)
 
 
+async def test_a_timeout_tells_that_what_was_answered_is_no_message() -> None:
+    async with hostile() as ext:
+        await ext.call("garbage", None)  # stray lines that are nobody's answer
+        error = await failing(ext.call("keep", None, timeout=0.2))
+        assert error.message.endswith("no answer came") and not error.evidence.bytes
+        error = await failing(ext.call("raw", {"text": '{"id": $ID, "result": NaN}'}, timeout=0.5))
+        assert isinstance(error, CallTimeout) and "is no message (not JSON" in error.message
+        assert "NaN" in error.evidence.bytes
+
+
 async def test_lone_surrogates_arrive_as_they_were_written() -> None:
     async with hostile() as ext:
         text = '{"id":$ID,"result":"\\ud83d alone"}'

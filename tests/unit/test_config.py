@@ -328,7 +328,11 @@ def test_a_host_with_more_dialects_may_say_so() -> None:
 def test_what_the_caller_does_later_changes_nothing() -> None:
     config: dict[str, Any] = {"list": [1], "table": {"a": 1}}
     env = {"A": "1"}
-    spec = entry(config=config, options=config, env=env)
+    spec = spec_from_mapping(
+        {"name": "a", "source": SOURCE, "config": config, "env": env, "dialect": "own"}
+        | {"options": config},
+        dialects={"own"},
+    )
     config["list"].append(2)
     config["table"]["a"] = 2
     env["A"] = "2"

@@ -38,6 +38,27 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"source": {"comand": "x"}}, "X0102", "source.comand", "did you mean `command`?"),
         ({"restart": {"forgiven_by": "call"}}, "X0102", "restart.forgiven_by", "unknown key"),
         ({"permissions": {"net": 1}}, "X0102", "permissions.net", "did you mean `network`?"),
+        ({"options": {"x": 1}}, "X0102", "options.x", "unknown key"),
+        (
+            {"dialect": "cigen", "options": {"plam": False}},
+            "X0102",
+            "options.plam",
+            "did you mean `plan`?",
+        ),
+        ({"dialect": "cigen", "options": {"plan": "no"}}, "X0103", "options.plan", "true or false"),
+        ({"dialect": "cigen", "options": {"methods": 5}}, "X0103", "options.methods", "a list"),
+        (
+            {"dialect": "cigen", "options": {"methods": ["detekt"]}},
+            "X0103",
+            "options.methods",
+            "must be a list of: plan, generate",
+        ),
+        (
+            {"dialect": "nexo", "options": {"context_passthrough": 1}},
+            "X0103",
+            "options.context_passthrough",
+            "true or false",
+        ),
         ({"name": 5}, "X0103", "name", "must be text, and is a number"),
         ({"name": " "}, "X0103", "name", "must not be blank"),
         ({"name": "a\nb"}, "X0103", "name", "control characters"),
@@ -340,3 +361,10 @@ def test_no_text_whatsoever_makes_anything_but_a_config_or_a_config_error(
         assert error.evidence.path == "c.toml"
     else:
         assert config.specs == ()
+
+
+@pytest.mark.parametrize("section", ["defaults", "overrides.a"])
+def test_options_for_many_are_checked_by_kind_and_may_be_of_any_dialect(section: str) -> None:
+    error = toml_failure(f"[{section}]\noptions = {{ plan = 1 }}\n")
+    assert error.evidence.key == f"{section}.options.plan" and error.evidence.line == 2
+    config_from_toml(f"[{section}]\noptions = {{ plan = false, theirs = 1 }}\n", "f", "/x")

@@ -69,6 +69,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("extensions: [a]\n", 1, "extensions", "table"),
         ("extension: {}\n", 0, "", "extensions"),
         ("extensions: {}\nother: 1\n", 2, "other", "unknown"),
+        ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "twice"),
         ("extensions: {\n", 2, "", "YAML"),
         ("a: b: c\n", 1, "", "YAML"),
         (b"extensions: \xff", 1, "", "UTF-8"),

@@ -234,6 +234,11 @@ def test_depth_counts_from_the_root_and_includes_the_file(root: Path, max_depth:
     assert sorted(found) == ["1", "2", "3", "4"][:max_depth]
 
 
+def test_a_depth_beyond_every_tree_costs_nothing(root: Path) -> None:
+    manifest(root / "a", "a")
+    assert ids(search(root, max_depth=2**31 - 1)) == ["a"]
+
+
 def test_ignored_folders_are_not_entered_by_their_exact_name(root: Path) -> None:
     for name in ("node_modules", ".git", "target", "targets", "Target"):
         manifest(root / name / "x", f"in-{name}")

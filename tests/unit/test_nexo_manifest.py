@@ -14,7 +14,7 @@ from exthost.errors import ManifestError, Refused
 from exthost.manifests.format import Accepted, Found, Rejected
 from exthost.manifests.mcpservers import expanded
 from exthost.manifests.nexo import RESERVED_IDS, Manifest, read
-from exthost.model import Requires, Spec
+from exthost.model import FromHost, Requires, Spec
 from exthost.supervision.launching import admit
 from tests.dialects.requirements import shows
 
@@ -162,6 +162,16 @@ def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_sai
         admit(replace(spec, options={"host_version": "2.0.0-rc.1"}), {})
 
 
+@shows("nexo-gate-01")
+def test_a_variable_that_the_operator_configured_is_there() -> None:
+    spec = spec_of(GOOD + '[requires]\nenv = ["A_TOKEN"]\n')
+    admit(replace(spec, env={"A_TOKEN": "t"}), {})
+    admit(replace(spec, env={"A_TOKEN": FromHost("B")}), {"B": "t"})
+    for env in ({}, {"A_TOKEN": ""}, {"A_TOKEN": FromHost("B")}):
+        with pytest.raises(Refused, match="A_TOKEN"):
+            admit(replace(spec, env=env), {})
+
+
 @shows("nexo-manifest-04")
 def test_a_description_has_512_characters_at_most() -> None:
     for length, wrong in ((512, []), (513, ["plugin.description"])):
@@ -191,6 +201,15 @@ def test_capabilities_that_are_none(capabilities: str, wrong: list[str]) -> None
 
 
 @shows("nexo-manifest-05")
+def test_each_wrong_name_of_a_list_is_told_at_its_own_place() -> None:
+    said = 'tools = ["a", 5, "B", "a"]'
+    assert keys(PLUGIN + f"[capabilities]\n{said}\n" + STDIO) == [
+        "capabilities.tools[1]",
+        "capabilities.tools[2]",
+        "capabilities.tools[3]",
+    ]
+
+
 def test_one_name_may_stand_in_two_lists() -> None:
     accepted(PLUGIN + '[capabilities]\ntools = ["a"]\nhooks = ["a"]\n' + STDIO)
     accepted(PLUGIN + '[capabilities]\npollers = ["a"]\n' + STDIO)
@@ -294,7 +313,8 @@ def test_what_is_no_toml_is_one_error_with_its_line(text: str | bytes, line: int
 
 
 def test_missing_sections_are_named() -> None:
-    assert keys("") == ["capabilities", "transport", "plugin"]
+    assert keys("") == ["plugin", "capabilities", "transport"]
+    assert keys('plugin = 1\n[capabilities]\ntools = ["A"]\n' + STDIO)[0] == "plugin"
     assert keys("[plugin]\n" + CAPABLE + STDIO) == ["plugin.id", "plugin.version"]
 
 
@@ -348,6 +368,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         ('[mcp_servers.a]\ntransport = "sse"\nurl = "x"\nargs = []', "mcp_servers.a.args"),
         ('[mcp_servers.a]\ncommand = "x"\nenv = { A = 1 }', "mcp_servers.a.env.A"),
         ("[mcp_servers]\na = 5", "mcp_servers.a"),
+        ('[mcp_servers."a\\u001bb"]\ncommand = "x"', r"mcp_servers.'a\x1bb'"),
     ],
 )
 def test_mcp_servers_that_are_none(server: str, key: str) -> None:

@@ -14,6 +14,8 @@ VERBS = {
     "call": "call a tool, or any method, and print the result",
     "list": "the extensions of a config; starts nothing",
     "info": "everything that is known of one extension; starts nothing",
+    "enable": "switch an extension on in the config",
+    "disable": "switch an extension off in the config",
     "validate": "check manifests and the config, with file, line and key of each mistake",
     "doctor": "find out what keeps extensions from running, and how to mend it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",

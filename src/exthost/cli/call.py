@@ -12,7 +12,6 @@ A result that holds files is printed like any other; --write DIR also writes the
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,13 +26,15 @@ from exthost.cli.frame import (
     show_json,
     timeout_option,
 )
-from exthost.cli.target import find_spec, held, read_wanted, run_async, started, talk
+from exthost.cli.target import find_spec, held, read_wanted, run_once, started, talk
 from exthost.cli.watching import Watching
-from exthost.errors import UsageError
+from exthost.errors import ExthostError, UsageError
 from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
 from exthost.supervision.extension import Extension
+from exthost.wire import jsontext
+from exthost.wire.lines import BOM
 
 ERROR_RESULT = 1
 
@@ -67,28 +68,30 @@ def run(asked: Asked) -> int:
     target = names[0] if len(names) == 2 else None
     spec = find_spec(asked, target)
     if spec is not None:
-        return run_async(_call_one(asked, spec, names[-1], arguments))
-    return run_async(_call_any(asked, names[-1], arguments))
+        return run_once(_call_one(asked, spec, names[-1], arguments))
+    return run_once(_call_any(asked, names[-1], arguments))
 
 
 def _arguments(pairs: Sequence[str], text: str | None) -> Any:
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
-        text = sys.stdin.read() if text == "-" else text
+        said = sys.stdin.buffer.read() if text == "-" else text.encode(errors="surrogateescape")
         try:
-            return json.loads(text)
-        except ValueError as error:
+            return jsontext.decode(said.removeprefix(BOM))
+        except jsontext.NotJson as error:
             raise UsageError(
-                "X1316", f"--args is not JSON: {error}", help="""quote it: --args '{"a": 1}'"""
+                "X1316",
+                f"--args cannot be used: {error}",
+                help="""write it as JSON, and quote it: --args '{"a": 1}'""",
             ) from None
     return {key: _value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return jsontext.decode(text.encode())
+    except ValueError:  # no JSON, or no UTF-8 even
         return text
 
 
@@ -168,7 +171,12 @@ def _finish(asked: Asked, extension: Extension, result: Any) -> int:
     if asked.write and files is not None:
         from exthost.services.folder import write_files
 
-        for path in write_files(files(result), asked.write):
+        try:
+            paths = write_files(files(result), asked.write)
+        except ExthostError as error:
+            error.extension = extension.id
+            raise
+        for path in paths:
             say(f"wrote {path}")
     show_json(_as_data(result), pretty=not asked.json)
     return ERROR_RESULT if extension.dialect.is_error_result(result) else 0

@@ -11,7 +11,7 @@ from exthost import dialects
 from exthost.cli.frame import Asked, config_option, no_command, say, show_json
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
-from exthost.cli.target import find_spec, read_wanted
+from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
@@ -20,6 +20,7 @@ from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
+from exthost.process.child import cannot_run
 from exthost.process.hardening import harden
 from exthost.services.answering import completed_now
 from exthost.supervision.extension import Extension
@@ -27,6 +28,15 @@ from exthost.supervision.launching import admit, prepare
 
 # Started together; more would make each other's timings worse than they are.
 _AT_ONCE = 4
+
+
+# What an author can do about what had to be dropped.
+_MENDED_BY = {
+    "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
+    "late or repeated replies": "answer each request once, under its own id",
+    "replies to no question": "answer each request once, under its own id",
+    "messages over the size limit": "send less at a time, or raise limits.max_message",
+}
 
 
 class Finding(NamedTuple):
@@ -53,11 +63,12 @@ def run(asked: Asked) -> int:
     if asked.target is not None:
         spec = find_spec(asked, asked.target)
         assert spec is not None
-        found, specs = None, [spec]
+        found = read_wanted(asked) if has_config(asked) else None
+        specs, findings = [spec], []
     else:
         found = read_wanted(asked)
         specs = list(found.specs)
-    findings = _on_disk(found, asked.all) + _unsearched(found) if found is not None else []
+        findings = _on_disk(found, asked.all) + _unsearched(found)
     findings += _of_the_machine()
     sound: list[Spec] = []
     for spec in specs:
@@ -144,13 +155,18 @@ def _of_the_machine() -> list[Finding]:
 def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
+    if spec.unrunnable:  # nobody's mistake, and nothing to mend
+        fix = "nothing is to be done: it is listed, and never started from here"
+        return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
         dialect = dialects.get(spec.dialect)
-        spec = completed_now(spec, os.environ)
-        admit(spec, os.environ)
-        if (objection := clash(spec, before)) is not None:
+        wanted = completed_now(spec, os.environ)
+        admit(wanted, os.environ)
+        if (objection := clash(wanted, before)) is not None:
             raise objection
-        prepare(spec, dialect, os.environ)
+        plan = prepare(wanted, dialect, os.environ).plan
+        if (failed := cannot_run(plan, spec.id)) is not None:
+            raise failed
     except ExthostError as error:
         return [_of(error, spec)]
     findings = []
@@ -163,7 +179,9 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
     if warning := unheld(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
-    secrets = found.asks_for_secrets(spec) if found is not None else ()
+    # One that is named by its path was not found by the config: a person chose it.
+    known = found is not None and spec in found.specs
+    secrets = found.asks_for_secrets(spec) if found is not None and known else ()
     if secrets:
         message = f"asks for a secret: {', '.join(secrets)}"
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
@@ -207,7 +225,7 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
             stats = extension.stats
             for what, times in stats["dropped"].items():
                 message = f"{times} {what}"
-                fix = "nothing but messages belongs on stdout; logs belong on stderr"
+                fix = _MENDED_BY.get(what, "its log tells more: exthost logs")
                 findings.append(Finding("warning", spec.id, spec.origin, message, fix))
             timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings

@@ -4,11 +4,10 @@ They look on, and cannot harm: whoever does not read what we say, or leaves, nei
 host nor ends it (see `spout.py`).
 """
 
-import logging
 import os
 import sys
 import time
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from exthost.cli.frame import Asked, json_text, visible
 from exthost.cli.spout import STDERR, STDOUT, Spout
@@ -34,25 +33,6 @@ class Face(Protocol):
 
     def close(self) -> None:
         """Show no more."""
-
-
-class Heard(logging.Handler):
-    """Warnings of the host's own, shown as what `run` says. What extensions say comes as events."""
-
-    def __init__(self, face: Face) -> None:
-        super().__init__(logging.WARNING)
-        self._face = face
-        self.addFilter(lambda record: record.name != "exthost.extensions")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._face.say(f"{record.levelname.lower()}: {record.getMessage()}")
-
-    def __enter__(self) -> Self:
-        logging.getLogger("exthost").addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("exthost").removeHandler(self)
 
 
 def face_for(asked: Asked, host: Host, report: Report) -> Face:

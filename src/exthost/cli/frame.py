@@ -118,9 +118,12 @@ def _seconds(text: str) -> float:
     from exthost.config import UnitError, seconds
 
     try:
-        return seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        read = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if read == 0:
+        raise argparse.ArgumentTypeError("a time limit must be longer than 0")
+    return read
 
 
 def show_json(value: Any, *, pretty: bool = False) -> None:
@@ -138,10 +141,10 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
-    """Aligned columns on stdout; the last one may be as long as it likes."""
+    """Aligned columns on stdout, a row a line; the last one may be as long as it likes."""
     if not rows:
         return
-    lines = [header, *rows]
+    lines = [header, *(tuple(map(one_line, row)) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
@@ -162,6 +165,11 @@ def visible(text: str) -> str:
         one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
         for one in text
     )
+
+
+def one_line(text: str) -> str:
+    """The same where there is room for one line only."""
+    return visible(text if text.isprintable() else " ".join(text.split()))
 
 
 def tell_error(error: ExthostError, wants_json: bool) -> None:

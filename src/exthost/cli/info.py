@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, no_command, show_json
+from exthost.cli.frame import Asked, config_option, no_command, one_line, show_json
 from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
@@ -105,7 +105,8 @@ def _show(known: dict[str, Any]) -> None:
             value = ", ".join(f"{name} {_short(item)}" for name, item in parts.items())
         elif isinstance(value, list):
             value = " ".join(map(str, value))
-        print(f"{key:<12} {value}")
+        if value != "":
+            print(f"{key:<12} {one_line(str(value))}")
 
 
 def _short(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Start one extension, shake hands, show what it offers and what it was given, and stop it."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.frame import (
@@ -11,6 +12,7 @@ from exthost.cli.frame import (
     say,
     show_json,
     show_table,
+    visible,
 )
 from exthost.cli.list import unheld
 from exthost.cli.target import find_spec, run_async, started
@@ -86,23 +88,26 @@ def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
     for one in report["tried"]:
         say(f"  tried {one['dialect']}: {one['answer']}")
-    say(f"{report['id']}{version} speaks {report['dialect']}")
+    say(visible(f"{report['id']}{version} speaks {report['dialect']}"))
     if report["name"]:
         has = ", ".join(report["capabilities"])
-        say(f"  it calls itself {report['name']}" + (f" and has {has}" if has else ""))
+        say(visible(f"  it calls itself {report['name']}" + (f" and has {has}" if has else "")))
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
     for what, told in report["extra"].items():
-        shown = ", ".join(map(str, told)) if isinstance(told, list) else told
-        say(f"  {what}: {shown}")
+        if isinstance(told, Mapping):
+            told = [f"{key}={value}" for key, value in told.items()]
+        shown = ", ".join(map(str, told)) if isinstance(told, list | tuple) else str(told)
+        if shown:
+            say(f"  {what}: {visible(shown)}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
     if warning := unheld(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:
-        say(f"  warning: {warning}")
+        say(f"  warning: {visible(warning)}")
     for what, times in report["noise"].items():
         say(f"  {times} {what}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]

@@ -12,8 +12,9 @@ import os
 import signal
 from contextlib import AsyncExitStack
 
-from exthost.cli.faces import Face, Heard, face_for
+from exthost.cli.faces import Face, face_for
 from exthost.cli.frame import Asked, config_option, config_path, no_command
+from exthost.cli.heard import Heard
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.control.address import key_of
@@ -50,7 +51,7 @@ async def _supervise(asked: Asked) -> int:
         key = key_of(config)
         logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
         leaving.callback(logbook.close)
-        leaving.enter_context(Heard(face))
+        leaving.enter_context(Heard(face.say))
         leaving.push_async_callback(host.close)
         if control is not None:
             await control.serve()

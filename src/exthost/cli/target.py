@@ -10,6 +10,7 @@ from typing import Any
 
 from exthost import dialects
 from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
+from exthost.cli.heard import Heard
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Alone, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
@@ -28,9 +29,14 @@ DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
 DETECTION_SECONDS = 3.0
 
 
+def has_config(asked: Asked) -> bool:
+    """Whether a config holds here: one that was named, or the usual one."""
+    return asked.config is not None or Path(DEFAULT_CONFIG).exists()
+
+
 def read_wanted(asked: Asked) -> Wanted:
     """Every extension of the config that holds here. Starts nothing."""
-    if asked.config is None and not Path(DEFAULT_CONFIG).exists():
+    if not has_config(asked):
         raise UsageError(
             "X1316",
             f"there is no {DEFAULT_CONFIG} here",
@@ -67,7 +73,7 @@ def _find_spec(asked: Asked, target: str | None) -> Spec | None:
         return command_spec(asked.command, asked.dialect or "morphir")
     if target is None:
         return None
-    if asked.config is not None or Path(DEFAULT_CONFIG).exists():
+    if has_config(asked):
         found = read_wanted(asked)
         for spec in found.specs:
             if spec.id == target:
@@ -206,3 +212,9 @@ def run_async(main: Any) -> int:
     variables by our pid."""
     harden()
     return int(asyncio.run(main))
+
+
+def run_once(main: Any) -> int:
+    """The same for a verb that ends by itself; what the host warns of is told on stderr."""
+    with Heard(lambda text: say(visible(text))):
+        return run_async(main)

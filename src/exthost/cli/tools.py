@@ -7,7 +7,7 @@ from typing import Any
 
 from exthost.cli.frame import Asked, config_option, dialect_option, say, show_json, show_table
 from exthost.cli.list import tell_diagnostics
-from exthost.cli.target import find_spec, found_out, read_wanted, run_async
+from exthost.cli.target import find_spec, found_out, read_wanted, run_once
 from exthost.config import Config
 from exthost.host import Host
 from exthost.model import Spec
@@ -28,7 +28,7 @@ def run(asked: Asked) -> int:
         found = read_wanted(asked)
         specs = found.specs
         tell_diagnostics(found.diagnostics)
-    return run_async(_tools(asked, [one for one in specs if one.enabled]))
+    return run_once(_tools(asked, [one for one in specs if one.enabled]))
 
 
 async def _tools(asked: Asked, specs: list[Spec]) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from exthost.config.options import check_options
 from exthost.config.problems import (
     UNKNOWN_DIALECT,
     UNSUPPORTED_SOURCE,
@@ -106,14 +107,17 @@ def read_entry(
     if source.has_args:
         said["args"] = source.argv[1:]
     own = settings_of(said)
+    dialect = read.get("dialect") or ("morphir" if "dialect" not in value else "")
+    check_options(own.options, place.at("options"), dialect)
     bare = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],
-        dialect=read.get("dialect") or "morphir",
+        dialect=dialect,
         enabled=enabled,
         origin=origin,
         config=read.get("config", {}),
         manifest_path=read.get("manifest"),
+        unrunnable=source.foreign or read.get("protocol") or "",
     )
     return Entry(bare, own, place)
 

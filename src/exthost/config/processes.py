@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.config.entry import SETTING_KEYS, Entry, name
+from exthost.config.options import check_options
 from exthost.config.problems import WRONG_VALUE, Place
 from exthost.config.readers import Reader, count, flag, json_value, kind, table, text, words
 from exthost.config.settings import readers, settings_of, within
@@ -30,6 +31,7 @@ def read_process(value: Any, place: Place, *, origin: str, folder: str | None) -
         if key not in value:
             place.wrong(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
     own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    check_options(own.options, place.at("options"), "roder")
     milliseconds = read.get("startup_timeout_ms")
     if milliseconds is not None:
         start = Limits(start=milliseconds / 1000, handshake=milliseconds / 1000)

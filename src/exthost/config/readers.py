@@ -284,7 +284,9 @@ def kind(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if isinstance(value, float):
+        return "a decimal number"
+    if isinstance(value, int):
         return "a number"
     if isinstance(value, str):
         return "text"

@@ -17,6 +17,7 @@ from typing import Any
 
 from exthost.config import jsonc
 from exthost.config.entry import SETTING_KEYS, Entry, name
+from exthost.config.options import check_options
 from exthost.config.problems import UNREADABLE, WRONG_VALUE, Place
 from exthost.config.readers import Reader, flag, kind, table, text, variables, word
 from exthost.config.settings import readers, settings_of
@@ -55,6 +56,7 @@ def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | No
         return None
     read = table(value, place, {**_KEYS, **readers(folder)})
     own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    check_options(own.options, place.at("options"), "mcp")
     options = {key: read[key] for key in _OPTIONS if read.get(key) is not None}
     own = replace(own, options=MappingProxyType({**options, **own.options}))
     command = read.get("command")

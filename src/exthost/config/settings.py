@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from exthost.config.options import check_options
 from exthost.config.problems import WRONG_VALUE, Place
 from exthost.config.readers import (
     Reader,
@@ -188,7 +189,9 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
 
 def settings(value: Any, place: Place, folder: str | None) -> Settings:
     """A table of shared keys and no others."""
-    return settings_of(table(value, place, readers(folder)))
+    read = settings_of(table(value, place, readers(folder)))
+    check_options(read.options, place.at("options"))
+    return read
 
 
 def settings_of(read: Mapping[str, Any]) -> Settings:

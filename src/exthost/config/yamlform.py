@@ -41,6 +41,8 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         mark = getattr(error, "problem_mark", None)
         why = str(getattr(error, "problem", None) or error)
         raise _unreadable(origin, mark.line + 1 if mark is not None else 0, why) from error
+    except _Twice as twice:
+        raise _unreadable(origin, twice.line, f"`{twice.key}` is there twice") from None
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
@@ -48,6 +50,13 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     read = table(document if document is not None else {}, place, {"extensions": _section(folder)})
     problems.raise_any()
     return Config(discovery=read["extensions"], origin=origin, folder=folder)
+
+
+class _Twice(Exception):
+    """A key that its table has already."""
+
+    def __init__(self, key: str, line: int) -> None:
+        self.key, self.line = key, line
 
 
 def _section(folder: str | None) -> Any:
@@ -71,6 +80,8 @@ def _lines(root: Any) -> dict[Path, int]:
         if node.id == "mapping":
             for key, value in node.value:
                 if isinstance(key.value, str):
+                    if (*path, key.value) in found:  # YAML itself forbids it, PyYAML does not
+                        raise _Twice(key.value, key.start_mark.line + 1)
                     found[(*path, key.value)] = key.start_mark.line + 1
                     left.append(((*path, key.value), value))
         elif node.id == "sequence":

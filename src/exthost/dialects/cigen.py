@@ -15,15 +15,15 @@ because plugins answer an empty result to a Generate that no Plan went before.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf.message import Message as Proto
 
+from exthost.dialects.cigen_codec import EXCHANGES, codec
 from exthost.dialects.cigen_proto import plugin_pb2 as messages
-from exthost.dialects.cigen_proto.mapping import decoded, fields, to_message, unfit
+from exthost.dialects.cigen_proto.mapping import fields, to_message, unfit
 from exthost.dialects.dialect import (
     Dialect,
     Exchanges,
@@ -35,8 +35,9 @@ from exthost.dialects.dialect import (
     Traits,
     expect,
 )
-from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
-from exthost.messages import Id, Incoming, Message, Reply, Request
+from exthost.dialects.options import FLAG, TEXT, some_of
+from exthost.errors import CallFailed, HandshakeFailed, UsageError
+from exthost.messages import Request
 from exthost.model import (
     Caller,
     CloseStdin,
@@ -45,11 +46,9 @@ from exthost.model import (
     Limits,
     Offer,
     Restart,
-    Role,
     Tool,
 )
 from exthost.names import capability_fits
-from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.prefixed import Prefixed
 
 __all__ = ["DIALECT", "Typed", "messages"]
@@ -57,116 +56,6 @@ __all__ = ["DIALECT", "Typed", "messages"]
 PROTOCOL = 1
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")
-
-
-class _Exchange(NamedTuple):
-    """What is asked and what answers it; the method's name is ours, the wire has none."""
-
-    request: type[Proto]
-    result: type[Proto]
-    about: str = ""
-
-
-_EXCHANGES: Mapping[str, _Exchange] = MappingProxyType(
-    {
-        "hello": _Exchange(messages.Hello, messages.PluginInfo),
-        "plan": _Exchange(
-            messages.PlanRequest, messages.PlanResult, "The resources it would generate"
-        ),
-        "generate": _Exchange(
-            messages.GenerateRequest, messages.GenerateResult, "Plan, then the files as fragments"
-        ),
-        "detect": _Exchange(
-            messages.DetectRequest, messages.DetectResult, "What it recognises in a repository"
-        ),
-        "validate": _Exchange(
-            messages.ValidateRequest, messages.ValidateResult, "What is wrong with fragments"
-        ),
-        "preflight": _Exchange(
-            messages.PreflightRequest, messages.PreflightResult, "Whether a job need run"
-        ),
-    }
-)
-
-
-# -- the codec -------------------------------------------------------------------------------
-
-
-class HostCodec:
-    """Remembers what it asked: only that tells what an answer is."""
-
-    __slots__ = ("_asked",)
-
-    def __init__(self) -> None:
-        self._asked: deque[str] = deque()
-
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        message = to_message(_EXCHANGES[method].request, params)
-        payload = message.SerializeToString(deterministic=True)
-        self._asked.append(method)
-        return payload
-
-    def unsaid(self) -> None:
-        self._asked.pop()
-
-    def encode(self, message: Message) -> bytes:
-        if isinstance(message, Request) and message.method in _EXCHANGES:
-            return self.request(message.method, message.params, 0)
-        raise UsageError(
-            "X1304",
-            "a cigen host says nothing but its six requests",
-            help=f"call one of {', '.join(_METHODS)}",
-        )
-
-    def decode(self, frame: Bytes) -> Incoming:
-        if not self._asked:
-            raise ProtocolViolation(
-                "X0621",
-                "it answered, and nobody had asked",
-                help="a plugin answers each message with exactly one",
-                evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
-            )
-        return Reply(None, decoded(_EXCHANGES[self._asked.popleft()].result, frame))
-
-    def answers(self, head: bytes) -> Id | None:
-        return None
-
-
-class GuestCodec:
-    """The same from the plugin's end. After Hello it expects Plan and Generate in turn, as the
-    plugins in the wild do; `expect` tells it otherwise."""
-
-    __slots__ = ("_heard", "_next")
-
-    def __init__(self) -> None:
-        self._next = self._heard = "hello"
-
-    def expect(self, method: str) -> None:
-        self._next = method
-
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
-
-    def unsaid(self) -> None:
-        pass
-
-    def encode(self, message: Message) -> bytes:
-        if isinstance(message, Reply):
-            answer = to_message(_EXCHANGES[self._heard].result, message.result)
-            return answer.SerializeToString(deterministic=True)
-        return self.request("", None, 0)
-
-    def decode(self, frame: Bytes) -> Incoming:
-        self._heard = self._next
-        self._next = "generate" if self._heard == "plan" else "plan"
-        return Request(self._heard, decoded(_EXCHANGES[self._heard].request, frame))
-
-    def answers(self, head: bytes) -> Id | None:
-        return None
-
-
-def _codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
 
 
 # -- the handshake ---------------------------------------------------------------------------
@@ -205,7 +94,7 @@ def _handshake(introduction: Introduction) -> Handshake:
         if name in known or name in asked or _announced(name, capabilities)
     ]
     return Offer(
-        tools=tuple(Tool(name, _EXCHANGES[name].about) for name in methods),
+        tools=tuple(Tool(name, EXCHANGES[name].about) for name in methods),
         version=info["version"],
         name=info["name"],
         warnings=tuple(warnings),
@@ -279,7 +168,8 @@ def _generate(params: Any) -> Exchanges:
     PlanRequest alone is to have: capabilities, flags, repo."""
     offer = yield Offered()
     assert isinstance(offer, Offer)
-    asked = fields(messages.GenerateRequest, params)
+    given = fields(messages.GenerateRequest, params)
+    asked = {name: value for name, value in given.items() if value is not None}  # null: not said
     for_plan = fields(messages.PlanRequest, asked.pop("plan", None))
     said: list[Any] = []
     if offer.extra["plan"]:
@@ -373,9 +263,9 @@ class Typed:
     async def ask(self, request: Proto, *, timeout: float | None = None) -> Any:
         """Call the method that takes this message; returns the message that answers it."""
         for method in _METHODS:
-            if isinstance(request, _EXCHANGES[method].request):
+            if isinstance(request, EXCHANGES[method].request):
                 result = await self._caller.call(method, request, timeout=timeout)
-                return to_message(_EXCHANGES[method].result, result)
+                return to_message(EXCHANGES[method].result, result)
         raise unfit("request", f"no method takes a {type(request).__name__}")
 
 
@@ -383,13 +273,14 @@ DIALECT = Dialect(
     name="cigen",
     versions=(str(PROTOCOL),),
     framing=Prefixed,
-    codec=_codec,
+    codec=codec,
     handshake=_handshake,
     operations=MappingProxyType({"call_tool": _call_tool}),
     methods=_METHODS,
     closed=True,
     files=_files,
     facets=MappingProxyType({"typed": Typed}),
+    options=MappingProxyType({"plan": FLAG, "capability": TEXT, "methods": some_of(*_METHODS)}),
     traits=Traits(
         # The seed's figures: 30 s a receive, and 10 MB read as MiB.
         limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),

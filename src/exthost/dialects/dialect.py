@@ -24,12 +24,13 @@ the child says in the meantime.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from exthost.dialects.codec import Codec
 from exthost.dialects.options import Option
 from exthost.dialects.wishes import Question
-from exthost.errors import CallFailed, ExthostError
-from exthost.messages import Failure, Id, Incoming, Message, Notice, Reply, Request
+from exthost.errors import CallFailed, ExthostError, HandshakeFailed
+from exthost.messages import Failure, Notice, Reply, Request
 from exthost.model import (
     NONE,
     Breaker,
@@ -142,37 +143,6 @@ Meaning: TypeAlias = Log | OfferStale | Emitted | Told | Unfit | Progress | None
 
 OnProgress: TypeAlias = Callable[[Progress], None]
 """A caller's own; called in the step in which the notice was read, on the loop's thread."""
-
-
-class Codec(Protocol):
-    """Frames ↔ messages, for one session in one role. May remember what it said. One that has a
-    `burst` decodes many answers at once, where frames are lines."""
-
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        """The payload of a request: `encode(Request(…))` without the Request, since every call
-        asks for it."""
-
-    def unsaid(self) -> None:
-        """The last request did not go out: it was too large for a frame. For a codec that
-        remembers what it asked."""
-
-    def encode(self, message: Message) -> bytes:
-        """The payload of any message. Raises UsageError for what the dialect cannot say."""
-
-    def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
-        """The message in this frame, a Batch of several, or Noise. Raises ProtocolViolation if that
-        is fatal here."""
-
-    def answers(self, head: bytes) -> Id | None:
-        """Which call a frame that was too long to keep would have answered, by its first bytes."""
-
-
-@runtime_checkable
-class Positional(Protocol):
-    """A guest's codec that cannot tell from a frame which question it is: it must be told."""
-
-    def expect(self, method: str) -> None:
-        """What comes next is a question of this method."""
 
 
 class ToolCall(NamedTuple):
@@ -413,11 +383,24 @@ def expect(heard: Heard, method: str) -> Any:
 def refusal(failure: Failure, method: str) -> CallFailed:
     """The extension's no, as an error."""
     code = "" if failure.code is None else f" (code {failure.code})"
+    said = failure.message if failure.message.strip() else "it does not say why"
     return CallFailed(
         "X0701",
-        f"{method} was answered with an error{code}: {failure.message}",
+        f"{method} was answered with an error{code}: {said}",
         error_code=failure.code,
         error_message=failure.message,
         data=failure.data,
         help="this is the extension's own answer; its arguments or its log tell why",
     )
+
+
+def initialized(heard: Heard, method: str = "initialize") -> Any:
+    """The result of the question a handshake begins with. Raises HandshakeFailed for a no."""
+    try:
+        return expect(heard, method)
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message or 'it does not say why'}",
+            help="its config, or its own log, tells what it is missing",
+        ) from None

@@ -27,7 +27,7 @@ from exthost.dialects.dialect import (
     Tentative,
     Traits,
     Unfit,
-    expect,
+    initialized,
     method_unknown,
 )
 from exthost.dialects.mcp_calls import (
@@ -163,14 +163,7 @@ def _initialize(introduction: Introduction, *, may_discover: bool) -> Any:
         told = _stateless((yield Tentative(_discover(introduction), DISCOVERY_SECONDS)))
         if told is not None:
             return told
-    try:
-        told = expect(heard, "initialize")
-    except CallFailed as refused:
-        raise HandshakeFailed(
-            "X0502",
-            f"it refused to initialize: {refused.error_message}",
-            help="its own log tells what it is missing",
-        ) from None
+    told = initialized(heard)
     if type(told) is not dict or type(told.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",

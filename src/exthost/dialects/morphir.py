@@ -21,6 +21,7 @@ from exthost.dialects.dialect import (
     ToolCall,
     Traits,
     expect,
+    initialized,
 )
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.messages import (
@@ -96,7 +97,7 @@ class HostCodec:
             error = said.get("error")
             if error is None:
                 return Reply(number, said.get("result"))
-            return Failure(number, error if type(error) is str else _text(error))
+            return Failure(number, error if type(error) is str else jsontext.shown(error))
         method = said["method"]
         if type(method) is str and said.get("id") is None:
             return Notice(method, said.get("params"))
@@ -143,27 +144,12 @@ class GuestCodec:
         return None
 
 
-def _text(value: Any) -> str:
-    try:
-        return jsontext.encode(value).decode("utf-8", "replace")
-    except UsageError:  # so deep that it could just be read
-        return "(a value nested too deeply to be shown)"
-
-
 def _codec(role: Role) -> HostCodec | GuestCodec:
     return HostCodec() if role is Role.HOST else GuestCodec()
 
 
 def _handshake(introduction: Introduction) -> Handshake:
-    heard = yield Request("initialize", introduction.config)
-    try:
-        expect(heard, "initialize")
-    except CallFailed as refused:
-        raise HandshakeFailed(
-            "X0502",
-            f"it refused to initialize: {refused.error_message}",
-            help="its config, or its own log, tells what it is missing",
-        ) from None
+    initialized((yield Request("initialize", introduction.config)))
     heard = yield Request("capabilities", None)
     try:
         listed = expect(heard, "capabilities")
@@ -173,13 +159,15 @@ def _handshake(introduction: Introduction) -> Handshake:
             f"it did not tell its capabilities: {refused.error_message}",
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
-    return Offer(tools=_tools(listed))
+    warnings: list[str] = []
+    tools = _tools(listed, warnings)
+    return Offer(tools=tools, warnings=tuple(warnings))
 
 
-def _tools(listed: Any) -> tuple[Tool, ...]:
+def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
     if type(listed) is not list:
         raise _bad_capabilities("it is not a list", listed)
-    tools = []
+    tools: dict[str, Tool] = {}
     for position, item in enumerate(listed):
         if type(item) is not dict:
             raise _bad_capabilities(f"item {position} is not an object", item)
@@ -188,8 +176,11 @@ def _tools(listed: Any) -> tuple[Tool, ...]:
             raise _bad_capabilities(f"item {position} has no name", item)
         if type(description) is not str:
             raise _bad_capabilities(f"item {position} ({name}) has no description", item)
-        tools.append(Tool(name, description, item.get("params_schema"), item.get("return_schema")))
-    return tuple(tools)
+        if name in tools:
+            warnings.append(f"it offers {name!r} twice; the first is used")
+            continue
+        tools[name] = Tool(name, description, item.get("params_schema"), item.get("return_schema"))
+    return tuple(tools.values())
 
 
 def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
@@ -197,7 +188,7 @@ def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
         "X0503",
         f"its answer to `capabilities` cannot be used: {why}",
         help="answer with a list of {name, description, params_schema?, return_schema?}",
-        evidence=Evidence(bytes=_text(value)[:500]),
+        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
     )
 
 
@@ -206,7 +197,7 @@ def _log(params: Any) -> Log | None:
         return None
     message = params["message"]
     level = _LEVELS.get(str(params.get("level", "info")).lower(), logging.INFO)
-    return Log(level, message if type(message) is str else _text(message))
+    return Log(level, message if type(message) is str else jsontext.shown(message))
 
 
 def _ask_tool(call: ToolCall) -> Request:

@@ -24,8 +24,10 @@ from exthost.dialects.dialect import (
     ToolCall,
     Traits,
     expect,
+    initialized,
 )
-from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.dialects.options import FLAG
+from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notice, Reply, Request
 from exthost.model import (
     Breaker,
@@ -71,18 +73,11 @@ class Codec(JsonRpc):
         result, error = said.get("result"), said.get("error")
         if result is not None or error is None:
             return Reply(number, result)
-        return failure_of(number, error, _text(error))
+        return failure_of(number, error, jsontext.shown(error))
 
 
 def _codec(role: Role) -> Codec:
     return Codec()
-
-
-def _text(value: Any) -> str:
-    try:
-        return jsontext.encode(value).decode("utf-8", "replace")
-    except UsageError:  # so deep that it could just be read
-        return "(a value nested too deeply to be shown)"
 
 
 # -- the handshake ---------------------------------------------------------------------------
@@ -90,15 +85,7 @@ def _text(value: Any) -> str:
 
 def _handshake(introduction: Introduction) -> Handshake:
     about = {"agent_version": introduction.host_version, "extension_id": introduction.extension}
-    heard = yield Request("initialize", about, id=0)
-    try:
-        told = expect(heard, "initialize")
-    except CallFailed as refused:
-        raise HandshakeFailed(
-            "X0502",
-            f"it refused to initialize: {refused.error_message}",
-            help="its own log tells what it is missing",
-        ) from None
+    told = initialized((yield Request("initialize", about, id=0)))
     if told is None:
         told = {}
     if type(told) is not dict:
@@ -153,7 +140,7 @@ def _hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
         if type(item) is str and item in HOOKS:
             known[item] = None
         else:
-            shown = item if type(item) is str else _text(item)
+            shown = item if type(item) is str else jsontext.shown(item)
             warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
     return tuple(known)
 
@@ -163,7 +150,7 @@ def _bad_answer(why: str, value: Any) -> HandshakeFailed:
         "X0530",
         f"its answer to `initialize` cannot be used: {why}",
         help="answer with {server_version?, tools?: [{name, …}], hooks?: [name]}",
-        evidence=Evidence(bytes=_text(value)[:500]),
+        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
     )
 
 
@@ -216,7 +203,7 @@ def _hook(call: HookCall) -> Exchanges:
             "X0631",
             "its answer to a hook is neither an object nor null",
             help="answer with {abort?, reason?, override?, decision?, transformed_body?} or null",
-            evidence=Evidence(bytes=_text(answer)[:500]),
+            evidence=Evidence(bytes=jsontext.shown(answer)[:500]),
         )
     reason, override = answer.get("reason"), answer.get("override")
     decision, body = answer.get("decision"), answer.get("transformed_body")
@@ -246,6 +233,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     operations=_OPERATIONS,
     manifest_names=("plugin.toml",),
+    options=MappingProxyType({"context_passthrough": FLAG}),
     traits=Traits(
         first_id=1,
         ids_continue=True,

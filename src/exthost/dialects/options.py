@@ -29,9 +29,21 @@ KINDS = Option(
     "a table with `kinds`, a list of text",
 )
 
+# Whatever the dialect.
+EVERYWHERE: Mapping[str, Option] = {"host_version": TEXT}
+
+
+def some_of(*words: str) -> Option:
+    """A list of some of these words."""
+    known = set(words)
+    return Option(
+        lambda value: _is_texts(value) and known.issuperset(value), f"a list of: {', '.join(words)}"
+    )
+
 
 def objection(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
     """What is wrong with these options, or ""."""
+    known = {**EVERYWHERE, **known} if known else known
     for name, value in options.items():
         option = known.get(name)
         if option is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from exthost import dialects
 from exthost.config import (
     Config,
     config_from_json,
@@ -50,8 +51,16 @@ class Wanted:
         listed = config.discovery.allowlist if config.discovery is not None else ()
         if spec.id in listed or spec.id in config.overrides or spec in config.specs:
             return ()
-        asked = (*spec.requires.env, *(one.secret for one in spec.settings))
+        asked = [one.secret for one in spec.settings]
+        required = [name for name in spec.requires.env if looks_secret(name)]
+        if required and _policy(spec) == "filtered":
+            asked += required
         return tuple(name for name in asked if looks_secret(name))
+
+
+def _policy(spec: Spec) -> str:
+    """Only where variables are filtered does requiring one let it through."""
+    return spec.env_policy or dialects.get(spec.dialect).traits.environment
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
@@ -68,6 +77,11 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             help="name it with --config, or write exthost.toml; see the README for a first one",
             evidence=Evidence(path=str(path)),
         ) from None
+    return config_in(path, data)
+
+
+def config_in(path: Path, data: bytes) -> Config:
+    """What this file would say with these bytes. Raises ConfigError."""
     absolute = path.absolute()
     read = _FORMS.get(path.suffix, config_from_toml)
     return read(data, str(absolute), str(absolute.parent))

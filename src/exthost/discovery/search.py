@@ -71,7 +71,10 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
             [one for one in formats if one.executable or not on_path],
             max_depth=1 if on_path else settings.max_depth,
             ignore_dirs=settings.ignore_dirs,
-            follow_links=settings.follow_links and not on_path,
+            # Whoever put a folder on PATH has said that its programs may be run, and package
+            # managers put nothing but links there.
+            follow_links=settings.follow_links or on_path,
+            wherever=on_path,
         )
         diagnostics += walked.diagnostics
         for hit in walked.hits:

@@ -60,12 +60,17 @@ def walk(
     max_depth: int,
     ignore_dirs: Collection[str],
     follow_links: bool,
+    wherever: bool = False,
 ) -> Walked:
-    """Search below `root`, a real path. The root is depth 0, a file right in it depth 1."""
-    search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links)
+    """Search below `root`, a real path. The root is depth 0, a file right in it depth 1. Links that
+    are followed must stay inside of it, unless they may lead `wherever` they like."""
+    inside = "/" if wherever else root
+    search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links, inside)
     level = [Folder(root, root)]
-    for _ in range(max_depth):
+    depth = 0
+    while level and depth < max_depth:
         level = search.next_level(level)
+        depth += 1
     search.hits.sort(key=lambda hit: hit.path.split("/"))
     search.diagnostics.sort(key=lambda diagnostic: diagnostic.path.split("/"))
     return Walked(search.hits, search.diagnostics)
@@ -86,9 +91,14 @@ class _Search:
     """What one walk remembers."""
 
     def __init__(
-        self, root: str, formats: tuple[Format, ...], ignored: frozenset[str], follow: bool
+        self,
+        root: str,
+        formats: tuple[Format, ...],
+        ignored: frozenset[str],
+        follow: bool,
+        inside: str,
     ) -> None:
-        self.root = root
+        self.inside = inside
         self.formats = formats
         self.ignored = ignored
         self.follow = follow
@@ -155,11 +165,11 @@ class _Search:
                 self._file(entry, path, real, folder)
 
     def _inside(self, path: str, unresolved: str) -> str | None:
-        """Where a link really leads, if that is inside the root; else an error is noted."""
+        """Where a link really leads, if it may lead there; else an error is noted."""
         real = os.path.realpath(unresolved, strict=True)
-        if is_inside(real, self.root):
+        if is_inside(real, self.inside):
             return real
-        self.diagnostics.append(Diagnostic.of((escape(path, real, self.root),), path))
+        self.diagnostics.append(Diagnostic.of((escape(path, real, self.inside),), path))
         return None
 
     def _file(self, entry: os.DirEntry[str], path: str, real: str, folder: Folder) -> None:

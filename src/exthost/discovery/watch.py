@@ -39,7 +39,8 @@ class Change(NamedTuple):
     """One manifest that is not what it was.
 
     `extension` is its id now, `before` what it was; "" where there was none. `spec` is the
-    extension as it should be now: None if it is invalid, removed, or filtered out.
+    extension as it should be now: None if it is invalid, removed, or filtered out. `also` are the
+    further ones that its manifest brings along.
     """
 
     what: What
@@ -48,6 +49,7 @@ class Change(NamedTuple):
     before: str = ""
     message: str = ""
     spec: Spec | None = None
+    also: tuple[Spec, ...] = ()
 
 
 class Watch:
@@ -63,7 +65,8 @@ class Watch:
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}
-        self.look()
+        # What each manifest brought along when the watch began.
+        self.brought = {one.path: one.also for one in self.look() if one.also}
 
     def look(self) -> list[Change]:
         """What has changed since the last look, by path."""
@@ -170,7 +173,7 @@ def _judged(
     found = candidates.get(path)
     if found is None:
         return Change(what, path, before=before, message="it is disabled, nested or shadowed")
-    return Change(what, path, found.id, before, spec=found.spec)
+    return Change(what, path, found.id, before, spec=found.spec, also=found.also)
 
 
 def _awatch() -> Any:

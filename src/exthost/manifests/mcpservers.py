@@ -17,7 +17,7 @@ from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
 from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
 from exthost.config.servers import not_stdio
 from exthost.config.settings import within
-from exthost.model import Spec, nothing
+from exthost.model import Requires, Spec, nothing
 
 __all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
 
@@ -122,9 +122,9 @@ def _ours(said: Any) -> Any:
     return read
 
 
-def spec_of(server: McpServer, folder: str) -> Spec:
+def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
     """A server, its placeholders filled in, as an extension of its own; it runs in `folder`, from
-    which a relative cwd counts."""
+    which a relative cwd counts. What its manifest cannot do without, it cannot either."""
     remote = server.transport != "stdio"
     said = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
     return Spec(
@@ -133,6 +133,7 @@ def spec_of(server: McpServer, folder: str) -> Spec:
         dialect="mcp",
         env=server.env,
         cwd=within(folder, server.cwd or "."),
+        requires=requires,
         options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
         unrunnable=not_stdio(server.transport) if remote else "",
     )
@@ -141,6 +142,9 @@ def spec_of(server: McpServer, folder: str) -> Spec:
 def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
         place.wrong(WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters")
+        return None
+    if not name.isprintable():
+        place.wrong(WRONG_VALUE, "a server's name must not hold control characters")
         return None
     read = table(value, place, _READERS)
     if not isinstance(value, Mapping):

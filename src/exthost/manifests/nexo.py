@@ -121,7 +121,7 @@ def read(found: Found) -> Verdict:
     )
     facts = {"root": found.folder, "extension": id, "version": spec.version}
     also = tuple(
-        spec_of(expanded(server, host_version=__version__, **facts), found.folder)
+        spec_of(expanded(server, host_version=__version__, **facts), found.folder, spec.requires)
         for server in servers
     )
     return Accepted(spec=spec, also=also, warnings=warnings)
@@ -150,8 +150,8 @@ def _errors(found: Found, problems: Problems, id: str) -> tuple[ManifestError, .
 
     def rank(problem: Problem) -> tuple[int, int]:
         for position, start in enumerate(_ORDER):
-            # What is missing altogether is noted one step further out than its key.
-            if problem.path[: len(start)] == start:
+            # A section that is missing altogether, or is none, lacks the first of its keys.
+            if problem.path[: len(start)] == start or problem.path == start[:1]:
                 return position, line_of(lines, problem.path)
         return len(_ORDER), line_of(lines, problem.path)
 
@@ -245,14 +245,21 @@ _PLUGIN: Mapping[str, Reader] = {
 
 
 def _names(value: Any, place: Place) -> tuple[str, ...]:
-    read = texts(value, place) or ()
+    if not isinstance(value, list):
+        return texts(value, place) or ()
+    names: dict[str, None] = {}
     rule = f"a letter, then letters, digits and _, all lower case, up to {_MAX_NAME_CHARS}"
-    for index, name in enumerate(read):
+    for index, item in enumerate(value):
+        here = place.at(index)
+        name = text(item, here)
+        if name is None:
+            continue
         if not _CAPABILITY.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
-            place.at(index).wrong(WRONG_VALUE, f"{cut(name)} is no name: {rule}")
-        elif name in read[:index]:
-            place.at(index).wrong(WRONG_VALUE, f"{name!r} is there twice", "keep one")
-    return read
+            here.wrong(WRONG_VALUE, f"{cut(name)} is no name: {rule}")
+        elif name in names:
+            here.wrong(WRONG_VALUE, f"{name!r} is there twice", "keep one")
+        names[name] = None
+    return tuple(names)
 
 
 _CAPABILITIES: Mapping[str, Reader] = dict.fromkeys(

@@ -276,6 +276,15 @@ def find_program(command: str, cwd: str | None, path: str | None) -> str:
     return shutil.which(command, path=path) or command
 
 
+def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
+    """Why this plan could not be executed, as far as a look at its files tells; starts nothing."""
+    try:
+        check_program(plan)
+    except OSError as error:
+        return _translated(error, plan, extension)
+    return None
+
+
 def _translated(
     error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
 ) -> SpawnFailed:
@@ -293,10 +302,13 @@ def _translated(
                 "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
             )
         if program.is_file():
+            named = _shebang(program)
+            by_hand = "install that interpreter, or correct the first line of the script"
+            crlf = "its line ends are those of Windows: save it with plain \\n ones"
             return failed(
                 "X0403",
-                f"{program} exists, but the interpreter it names does not: {_shebang(program)}",
-                "install that interpreter, or correct the first line of the script",
+                f"{program} exists, but the interpreter it names does not: {named}",
+                crlf if named.endswith(r"\r") else by_hand,
             )
         return failed(
             "X0401",
@@ -334,5 +346,5 @@ def _shebang(program: Path) -> str:
     except OSError:
         return "(unreadable)"
     if first.startswith(b"#!"):
-        return first[2:].strip().decode("utf-8", "replace")
+        return first[2:].strip(b" \t\n").decode("utf-8", "replace").replace("\r", r"\r")
     return "(a dynamic loader or library is missing)"

@@ -152,9 +152,10 @@ def check_program(plan: LaunchPlan) -> None:
     except OSError:
         return  # executable and unreadable is not against any rule
     if head.startswith(b"#!"):
-        interpreter = head[2:].split(b"\n", 1)[0].split()
+        # As the system reads it: a carriage return before the line's end is part of the name.
+        interpreter = head[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")[0]
         if interpreter:
-            _check(os.fsdecode(interpreter[0]))
+            _check(os.fsdecode(interpreter))
     elif b"\0" not in head:  # no machine's code, so only a shell would make something of it
         raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
 

@@ -39,7 +39,14 @@ def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str,
     try:
         files = joined(fragments, existing)
         for path in files:
-            places[path] = _resolved(root, path)
+            place = _resolved(root, path)
+            if place in places.values():
+                raise CallFailed(
+                    "X0721",
+                    f"{path!r} of its result is a link to another file of it, {place!r}",
+                    help="nothing was written; take the link away, or write to another folder",
+                )
+            places[path] = place
         _place_all(root, {places[path]: content.encode() for path, content in files.items()})
     except OSError as error:
         raise UsageError(

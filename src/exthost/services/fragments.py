@@ -64,6 +64,8 @@ def safe_path(path: str) -> str:
         why = "it has a .. in it"
     elif not parts:
         why = "it names no file"
+    elif path.endswith(("/", "/.")):
+        why = "it names a folder"
     elif any(ord(sign) < 32 for sign in path):
         why = "it has a control character in it"
     else:

@@ -2,8 +2,9 @@
 
 Without `reload` it only tells, as the operator may want to decide. With it a changed manifest is
 handed to `replace`, which must keep the old extension if the new one does not get ready: an
-invalid manifest, or one whose extension fails to start, changes nothing that runs. A manifest that
-is removed is told and nothing is ended: a checkout takes files away for a moment, too.
+invalid manifest, or one whose extension fails to start, changes nothing that runs. What a manifest
+brings along follows it: servers that differ are replaced, those that it no longer has are ended.
+A manifest that is removed is told, and nothing is ended: a checkout takes files away for a moment.
 """
 
 import asyncio
@@ -16,21 +17,28 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, ManifestChanged
 from exthost.model import Spec
 
-__all__ = ["Replace", "Watching"]
+__all__ = ["Forget", "Replace", "Watching"]
 
 _log = logging.getLogger("exthost.discovery")
 
 Replace = Callable[[Spec, str], Awaitable[None]]
 """Have this extension instead of the one of that id ("" for none). Raises if it did not come up."""
 
+Forget = Callable[[str], Awaitable[None]]
+"""Have the extension of this id no longer."""
+
 
 class Watching:
     """One watch, for as long as it is open."""
 
-    def __init__(self, watch: Watch, bus: Bus, replace: Replace | None) -> None:
+    def __init__(
+        self, watch: Watch, bus: Bus, replace: Replace | None, forget: Forget | None = None
+    ) -> None:
         self._watch = watch
         self._bus = bus
         self._replace = replace
+        self._forget = forget
+        self._brought = dict(watch.brought)
         self._stop = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
 
@@ -56,19 +64,34 @@ class Watching:
         spec, id = change.spec, change.extension or change.before
         if change.what == "invalid":
             note = f"{change.message}; what runs goes on as it is"
+        elif change.what == "removed":
+            note = "what runs goes on as it is"
         elif self._replace is None or spec is None:
             note = change.message or "restart the host to use it"
         else:
-            note = await self._reload(spec, change.before)
+            note = await self._reload(spec, change)
         level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
         _log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
         if ManifestChanged in self._bus.kinds:
             self._bus.publish(ManifestChanged(id, change.path, change.what, note))
 
-    async def _reload(self, spec: Spec, before: str) -> str:
+    async def _reload(self, spec: Spec, change: Change) -> str:
         assert self._replace is not None
         try:
-            await self._replace(spec, before)
+            await self._replace(spec, change.before)
         except ExthostError as error:
             return f"not reloaded, what runs goes on: {error.message}"
-        return "reloaded"
+        before, self._brought[change.path] = self._brought.get(change.path, ()), change.also
+        notes = ["reloaded"]
+        for server in change.also:
+            if server in before or server.unrunnable:
+                continue
+            try:
+                await self._replace(server, "")
+            except ExthostError as error:
+                notes.append(f"its server {server.id} is not: {error.message}")
+        left = {server.id for server in change.also}
+        for server in before:
+            if server.id not in left and self._forget is not None:
+                await self._forget(server.id)
+        return "; ".join(notes)

@@ -349,7 +349,10 @@ class Desk:
         if call.tentative and session is not None:
             unanswered(session, call)
             return
-        if session is not None:
+        misread = call.misread[1] if call.misread and call.misread[0] == call.id else None
+        if misread is not None:
+            state = f"what it answered is no message ({misread.why})"
+        elif session is not None:
             state = "no answer came"
         elif self.session is not None:
             state = "it was still waiting for its turn"
@@ -364,8 +367,9 @@ class Desk:
         )
         call.ended = True
         if session is not None:
-            error.evidence = session.witness.evidence()
-            if stray := session.witness.counts.get(STRAY, 0):
+            evidence = session.witness.evidence
+            error.evidence = evidence() if misread is None else evidence(misread.data)
+            if misread is None and (stray := session.witness.counts.get(STRAY, 0)):
                 error.help = f"its answer may be among the {stray} {STRAY}: the log has them"
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")

@@ -70,6 +70,9 @@ _JOIN_BYTES = 64 * 1024
 # and reads no answer would otherwise fill our memory with them.
 _UNREAD_BYTES = 1024 * 1024
 
+# In so much of a stray line its id is looked for: floods of them must cost next to nothing.
+_HEAD_BYTES = 256
+
 # Memory for large messages is kept so long for the next one.
 _KEPT_SECONDS = 1.0
 
@@ -568,6 +571,9 @@ class Session:
         if self.dialect.traits.noise == "fatal":
             raise violations.no_message(self.witness, noise)
         self.witness.stray(noise.data, noise.why)
+        number = self._codec.answers(noise.data[:_HEAD_BYTES])
+        if number is not None and (call := self.pending.get(number)) is not None:
+            call.misread = number, noise
 
     def _on_skipped(self, skipped: Skipped) -> None:
         if skipped.why != "too long":

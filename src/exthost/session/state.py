@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, Protocol, Self
 
 from exthost.dialects.dialect import Exchanges, Once, OnProgress, StreamKind
-from exthost.messages import Id
+from exthost.messages import Id, Noise
 
 # A stream's queue; beyond it the child's output is left unread, if nothing else waits for it.
 STREAM_EVENTS = 256
@@ -85,6 +85,7 @@ class Call:
     extended = 0.0  # by so many seconds progress has moved its deadline
     spent = False  # its process can serve no other call
     aside = False  # the host's own, not a user's: not counted, not told
+    misread: tuple[Id, Noise] | None = None  # what came under its id of then, and was no message
     context: Any = None
     on_progress: OnProgress | None = None
 

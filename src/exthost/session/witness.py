@@ -111,7 +111,7 @@ class Witness:
         """Output that is no message: usually a print that should have gone to stderr."""
         if not self.drop(STRAY):
             return
-        text = data[:_SHOWN_BYTES].decode("utf-8", "replace")
+        text = data[:_SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
         shown = "" if self._private else f": {text}"
         self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){shown}")
         if self._private:

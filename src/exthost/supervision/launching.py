@@ -114,7 +114,12 @@ def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
 def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:
     """Raise Refused unless everything the extension requires is there, and it can be held."""
     path = environ.get("PATH")
-    missing = gate(spec.requires, lambda name: shutil.which(name, path=path), environ)
+    given = {
+        name: environ.get(value, "") if isinstance(value, FromHost) else value
+        for name, value in spec.env.items()
+    }
+    seen = {**environ, **given} if given else environ
+    missing = gate(spec.requires, lambda name: shutil.which(name, path=path), seen)
     if missing:
         raise missing.refusal(spec.id)
     if spec.unrunnable:

@@ -29,7 +29,7 @@ if __name__ == "__main__":  # by its path, so that nothing need be installed whe
         sys.path.append(FLAGS["path"])
 
 from exthost import dialects  # noqa: E402
-from exthost.dialects.dialect import Positional  # noqa: E402
+from exthost.dialects.codec import Positional  # noqa: E402
 from exthost.messages import Failure, Id, Incoming, Reply, Request  # noqa: E402
 from exthost.model import Role  # noqa: E402
 from exthost.testing.guests import GUESTS, Flags, Guest  # noqa: E402

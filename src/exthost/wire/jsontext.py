@@ -130,6 +130,14 @@ def canonical(value: Any) -> str:
         raise _unwritable(refused) from None
 
 
+def shown(value: Any) -> str:
+    """A value that was read, as text for a person; never fails."""
+    try:
+        return encode(value).decode("utf-8", "replace")
+    except UsageError:  # so deep that it could just be read
+        return "(a value nested too deeply to be shown)"
+
+
 def _encode_with_escapes(value: Any) -> bytes:
     try:
         return _dump(value, ascii_only=True).encode()

@@ -4,9 +4,12 @@ Names are the .proto's (on input camelCase too), enums are their names, bytes ar
 defaults are spelt out, so that whoever reads a result need not ask whether a member is there.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
 
@@ -15,6 +18,8 @@ from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
 M = TypeVar("M", bound=Message)
 
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+
 
 def to_message(kind: type[M], params: Any) -> M:
     """The message in these params: JSON, None for an empty one, or the message itself. Raises
@@ -22,10 +27,50 @@ def to_message(kind: type[M], params: Any) -> M:
     if isinstance(params, kind):
         return params
     given = fields(kind, params)
+    # protobuf leaves out whatever is no base64, and sends what the rest happens to mean.
+    for place, text in _bytes_in(kind.DESCRIPTOR, given):
+        if not _BASE64.fullmatch(text) or len(text.rstrip("=")) % 4 == 1:
+            raise unfit(kind.DESCRIPTOR.name, f"{place} must be base64, and is other text")
     try:
         return ParseDict(given, kind())
     except Exception as error:  # besides its own it raises whatever a value makes it trip over
-        raise unfit(kind.DESCRIPTOR.name, str(error).split("\n", 1)[0]) from None
+        raise unfit(kind.DESCRIPTOR.name, str(error).split("\n", 1)[0].rstrip(".")) from None
+
+
+def _bytes_in(kind: Any, given: Any) -> Iterable[tuple[str, str]]:
+    """Each text in these members that stands for bytes, and where; `kind` is a descriptor."""
+    if not isinstance(given, Mapping) or not _holds_bytes(kind):
+        return
+    for name, value in given.items():
+        if not isinstance(name, str):
+            continue
+        field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name.get(name)
+        if field is None:
+            continue
+        leaf, values = field, value if isinstance(value, list) else [value]
+        if _is_map(field) and isinstance(value, Mapping):
+            leaf, values = field.message_type.fields_by_name["value"], list(value.values())
+        for one in values:
+            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(one, str):
+                yield name, one
+            elif leaf.message_type is not None:
+                yield from (
+                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, one)
+                )
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+@lru_cache
+def _holds_bytes(kind: Any) -> bool:
+    """Whether a message of this kind may hold any. The schema's messages do not hold themselves."""
+    return any(
+        field.type == FieldDescriptor.TYPE_BYTES
+        or (field.message_type is not None and _holds_bytes(field.message_type))
+        for field in kind.fields
+    )
 
 
 def fields(kind: type[Message], params: Any) -> dict[str, Any]:

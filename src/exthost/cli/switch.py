@@ -1,0 +1,120 @@
+"""What `enable` and `disable` have in common: one place of the config is changed, nothing else.
+
+The new text is read before it is written, and written only if it says what the old one did but
+for this: where that cannot be had, a person is told what to write.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from exthost.cli.frame import Asked, config_option, config_path, no_command, show_json
+from exthost.cli.target import read_wanted
+from exthost.config import Config
+from exthost.config.switching import entry_in_toml, list_in_toml, list_in_yaml
+from exthost.discovery.configfile import Wanted, config_in
+from exthost.errors import ConfigError, Evidence, NotFound, UsageError
+from exthost.names import nearest
+
+_YAML = (".yaml", ".yml")
+
+
+def switch_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    config_option(parser)
+
+
+def switch(asked: Asked, on: bool) -> int:
+    """Have the config say so, and tell whether that is new."""
+    no_command(asked)
+    found = read_wanted(asked)
+    path = Path(config_path(asked))
+    said, wanted = _wanted(found, asked.name, on)
+    changed = wanted != found.config
+    if changed:
+        _write(path, wanted, said, asked.name)
+    if asked.json:
+        row = {"id": asked.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
+        show_json(row)
+    else:
+        state = "enabled" if on else "disabled"
+        print(f"{asked.name}: {state}" if changed else f"{asked.name}: was {state} already")
+    return 0
+
+
+def _wanted(found: Wanted, id: str, on: bool) -> tuple[Callable[[str, bool], str | None], Config]:
+    """How a text is changed (it, and whether it is YAML), and what it must say then."""
+    config = found.config
+    if any(spec.id == id for spec in config.specs):
+        specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
+        return lambda text, _: entry_in_toml(text, id, on), replace(config, specs=specs)
+    off = config.discovery.disabled if config.discovery is not None else ()
+    there = {candidate.id for candidate in found.report.candidates}
+    if config.discovery is None or id not in there | set(off):
+        raise _no_such(found, id)
+    kept = tuple(one for one in off if one != id)
+    disabled = kept if on else off if id in off else (*off, id)
+    expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
+    return (
+        lambda text, yaml: (list_in_yaml if yaml else list_in_toml)(text, disabled),
+        expected,
+    )
+
+
+def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
+    for candidate in found.report.candidates:
+        if any(spec.id == id for spec in candidate.also):
+            return UsageError(
+                "X1326",
+                f"{id} comes with {candidate.id}, and cannot be switched by itself",
+                extension=id,
+                help=f"switch {candidate.id}, or take the server out of its manifest",
+            )
+    near = nearest(id, [spec.id for spec in found.specs])
+    return NotFound(
+        "X1206",
+        f"no extension is called {id!r}",
+        help=f"did you mean {near!r}?" if near else "exthost list tells which there are",
+    )
+
+
+def _write(path: Path, wanted: Config, said: Callable[[str, bool], str | None], id: str) -> None:
+    text = path.read_bytes().decode("utf-8-sig")
+    new = said(text, path.suffix in _YAML) if path.suffix != ".json" else None
+    try:
+        fits = new is not None and config_in(path, new.encode()) == wanted
+    except ConfigError:
+        fits = False
+    if new is None or not fits:
+        raise UsageError(
+            "X1327",
+            f"{path} is written in a way that cannot be changed from here",
+            extension=id,
+            help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
+            evidence=Evidence(path=str(path)),
+        )
+    _place(path.resolve(), new)
+
+
+def _place(path: Path, text: str) -> None:
+    """At one stroke: who reads meanwhile sees the old text or the new one."""
+    try:
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+            os.replace(beside, path)  # noqa: PTH105 - the pair of mkstemp
+        except BaseException:
+            os.unlink(beside)  # noqa: PTH108
+            raise
+    except OSError as error:
+        raise UsageError(
+            "X1327",
+            f"{path} cannot be written: {error.strerror}",
+            help="check who may write to it and to its folder",
+            evidence=Evidence(path=str(path)),
+        ) from None
