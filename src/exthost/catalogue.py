@@ -1047,6 +1047,13 @@ CATALOGUE: dict[str, Entry] = {
         "An option, an argument or its value is not what the verb takes.",
         "`exthost VERB --help` shows what it takes.",
     ),
+    "X1317": _entry(
+        "UsageError",
+        "the host of another process",
+        "The program has forked, and the copy used the host that was open before: its extensions "
+        "answer to the original alone.",
+        "Open a host in the copy, or fork before you open one.",
+    ),
     "X1320": _entry(
         "UsageError",
         "the arguments are no such message",

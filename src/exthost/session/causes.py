@@ -7,12 +7,21 @@ learnt (the exit status, the last of stderr) and because each call is named in i
 from collections.abc import Callable
 from typing import TypeAlias
 
-from exthost.errors import ExtensionGone, ExthostError, ProtocolViolation
+from exthost.errors import ExtensionGone, ExthostError, ProtocolViolation, UsageError
 from exthost.session.witness import Witness
 from exthost.wire.framing import Broken
 
 Cause: TypeAlias = Callable[[str], ExthostError]
 """From the name of what was waited for ("" for nothing) to the error it ends with."""
+
+
+def forked() -> UsageError:
+    """Who asks is a copy of the process that started it."""
+    return UsageError(
+        "X1317",
+        "this host was opened by another process, of which this one is a copy (fork)",
+        help="open a host of its own here, or fork before you open one",
+    )
 
 
 def died(witness: Witness, broken: Broken | None = None) -> Cause:
