@@ -1039,7 +1039,7 @@ CATALOGUE: dict[str, Entry] = {
         "UsageError",
         "the host is not open",
         "The host was used before `with`, or after it.",
-        "Use it inside `with SyncHost… as host`.",
+        "Use it inside `async with Host… as host`, or `with SyncHost… as host`.",
     ),
     "X1316": _entry(
         "UsageError",
@@ -1053,6 +1053,18 @@ CATALOGUE: dict[str, Entry] = {
         "The program has forked, and the copy used the host that was open before: its extensions "
         "answer to the original alone.",
         "Open a host in the copy, or fork before you open one.",
+    ),
+    "X1318": _entry(
+        "UsageError",
+        "not a time limit",
+        "A timeout was given that is no number of seconds.",
+        "Give a number, or leave it out: the limits of the extension hold then.",
+    ),
+    "X1319": _entry(
+        "UsageError",
+        "the host of another loop",
+        "A call was made in another event loop, or after `asyncio.run` again, than the host's own.",
+        "Open a host in each loop, use SyncHost, or hand it over with run_coroutine_threadsafe.",
     ),
     "X1320": _entry(
         "UsageError",

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psutil
-
 import exthost
 
 TEXT = Path(__file__).parents[2] / "examples" / "morphir" / "text.py"
@@ -77,8 +75,8 @@ def ending(how: str) -> None:
 
 
 def outlive() -> NoReturn:
-    exthost.SyncHost.from_config(CONFIG).__enter__()
-    running = [child.pid for child in psutil.Process().children(recursive=True)]
+    host = exthost.SyncHost.from_config(CONFIG).__enter__()
+    running = [extension.stats["pid"] for extension in host.extensions]
     pid = os.fork()
     if pid == 0:
         time.sleep(60)

@@ -34,12 +34,12 @@ class Child:
     """A process and what we hold of it. The three pipe ends are plain descriptors."""
 
     __slots__ = (
+        "__weakref__",
         "_ceiling",
         "_leash",
         "_leave",
         "_watch",
         "_why",
-        "__weakref__",
         "argv",
         "cwd",
         "pid",
