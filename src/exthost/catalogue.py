@@ -1160,6 +1160,12 @@ CATALOGUE: dict[str, Entry] = {
         "So many commands are connected to this host that it takes no more.",
         "Try again when one of them has ended.",
     ),
+    "X1379": _entry(
+        "UsageError",
+        "the output cannot be written",
+        "Writing to stdout failed, for example because the disk is full.",
+        "Make room, and ask again: what was asked may have been done all the same.",
+    ),
     "X1378": _entry(
         "UsageError",
         "the host is ending",

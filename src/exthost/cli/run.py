@@ -13,7 +13,7 @@ import signal
 from contextlib import AsyncExitStack
 
 from exthost.cli.faces import Face, Heard, face_for
-from exthost.cli.frame import Asked, config_option, config_path, no_command
+from exthost.cli.frame import Asked, config_option, given_config, no_command, some
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.control.address import key_of
@@ -38,7 +38,7 @@ def run(asked: Asked) -> int:
 
 
 async def _supervise(asked: Asked) -> int:
-    config = config_path(asked)
+    config = given_config(asked)
     host = Host(read_config(config))
     report = Report(host)
     async with AsyncExitStack() as leaving:
@@ -81,7 +81,8 @@ async def _until_told(host: Host, control: Control | None, face: Face) -> int:
         opening.result()
         tell_diagnostics(host.diagnostics, tell=face.say)
         ready = sum(ext.state == "ready" for ext in host.extensions)
-        face.say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends")
+        tools = some(len(host.tools), "tool")
+        face.say(f"{ready} of {some(len(host), 'extension')} ready, {tools}; Ctrl-C ends")
         await first
     else:
         opening.cancel()
