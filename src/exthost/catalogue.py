@@ -24,7 +24,7 @@ CATALOGUE: dict[str, Entry] = {
     "X0101": _entry(
         "ConfigError",
         "the config cannot be read",
-        "The file is not there or may not be read, or its text is not valid TOML.",
+        "The file is not there or may not be read, or its text is not valid TOML, YAML or JSON.",
         "Name the file with --config, or mend the line that the message names.",
     ),
     "X0102": _entry(

@@ -410,7 +410,7 @@ def refusal(failure: Failure, method: str) -> CallFailed:
     code = "" if failure.code is None else f" (code {failure.code})"
     return CallFailed(
         "X0701",
-        f"{method} was answered with an error{code}: {failure.message}",
+        f"{method} was answered with an error{code}: {failure.message or 'without a word of why'}",
         error_code=failure.code,
         error_message=failure.message,
         data=failure.data,
