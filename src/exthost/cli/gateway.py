@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from exthost.cli.frame import Asked, config_option, given_config, no_command, say, show_json, some
+from exthost.cli.frame import Asked, config_option, given_config, no_command, say, show_json
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.config import Config
@@ -148,7 +148,7 @@ async def _close(gateway: "Gateway", signals: "asyncio.Queue[int]") -> None:
 def _tell_ready(host: Host) -> None:
     tell_diagnostics(host.diagnostics)
     ready = sum(ext.state == "ready" for ext in host.extensions)
-    say(f"{ready} of {some(len(host), 'extension')} ready, {some(len(host.tools), 'tool')}")
+    say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools")
 
 
 def _tell_what_happens(host: Host) -> None:

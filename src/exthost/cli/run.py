@@ -13,7 +13,7 @@ import signal
 from contextlib import AsyncExitStack
 
 from exthost.cli.faces import Face, Heard, face_for
-from exthost.cli.frame import Asked, config_option, given_config, no_command, some
+from exthost.cli.frame import Asked, config_option, given_config, no_command
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.control.address import key_of
@@ -81,8 +81,7 @@ async def _until_told(host: Host, control: Control | None, face: Face) -> int:
         opening.result()
         tell_diagnostics(host.diagnostics, tell=face.say)
         ready = sum(ext.state == "ready" for ext in host.extensions)
-        tools = some(len(host.tools), "tool")
-        face.say(f"{ready} of {some(len(host), 'extension')} ready, {tools}; Ctrl-C ends")
+        face.say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends")
         await first
     else:
         opening.cancel()
