@@ -13,12 +13,14 @@ So no method of the asynchronous side has to be written a second time.
 
 import asyncio
 import inspect
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
 from exthost.errors import UsageError
+from exthost.session.causes import forked
 
 __all__ = ["LOOP_SECONDS", "Blocking", "Mirrored", "Runner", "face", "mirror", "not_open"]
 
@@ -35,6 +37,7 @@ class Runner:
         """`special`: types that have a blocking face of their own."""
         self.special = special
         self.loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
         self._thread = threading.Thread(target=self._turn, name="exthost loop", daemon=True)
         self._thread.start()
 
@@ -47,6 +50,8 @@ class Runner:
         if threading.current_thread() is self._thread:
             raise UsageError("X1314", "a blocking call from the host's own loop would never return")
 
+        if self.copied:
+            raise forked()
         if self.loop.is_closed():
             raise not_open()
 
@@ -59,6 +64,11 @@ class Runner:
         except BaseException:  # Ctrl-C above all: who no longer waits no longer wants it
             future.cancel()
             raise
+
+    @property
+    def copied(self) -> bool:
+        """Whether this is a copy of the process whose thread it is: here, no thread turns it."""
+        return os.getpid() != self._pid
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -24,7 +24,7 @@ CATALOGUE: dict[str, Entry] = {
     "X0101": _entry(
         "ConfigError",
         "the config cannot be read",
-        "The file is not there or may not be read, or its text is not valid TOML.",
+        "The file is not there or may not be read, or its text is not valid TOML, YAML or JSON.",
         "Name the file with --config, or mend the line that the message names.",
     ),
     "X0102": _entry(
@@ -1046,7 +1046,7 @@ CATALOGUE: dict[str, Entry] = {
         "UsageError",
         "the host is not open",
         "The host was used before `with`, or after it.",
-        "Use it inside `with SyncHost… as host`.",
+        "Use it inside `async with Host… as host`, or `with SyncHost… as host`.",
     ),
     "X1316": _entry(
         "UsageError",
@@ -1056,10 +1056,22 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "X1317": _entry(
         "UsageError",
-        "a stream without a name",
-        "The events of this method name the stream that they belong to; what it is opened with is "
-        "no object, or its name is neither text nor a number.",
-        "Leave the name out, and it is given one.",
+        "the host of another process",
+        "The program has forked, and the copy used the host that was open before: its extensions "
+        "answer to the original alone.",
+        "Open a host in the copy, or fork before you open one.",
+    ),
+    "X1318": _entry(
+        "UsageError",
+        "not a time limit",
+        "A timeout was given that is no number of seconds.",
+        "Give a number, or leave it out: the limits of the extension hold then.",
+    ),
+    "X1319": _entry(
+        "UsageError",
+        "the host of another loop",
+        "A call was made in another event loop, or after `asyncio.run` again, than the host's own.",
+        "Open a host in each loop, use SyncHost, or hand it over with run_coroutine_threadsafe.",
     ),
     "X1320": _entry(
         "UsageError",
@@ -1111,6 +1123,13 @@ CATALOGUE: dict[str, Entry] = {
         "The file cannot be written, or says what was to be changed in a way that is not "
         "understood well enough to be changed without harm. Nothing was written.",
         "Write it by hand: enabled = false in an entry, or the id in the list disabled.",
+    ),
+    "X1328": _entry(
+        "UsageError",
+        "a stream without a name",
+        "The events of this method name the stream that they belong to; what it is opened with is "
+        "no object, or its name is neither text nor a number.",
+        "Leave the name out, and it is given one.",
     ),
     "X1340": _entry(
         "UsageError",
@@ -1167,6 +1186,12 @@ CATALOGUE: dict[str, Entry] = {
         "too many clients",
         "So many commands are connected to this host that it takes no more.",
         "Try again when one of them has ended.",
+    ),
+    "X1379": _entry(
+        "UsageError",
+        "the output cannot be written",
+        "Writing to stdout failed, for example because the disk is full.",
+        "Make room, and ask again: what was asked may have been done all the same.",
     ),
     "X1378": _entry(
         "UsageError",

@@ -91,6 +91,10 @@ class ExthostError(Exception):
             "evidence": self.evidence.as_dict(),
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An error may be sent to another process, as any exception may."""
+        return _revived, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         about = f"{self.extension}: " if self.extension else ""
         lines = [f"{about}{self.message} [{self.code}]"]
@@ -100,6 +104,14 @@ class ExthostError(Exception):
             lines.append(f"  exit: {self.evidence.exit}")
         lines += [f"  stderr: {line}" for line in self.evidence.stderr[-5:]]
         return "\n".join(lines)
+
+
+def _revived(
+    kind: type[ExthostError], arguments: tuple[Any, ...], members: dict[str, Any]
+) -> ExthostError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(members)
+    return error
 
 
 class ConfigError(ExthostError):

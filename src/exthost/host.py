@@ -294,6 +294,8 @@ class Host:
             silent = [ext for ext in self.extensions if ext.is_silent]
             named = [ext for ext in silent if _could_be_of(name, ext.id)]
             asked = named or (silent if ask_all else [])
+            if not self._open and not self._extensions:
+                raise _not_open() from None
             if not asked:
                 raise
         outcomes = await asyncio.gather(*(ext.start() for ext in asked), return_exceptions=True)
@@ -464,7 +466,9 @@ class Host:
 
         return vet
 
-    def _unknown(self, name: str) -> NotFound:
+    def _unknown(self, name: str) -> ExthostError:
+        if not self._open and not self._extensions:
+            return _not_open()
         near = nearest(name, self._extensions)
         there = ", ".join(list(self._extensions)[:10]) or "none"
         help = f"did you mean {near!r}?" if near else f"the extensions here are: {there}"
@@ -477,6 +481,10 @@ def _could_be_of(name: str, extension: str) -> bool:
     if colon:
         return extension_part == extension
     return name.startswith(registered_name(extension, ""))
+
+
+def _not_open() -> UsageError:
+    return UsageError("X1315", "this host is not open", help="use it with `async with`")
 
 
 def _cause(extension: Extension) -> ExthostError | None:

@@ -145,7 +145,7 @@ class SyncHost:
     def close(self) -> None:
         """End every extension, and the loop's thread. Closing twice is fine."""
         run, self._run = self._run, None
-        if run is not None:
+        if run is not None and not run.copied:
             try:
                 run(self.target.close)
             finally:

@@ -219,7 +219,11 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
 
 def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
     silent = told("tools", cwd=folder)
-    assert silent == {"tools": [], "not_asked": ["text", "fragile", "missing"]}
+    assert silent == {
+        "tools": [],
+        "not_asked": ["text", "fragile", "missing"],
+        "failed": [],
+    }
     asked = told("tools", "--start", cwd=folder)
     assert [tool["name"] for tool in asked["tools"]] == [
         "ext_text_echo",

@@ -402,7 +402,7 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
         for bad in wrong:
             with pytest.raises(UsageError) as raised:
                 ext.stream("subagents/dispatch", bad)
-            assert raised.value.code == "X1317"
+            assert raised.value.code == "X1328"
         assert (await ext.call_tool("echo"))["isError"] is False, "nothing of that was sent"
 
 

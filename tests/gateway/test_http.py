@@ -175,6 +175,8 @@ def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
     done = run("gateway", "--host", "0.0.0.0", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and "X1366" in done.stderr
     done = run("gateway", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and "X1316" in done.stderr
+    done = run("gateway", "--config", "no.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "") and "X0101" in done.stderr
 
 

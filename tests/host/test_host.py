@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,45 @@ async def test_a_facet_the_dialect_lacks_is_an_error_that_names_the_dialect() ->
         with pytest.raises(errors.UsageError, match="morphir"):
             _ = host["a"].inference
         assert not hasattr(host["a"], "inference")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_host_that_is_not_open_says_so(when: str) -> None:
+    host = exthost.Host.from_config(config(entry("a")))
+    if when == "after":
+        async with host:
+            pass
+    for use in (lambda: host.call_tool("ext_a_echo", {}), lambda: host.find_tool("echo")):
+        with pytest.raises(errors.UsageError) as caught:
+            await use()
+        assert caught.value.code == "X1315"
+    with pytest.raises(errors.UsageError) as caught:
+        host["a"]
+    assert caught.value.code == "X1315"
+
+
+@pytest.mark.parametrize("timeout", ["5s", float("nan"), [1]])
+async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        for use in (
+            host["a"].call("echo", 1, timeout=timeout),
+            host.call_tool("a:echo", {"n": 1}, timeout=timeout),
+        ):
+            with pytest.raises(errors.UsageError) as caught:
+                await asyncio.wait_for(use, 5)
+            assert caught.value.code == "X1318"
+        with pytest.raises(errors.UsageError):
+            host["a"].stream("echo", timeout=timeout)
+
+
+async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+
+        def elsewhere(use: Callable[[], Any]) -> str:
+            with pytest.raises(errors.UsageError) as caught:
+                asyncio.run(use())
+            return caught.value.code
+
+        for use in (lambda: host["a"].call("echo", 1), lambda: host["a"].call_tool("echo", {})):
+            assert await asyncio.wait_for(asyncio.to_thread(elsewhere, use), 5) == "X1319"
+        assert await host["a"].call("echo", 2) == 2

@@ -6,11 +6,14 @@ Every case runs with calls in flight beside the fatal one, and asserts that each
 import asyncio
 import os
 import signal
+import sys
 import time
 from typing import Any
 
 import pytest
 
+import exthost
+from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
 from tests.extensions.driving import Ledger, accounted, failing, hostile, until
 from tests.extensions.looking import resident_bytes, runs
@@ -177,3 +180,27 @@ async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_th
         assert {(await call).evidence.exit for call in calls} == {"killed by SIGKILL"}
         assert longest < 0.25
         accounted(ext, 1001, result=1, gone=1000)
+
+
+@pytest.mark.parametrize(("says", "help"), [("", "wrote nothing"), ("why", "tells more")])
+async def test_the_help_points_to_stderr_only_if_something_was_written(
+    says: str, help: str
+) -> None:
+    program = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        f"    if asked['method'] == 'die': sys.exit({says!r} or 1)\n"
+        "    if asked['method'] == 'fail': print(json.dumps({'id': asked['id'], 'error': ''}))\n"
+        "    else: print(json.dumps({'id': asked['id'], 'result': []}))\n"
+        "    sys.stdout.flush()\n"
+    )
+    async with exthost.connect(
+        [sys.executable, "-S", "-E", "-c", program], dialect="morphir"
+    ) as ext:
+        with pytest.raises(errors.CallFailed) as failed:
+            await ext.call("fail", timeout=5)
+        assert failed.value.message.endswith("error: without a word of why")
+        with pytest.raises(errors.ExtensionGone) as died:
+            await ext.call("die", timeout=5)
+        assert help in died.value.help

@@ -5,6 +5,7 @@ the verb that was asked for is imported; `exthost --help` imports none of them, 
 costs more than everything that help needs.
 """
 
+import os
 import sys
 
 from exthost._version import __version__
@@ -35,7 +36,16 @@ USAGE = 2
 
 def main(words: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    words = sys.argv[1:] if words is None else words
+    try:
+        _open_what_is_closed()
+        return _main(sys.argv[1:] if words is None else words)
+    except KeyboardInterrupt:  # while something was still being imported
+        return INTERRUPTED
+
+
+def _main(words: list[str]) -> int:
+    if words[:1] == ["help"] and words[1:2] and words[1] in VERBS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
         return 0 if words else USAGE
@@ -43,16 +53,18 @@ def main(words: list[str] | None = None) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = words[0], words[1:]
-    if verb not in VERBS:
-        from exthost.names import nearest
+    from exthost.cli.frame import no_verb, run_verb
 
-        near = nearest(verb, VERBS)
-        hint = f"did you mean {near}?" if near else "see exthost --help"
-        sys.stderr.write(f"exthost: there is no verb {verb!r}; {hint}\n")
-        return USAGE
-    from exthost.cli.frame import run_verb
+    return run_verb(verb, rest) if verb in VERBS else no_verb(verb, rest)
 
-    return run_verb(verb, rest)
+
+def _open_what_is_closed() -> None:
+    """Started with stdin, stdout or stderr closed: a pipe to a child must not get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest free number is the one that is closed, since those below were seen to.
+            file = open(os.devnull, "r" if number == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            setattr(sys, name, file)
 
 
 def _help() -> str:

@@ -40,7 +40,8 @@ ERROR_RESULT = 1
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="+", metavar="[TARGET] NAME [k=v …]")
+    parser.usage = "exthost call [OPTIONS] [TARGET] NAME [k=v …] [-- COMMAND ARGS…]"
+    parser.add_argument("words", nargs="+", metavar="NAME", help="see above")
     parser.add_argument("--args", metavar="JSON", help="all arguments as JSON; - reads stdin")
     parser.add_argument(
         "--method", action="store_true", help="NAME is a method of the dialect, sent as it is"

@@ -8,7 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, no_command, say, show_json
+from exthost.cli.frame import Asked, config_option, no_command, say, show_json, some, visible
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
@@ -289,7 +289,7 @@ def _show(
         return
     for one in findings:
         about = f"{one.extension}: " if one.extension else ""
-        print(f"{one.level}: {about}{one.message}")
+        print(visible(f"{one.level}: {about}{one.message}"))
         if one.path:
             print(f"  in:  {one.path}")
         if one.fix:
@@ -300,4 +300,4 @@ def _show(
             print(
                 f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
             )
-    say(f"{len(specs)} extensions, " + ("nothing in their way" if healthy else "see above"))
+    say(f"{some(len(specs), 'extension')}, " + ("nothing in the way" if healthy else "see above"))

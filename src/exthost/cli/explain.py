@@ -2,8 +2,8 @@
 
 import argparse
 
-from exthost.catalogue import CATALOGUE
-from exthost.cli.frame import Asked, show_json, show_table
+from exthost.catalogue import CATALOGUE, Entry
+from exthost.cli.frame import Asked, no_command, show_json, show_table
 from exthost.errors import NotFound
 from exthost.names import nearest
 
@@ -12,12 +12,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401")
 
 
+def _entries() -> list[tuple[str, Entry]]:
+    return sorted(CATALOGUE.items())
+
+
 def run(asked: Asked) -> int:
+    no_command(asked)
     if asked.code is None:
         if asked.json:
-            show_json({code: entry._asdict() for code, entry in CATALOGUE.items()})
+            show_json({code: entry._asdict() for code, entry in _entries()})
         else:
-            rows = [(code, entry.kind, entry.title) for code, entry in CATALOGUE.items()]
+            rows = [(code, entry.kind, entry.title) for code, entry in _entries()]
             show_table(rows, ("CODE", "KIND", "WHAT"))
         return 0
     code = asked.code.upper()

@@ -5,12 +5,15 @@ The words after `--` are the extension's own command and are cut off before anyt
 
 import argparse
 import importlib
+import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from exthost.cli import INTERRUPTED
+from exthost.cli import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
+from exthost.names import nearest
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -33,7 +36,11 @@ class Asked(argparse.Namespace):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError("X1316", message, help=f"see {self.prog} --help")
+        unknown = message.partition("unrecognized arguments: ")[2]
+        word = unknown.split(" ")[0].partition("=")[0]
+        near = nearest(word, self._option_string_actions) if word.startswith("-") else None
+        hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        raise UsageError("X1316", message, help=hint)
 
 
 def run_verb(verb: str, words: list[str]) -> int:
@@ -48,15 +55,44 @@ def run_verb(verb: str, words: list[str]) -> int:
         mine, command = _cut(words)
         # Intermixed: an argument k=v may also stand after an option.
         asked = parser.parse_intermixed_args(mine, namespace=Asked(command=command))
-        return int(module.run(asked))
+        code = int(module.run(asked))
+        sys.stdout.flush()
+        return code
     except ExthostError as error:
         tell_error(error, wants_json)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our stdout has left
-        sys.stderr.close()
+        _write_nowhere()
         return 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _write_nowhere()
+        lost = UsageError(
+            "X1379",
+            f"the output cannot be written: {error.strerror or error}",
+            help="is the disk full? what was asked may have been done all the same",
+        )
+        tell_error(lost, wants_json=False)
+        return lost.exit_code
+
+
+def no_verb(verb: str, words: Sequence[str]) -> int:
+    """Told like any other mistake."""
+    near = nearest(verb, VERBS)
+    hint = f"did you mean {near}?" if near else "see exthost --help"
+    error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
+    tell_error(error, "--json" in words)
+    return error.exit_code
+
+
+def _write_nowhere() -> None:
+    """What is still in stdout's buffer is lost, without another word at our exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _cut(words: list[str]) -> tuple[list[str], list[str]]:
@@ -86,6 +122,18 @@ def config_option(parser: argparse.ArgumentParser) -> None:
 def config_path(asked: Asked) -> str:
     """The config that is meant, whether it is there or not."""
     return asked.config or DEFAULT_CONFIG
+
+
+def given_config(asked: Asked) -> str:
+    """The config that is meant; if it was not named, it must be there."""
+    if asked.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
+        or_command = ", or give a command after --" if hasattr(asked, "dialect") else ""
+        raise UsageError(
+            "X1316",
+            f"there is no {DEFAULT_CONFIG} here",
+            help=f"name a config with --config, or write one{or_command}",
+        )
+    return config_path(asked)
 
 
 def dialect_option(parser: argparse.ArgumentParser) -> None:
@@ -141,19 +189,33 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
-    """Aligned columns on stdout, a row a line; the last one may be as long as it likes."""
+    """Aligned columns on stdout, a line a row. The last column may be as long as it likes, but
+    ends with the line where somebody looks on."""
     if not rows:
         return
-    lines = [header, *(tuple(map(one_line, row)) for row in rows)]
+    lines = [tuple(map(one_line, line)) for line in (header, *rows)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        shown = "  ".join(cells).rstrip()
+        if room is not None and sum(widths) + 20 < room < len(shown):
+            shown = shown[: room - 1] + "…"
+        sys.stdout.write(shown + "\n")
 
 
 def say(text: str) -> None:
     """Talk, on stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(text) + "\n")
+
+
+def say_empty(asked: Asked) -> None:
+    say(f"{config_path(asked)} names no extensions, and none were found")
+
+
+def some(number: int, what: str) -> str:
+    """So many of them."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def visible(text: str) -> str:
@@ -178,7 +240,7 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
         show_json({"error": error.as_dict()})
         return
     about = f"{error.extension}: " if error.extension else ""
-    say(f"error[{error.code}]: {about}{visible(error.message)}")
+    say(f"error[{error.code}]: {about}{error.message}")
     evidence = error.evidence
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
@@ -192,7 +254,7 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.bytes:
         say(f"  bytes:  {evidence.bytes!r}")
     for line in evidence.stderr[-10:]:
-        say(f"  stderr: {visible(line)}")
+        say(f"  stderr: {line}")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:

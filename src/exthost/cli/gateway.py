@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, config_option, no_command, say, show_json
+from exthost.cli.frame import Asked, config_option, given_config, no_command, say, show_json
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.config import Config
@@ -35,12 +35,20 @@ Face = Callable[["McpServer"], Coroutine[Any, Any, None]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--http", metavar="PORT", type=int, help="serve HTTP on this port; 0: any")
+    parser.add_argument(
+        "--http", metavar="PORT", type=_port, help="serve HTTP on this port; 0: any"
+    )
     parser.add_argument(
         "--host", metavar="ADDRESS", help=f"with --http: listen here (default: {DEFAULT_HOST})"
     )
     parser.add_argument("--token-file", metavar="FILE", help="with --http: the bearer token's file")
     config_option(parser)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, which is 0 to 65535")
+    return int(text)
 
 
 def run(asked: Asked) -> int:
@@ -49,7 +57,7 @@ def run(asked: Asked) -> int:
         raise UsageError(
             "X1366", "--host and --token-file are about HTTP", help="add --http PORT, or leave out"
         )
-    config = read_config(asked.config or DEFAULT_CONFIG)
+    config = read_config(given_config(asked))
     face = _on_stdio() if asked.http is None else _on_http(asked)
     with face as serve:
         return run_async(_serve(config, serve))

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, config_path, say, show_json, show_table
+from exthost.cli.frame import (
+    Asked,
+    config_option,
+    config_path,
+    no_command,
+    say,
+    say_empty,
+    show_json,
+    show_table,
+)
 from exthost.cli.target import read_wanted
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -37,6 +46,7 @@ def all_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: Asked) -> int:
+    no_command(asked)
     found = read_wanted(asked)
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
@@ -56,6 +66,8 @@ def run(asked: Asked) -> int:
         return 0
     table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
+    if not rows:
+        say_empty(asked)
     for one in rows:
         if one["reason"]:
             say(f"{one['id']}: {one['reason']}")

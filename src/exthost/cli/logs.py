@@ -28,12 +28,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n",
         "--lines",
-        type=int,
+        type=_number,
         default=LINES,
         metavar="N",
         help=f"how many of the last lines (default: {LINES}; 0: none)",
     )
     config_option(parser)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
 
 
 def run(asked: Asked) -> int:
@@ -43,7 +49,7 @@ def run(asked: Asked) -> int:
         _check_name(asked)
         say(f"{asked.name} has not said anything yet; its log will be {file}")
     follower = _Follower(file)
-    for line in follower.last(max(0, asked.lines)):
+    for line in follower.last(asked.lines):
         _show(asked, line)
     if asked.follow:
         for line in follower.coming():

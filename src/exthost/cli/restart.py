@@ -1,4 +1,5 @@
-"""End the process of an extension of a running host, and wait until a fresh one is ready."""
+"""Give an extension of a running host a fresh process, which takes the old one's place once it is
+ready; wait for that."""
 
 from exthost.cli.frame import Asked
 from exthost.cli.steer import steer, steer_options

@@ -13,7 +13,7 @@ import signal
 from contextlib import AsyncExitStack
 
 from exthost.cli.faces import Face, face_for
-from exthost.cli.frame import Asked, config_option, config_path, no_command
+from exthost.cli.frame import Asked, config_option, given_config, no_command
 from exthost.cli.heard import Heard
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
@@ -39,7 +39,7 @@ def run(asked: Asked) -> int:
 
 
 async def _supervise(asked: Asked) -> int:
-    config = config_path(asked)
+    config = given_config(asked)
     host = Host(read_config(config))
     report = Report(host)
     async with AsyncExitStack() as leaving:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, say, visible
+from exthost.cli.frame import DEFAULT_CONFIG, Asked, given_config, say, visible
 from exthost.cli.heard import Heard
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Alone, command_id
@@ -36,13 +36,7 @@ def has_config(asked: Asked) -> bool:
 
 def read_wanted(asked: Asked) -> Wanted:
     """Every extension of the config that holds here. Starts nothing."""
-    if not has_config(asked):
-        raise UsageError(
-            "X1316",
-            f"there is no {DEFAULT_CONFIG} here",
-            help="name a config with --config, or give a command after --",
-        )
-    return wanted(read_config(asked.config or DEFAULT_CONFIG))
+    return wanted(read_config(given_config(asked)))
 
 
 def find_spec(asked: Asked, target: str | None) -> Spec | None:
@@ -194,7 +188,7 @@ def talking_bus() -> Bus:
 
 def talk(bus: Bus) -> None:
     """Have log lines and progress told on stderr."""
-    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {visible(line.text)}"))
+    bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
     bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_how_far(told)}"))
 
 

@@ -5,7 +5,15 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from exthost.cli.frame import Asked, config_option, dialect_option, say, show_json, show_table
+from exthost.cli.frame import (
+    Asked,
+    config_option,
+    dialect_option,
+    say,
+    say_empty,
+    show_json,
+    show_table,
+)
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import find_spec, found_out, read_wanted, run_once
 from exthost.config import Config
@@ -50,13 +58,16 @@ async def _tools(asked: Asked, specs: list[Spec]) -> int:
         silent = [ext.id for ext in host.extensions if ext.is_silent]
         failed = [ext.cause for ext in host.extensions if ext.cause is not None]
     for cause in failed:
-        say(f"error: {cause.extension}: {cause.message}")
+        say(f"error[{cause.code}]: {cause.extension}: {cause.message}")
+    code = failed[0].exit_code if failed and (asked.target or asked.command) else 0
     if asked.json:
         shown: dict[str, Any] = {"tools": tools, "not_asked": silent}
-        show_json(shown)
-        return 0
+        show_json(shown | {"failed": [cause.as_dict() for cause in failed]})
+        return code
     rows = [(one["name"], one["extension"], one["description"]) for one in tools]
     show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))
     if silent:
         say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
-    return 0
+    if not specs:
+        say_empty(asked)
+    return code

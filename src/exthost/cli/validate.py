@@ -7,7 +7,7 @@ Exits with 3 if anything is invalid.
 import argparse
 from pathlib import Path
 
-from exthost.cli.frame import Asked, config_option, no_command, show_json, show_table
+from exthost.cli.frame import Asked, config_option, no_command, say, show_json, show_table
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
@@ -38,6 +38,8 @@ def run(asked: Asked) -> int:
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
+        if not rows and not errors:
+            say("there are no manifests here; what the config says itself is valid")
         tell_diagnostics(told(diagnostics, every=asked.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 
@@ -56,7 +58,11 @@ def _named(found: Wanted) -> list[tuple[str, str, str]]:
 def _below(path: Path) -> Report:
     """What there is at this path, and nothing else."""
     if not path.exists():
-        raise NotFound("X1206", f"there is nothing at {path}", help="name a folder or a manifest")
+        raise NotFound(
+            "X1206",
+            f"there is nothing at {path}",
+            help="name a folder or a manifest; exthost doctor NAME looks at one of the config",
+        )
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),)), FORMATS)
     if path.is_dir():

@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Child:
     """A process and what we hold of it. The three pipe ends are plain descriptors."""
 
     __slots__ = (
+        "__weakref__",
         "_ceiling",
         "_group",
         "_leash",
@@ -99,6 +101,7 @@ class Child:
             raise _translated(error, plan, extension) from None
         # From here on the exit watch is in charge; this keeps Popen's destructor out of it.
         process.returncode = 0
+        _ours.add(self)
         self.spawn_seconds = time.perf_counter() - began
 
     @property
@@ -197,6 +200,20 @@ class Child:
             self._group.close()
             self._group = None
 
+    def disown(self) -> None:
+        """In a copy of our process, which a fork has made: it is not ours but the original's, and
+        what we hold of it must not keep it alive. The descriptors stay taken, since a loop that was
+        copied along knows them by number."""
+        held = [self.stdin, self.stdout, self.stderr]
+        held += [self._watch.fd] if self._watch is not None else []
+        held += self._leash.held if self._leash is not None else []
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in held:
+            if fd != CLOSED:
+                os.dup2(nothing, fd, inheritable=False)
+        os.close(nothing)
+        self._watch = self._leash = self._leave = self._group = None
+
     def __del__(self) -> None:
         watch = getattr(self, "_watch", None)
         if watch is None:
@@ -208,6 +225,17 @@ class Child:
         self.reap()
         self.close_stdin()
         self.close_outputs()
+
+
+_ours: "weakref.WeakSet[Child]" = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for child in tuple(_ours):
+        child.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 def _spawn(

@@ -81,6 +81,11 @@ class Leash:
             os.close(fd)
         self._inherited.clear()
 
+    @property
+    def held(self) -> list[int]:
+        """The descriptors that we hold of it."""
+        return [fd for fd in (self._control, self._status) if fd != _GONE]
+
     def send(self, number: int) -> None:
         """A signal to the program's process group."""
         if self._control != _GONE:

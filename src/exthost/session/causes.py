@@ -7,12 +7,23 @@ learnt (the exit status, the last of stderr) and because each call is named in i
 from collections.abc import Callable
 from typing import TypeAlias
 
-from exthost.errors import ExtensionGone, ExthostError, ProtocolViolation
+from exthost.errors import ExtensionGone, ExthostError, ProtocolViolation, UsageError
 from exthost.session.witness import Witness
 from exthost.wire.framing import Broken
 
+_SEE_STDERR = "what it wrote to stderr tells more"
+
 Cause: TypeAlias = Callable[[str], ExthostError]
 """From the name of what was waited for ("" for nothing) to the error it ends with."""
+
+
+def forked() -> UsageError:
+    """Who asks is a copy of the process that started it."""
+    return UsageError(
+        "X1317",
+        "this host was opened by another process, of which this one is a copy (fork)",
+        help="open a host of its own here, or fork before you open one",
+    )
 
 
 def died(witness: Witness, broken: Broken | None = None) -> Cause:
@@ -21,7 +32,7 @@ def died(witness: Witness, broken: Broken | None = None) -> Cause:
     def worded(method: str) -> ExthostError:
         while_asked = f" while {method} was under way" if method else ""
         message = f"it ended{while_asked}: {witness.exit}{_inside(broken)}"
-        return _gone(witness, "X1001", message, "what it wrote to stderr tells more", broken)
+        return _gone(witness, "X1001", message, _SEE_STDERR, broken)
 
     return worded
 
@@ -125,4 +136,6 @@ def _gone(
     witness: Witness, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
     evidence = witness.evidence(broken.head if broken is not None else b"")
+    if help is _SEE_STDERR and not evidence.stderr:
+        help = "it wrote nothing to stderr: run its command by hand to see why it ends"
     return ExtensionGone(code, message, extension=witness.extension, help=help, evidence=evidence)

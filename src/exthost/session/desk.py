@@ -15,7 +15,9 @@ first, `losses` the others.
 
 import asyncio
 import math
+import os
 import time
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from exthost.errors import CallFailed, CallTimeout, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.alarm import Alarm, alarm
 from exthost.session.awaited import Wakes
-from exthost.session.causes import told_twice
+from exthost.session.causes import forked, told_twice
 from exthost.session.exchanges import unanswered
 from exthost.session.state import Call, StreamQueue
 from exthost.session.witness import STRAY
@@ -40,10 +42,14 @@ _TICK_SECONDS = 0.005
 _CLOCK_SECONDS = 0.001
 
 
+_desks: "weakref.WeakSet[Desk]" = weakref.WeakSet()
+
+
 class Desk:
     """The calls of one extension."""
 
     __slots__ = (
+        "__weakref__",
         "_alarm",
         "_holds",
         "_pumping",
@@ -52,6 +58,7 @@ class Desk:
         "alarm_at",
         "bus",
         "closed",
+        "copied",
         "extension",
         "in_turn",
         "listeners",
@@ -115,6 +122,15 @@ class Desk:
         self._pumping = False
         self._alarm: Alarm | None = None
         self.alarm_at = math.inf  # when the timer fires; never, if there is none
+        self.copied = False  # this is a copy of the process that started the extension
+        _desks.add(self)
+
+    def disown(self) -> None:
+        """In a copy of our process: its calls would be answered to the original."""
+        self.copied = True
+        self.session = None
+        self.waiting = OrderedDict()
+        self.closed = lambda _: forked()
 
     # -- taking in ---------------------------------------------------------------------------
 
@@ -391,3 +407,11 @@ _OUTCOMES = {
     "ExtensionGone": "gone",
     "BreakerOpen": "gone",  # it waited for a process, and none is coming
 }
+
+
+def _disown_all() -> None:
+    for desk in tuple(_desks):
+        desk.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)

@@ -66,6 +66,10 @@ class PoolDesk(Desk):
         finally:
             self._pumping = False
 
+    def disown(self) -> None:
+        self.sessions.clear()
+        super().disown()
+
     def attach(self, session: "Session") -> None:
         self.sessions.append(session)
         super().attach(self.sessions[0])

@@ -135,7 +135,10 @@ class Extension(About):
         desk = self.desk
         if not wait:
             self._be_ready(method)
-        limit = self._limit(method) if timeout is None else timeout
+        if timeout is None:
+            limit = self._limit(method)
+        else:  # a number that is not itself is none
+            limit = timeout if type(timeout) is float and timeout == timeout else _given(timeout)
         session = desk.session
         if (
             session is None
@@ -154,6 +157,8 @@ class Extension(About):
         except asyncio.CancelledError:
             desk.cancel(call)
             raise
+        except RuntimeError as error:
+            raise _elsewhere(desk, error) from None
         return call.value
 
     async def call_tool(
@@ -236,7 +241,8 @@ class Extension(About):
         `timeout` is for the whole of it, to its last event.
         """
         limit = self._limit(method)
-        return make_stream(self.desk, self.dialect, method, params, limit, timeout)
+        given = None if timeout is None else _given(timeout)
+        return make_stream(self.desk, self.dialect, method, params, limit, given)
 
     # -- living ------------------------------------------------------------------------------
 
@@ -295,7 +301,7 @@ class Extension(About):
 
     def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
         """Send a call whose caller sees to its own deadline."""
-        limit = self._limit(method) if timeout is None else timeout
+        limit = self._limit(method) if timeout is None else _given(timeout)
         call = self._new_call(Call.into_sink(sink), method, params, limit)
         call.each = timeout is None and self._each
         self.desk.submit(call)
@@ -313,7 +319,7 @@ class Extension(About):
         arguments = {} if arguments is None else arguments
         tool = self._tool(name)
         self._check(tool, arguments)
-        limit = self._tool_limit if timeout is None else timeout
+        limit = self._tool_limit if timeout is None else _given(timeout)
         asked = ToolCall(name, arguments, context, tool, self.spec)
         call = Call.into_sink(sink)
         self._of_operation(call, self._operation("call_tool"), asked, name, limit)
@@ -374,8 +380,9 @@ class Extension(About):
         on_progress: OnProgress | None = None,
     ) -> Any:
         """Run one of the neutral operations."""
-        limit = timeout
-        if limit is None:
+        if timeout is not None:
+            limit = _given(timeout)
+        else:
             limit = self._tool_limit if name == "call_tool" else self._limit(name)
         call = Awaited.at(self.desk)
         self._of_operation(call, self._operation(name), params, shown, limit)
@@ -389,6 +396,8 @@ class Extension(About):
         except asyncio.CancelledError:
             self.desk.cancel(call)
             raise
+        except RuntimeError as error:
+            raise _elsewhere(self.desk, error) from None
         return call.value
 
     def _tool(self, name: str) -> Tool:
@@ -418,14 +427,14 @@ class Extension(About):
                 "X1301",
                 f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
                 extension=self.id,
-                help="nothing was sent; `exthost inspect` shows the tool's input_schema",
+                help="nothing was sent; `exthost inspect --json` shows the tool's input_schema",
             )
 
     async def _come_up(self, timeout: float | None) -> None:
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._owner.need()
         try:
-            async with asyncio.timeout(self._tool_limit if timeout is None else timeout):
+            async with asyncio.timeout(self._tool_limit if timeout is None else _given(timeout)):
                 await self._owner.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing
@@ -447,3 +456,26 @@ class Extension(About):
             extension=self.id,
             help="wait for it, or start it with restart()",
         )
+
+
+def _given(timeout: Any) -> float:
+    """A caller's own limit: not a number would never be over."""
+    if isinstance(timeout, int | float) and timeout == timeout:
+        return timeout
+    raise UsageError(
+        "X1318",
+        f"a timeout is a number of seconds, and not {timeout!r}",
+        help="write timeout=5; left out, the limits of the extension hold",
+    )
+
+
+def _elsewhere(desk: Desk, error: RuntimeError) -> BaseException:
+    """Why a task cannot wait for a call: asyncio says it in words about futures."""
+    if asyncio.get_running_loop() is desk.loop:
+        return error
+    return UsageError(
+        "X1319",
+        "this host was opened in another event loop, and only that can wait for its calls",
+        extension=desk.extension,
+        help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
+    )

@@ -60,6 +60,8 @@ class Owner(Keeper):
     async def stop(self, patience: float = 0.0) -> None:
         """End it, as its dialect has it. Returns when nothing of it is left. Calls under way have
         so many seconds to end before."""
+        if self._desk.copied:
+            return
         self._wishes.ask_to_stop(patience)
         if self._task is None:
             self._rest_for_good()
@@ -92,7 +94,8 @@ class Owner(Keeper):
                     await self._sleep()
         finally:
             self._task = None
-            await self.crew.perish()  # the loop is being torn down around us, or we tripped
+            if not self._desk.copied:
+                await self.crew.perish()  # the loop is being torn down around us, or we tripped
             wishes.tell_all()
         self._rest_for_good()
 

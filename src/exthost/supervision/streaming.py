@@ -47,7 +47,7 @@ def _named(params: Any, key: str, method: str, extension: str) -> dict[str, Any]
     named = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
     if type(named.get(key)) not in (str, int):
         raise UsageError(
-            "X1317",
+            "X1328",
             f"{method} is opened with an object, whose {key} names the stream: text, or left out",
             extension=extension,
             help=f"leave {key} out, and it is given a name",

@@ -1,0 +1,117 @@
+"""What somebody types who has never used it: slips, no config, a full stdout, Ctrl-C."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.catalogue import CATALOGUE
+from exthost.cli import VERBS
+from tests.cli.test_cli import EXTHOST, PYTHON, RUN_SECONDS, run, told
+from tests.host.test_host import TEXT
+
+HOSTILE_WORDS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    tool = {"name": "t", "description": "one\\n\\ttwo \\x1b[2Jthree\\u202e"}
+    result = [tool] if asked["method"] == "capabilities" else {}
+    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+"""
+
+SLIPS = {
+    ("lst",): "did you mean list?",
+    ("list", "--jsn"): "did you mean --json?",
+    ("logs", "x", "-n", "-5"): "see exthost logs --help",
+    ("logs", "x", "-n", "many"): "see exthost logs --help",
+    ("gateway", "--http", "99999999"): "see exthost gateway --help",
+    ("list", "--", "python3"): "exthost inspect -- COMMAND ARGS…",
+    ("explain", "--", "python3"): "exthost inspect -- COMMAND ARGS…",
+}
+
+
+@pytest.mark.parametrize("words", SLIPS)
+def test_a_slip_is_told_with_what_was_meant(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").touch()
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error[X1316]: ")
+    assert f"help:   {SLIPS[words]}" in done.stderr
+
+
+def test_a_verb_that_is_none_is_told_as_json_to_whoever_reads_json() -> None:
+    error = told("lst", code=2)["error"]
+    assert (error["code"], error["help"]) == ("X1316", "did you mean list?")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_comes_before_or_behind_the_verb(verb: str) -> None:
+    before = run("help", verb)
+    assert before.returncode == 0
+    assert before.stdout == run(verb, "--help").stdout
+    assert before.stdout.startswith(f"usage: exthost {verb} ")
+
+
+@pytest.mark.parametrize("verb", ["list", "tools", "validate", "doctor", "run", "gateway"])
+def test_without_a_config_every_verb_says_the_same(verb: str, tmp_path: Path) -> None:
+    error = told(verb, code=2, cwd=tmp_path)["error"]
+    assert (error["code"], error["message"]) == ("X1316", "there is no exthost.toml here")
+    assert ("after --" in error["help"]) == (verb == "tools")
+
+
+@pytest.mark.parametrize("verb", ["list", "tools", "validate"])
+def test_a_config_without_extensions_is_not_met_with_silence(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").touch()
+    done = run(verb, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no " in done.stderr
+
+
+def test_codes_are_listed_in_order() -> None:
+    assert list(told("explain")) == sorted(CATALOGUE)
+
+
+def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path) -> None:
+    (tmp_path / "ext.py").write_text(HOSTILE_WORDS)
+    command = ("--dialect", "morphir", "--", *PYTHON, str(tmp_path / "ext.py"))
+    for verb in (("inspect",), ("tools", "--start")):
+        lines = run(*verb, *command).stdout.splitlines()
+        assert len(lines) == 2
+        assert lines[1].endswith("one two \\x1b[2Jthree\\u202e")
+
+
+def test_what_did_not_start_is_among_what_a_program_reads() -> None:
+    listed = told("tools", "--start", "--dialect", "morphir", "--", "no-such-program", code=5)
+    assert listed["tools"] == []
+    assert [one["code"] for one in listed["failed"]] == ["X0401"]
+
+
+@pytest.mark.parametrize("words", [("explain",), ("inspect",), ("call", "echo", "n=1")])
+def test_a_stdout_that_is_closed_or_full_makes_no_traceback(words: tuple[str, ...]) -> None:
+    command = () if words == ("explain",) else ("--dialect", "morphir", "--", *PYTHON, TEXT)
+    line = shlex.join([*EXTHOST, *words, *command])
+    for end, code in ((">&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 2)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{line} {end}"],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+        assert done.returncode == code, done.stderr
+        assert ("error[X1379]" in done.stderr) == (code == 2)
+
+
+def test_an_interrupt_while_it_is_being_imported_makes_no_traceback(tmp_path: Path) -> None:
+    # Stands for the moment in which argparse is imported, which is too short to be hit.
+    (tmp_path / "argparse.py").write_text(
+        f"import os, signal\nos.kill(os.getpid(), {int(signal.SIGINT)})\nwhile True: pass\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = run("list", env={**os.environ, "PYTHONPATH": path})
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -1,0 +1,30 @@
+"""Errors are values: they can be copied, and sent to another process."""
+
+import copy
+import pickle
+
+import pytest
+
+from exthost import errors
+from exthost.errors import Evidence, ExthostError
+
+LEAVES = [getattr(errors, name) for name in errors.__all__ if name != "Evidence"]
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_an_error_survives_its_way_to_another_process(kind: type[ExthostError]) -> None:
+    evidence = Evidence(argv=("a", "b"), exit="exited with 1", stderr=("x",))
+    error = kind("X1001", "why", extension="e", help="do", evidence=evidence)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is kind
+        assert (str(again), again.args) == (str(error), error.args)
+        assert again.as_dict() == error.as_dict()
+
+
+def test_what_only_some_errors_have_survives_too() -> None:
+    failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
+    opened = errors.BreakerOpen("X1170", "later")
+    opened.seconds_left = 2.5
+    again = pickle.loads(pickle.dumps([failed, opened]))
+    assert again[0].data == {"a": [1]} and again[0].error_code == -1
+    assert again[1].seconds_left == 2.5
