@@ -200,7 +200,7 @@ async def test_the_help_points_to_stderr_only_if_something_was_written(
     ) as ext:
         with pytest.raises(errors.CallFailed) as failed:
             await ext.call("fail", timeout=5)
-        assert failed.value.message.endswith("error: without a word of why")
+        assert failed.value.message.endswith("error: it does not say why")
         with pytest.raises(errors.ExtensionGone) as died:
             await ext.call("die", timeout=5)
         assert help in died.value.help

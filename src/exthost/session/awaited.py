@@ -96,6 +96,8 @@ class Awaited(Call):
     def __await__(self) -> Generator["Awaited", None, None]:
         """Returns when there is a `value`, raises what else it ended with."""
         if self.ended:
+            if asyncio.get_running_loop() is not self._loop:
+                raise RuntimeError("a call of another loop")  # as a task says of one under way
             self.result()
             return iter(())  # type: ignore[return-value]
         # A task needs no more of it than an iterator has, and one of C has no frame to set up.

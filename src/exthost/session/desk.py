@@ -385,7 +385,9 @@ class Desk:
         if session is not None:
             evidence = session.witness.evidence
             error.evidence = evidence() if misread is None else evidence(misread.data)
-            if misread is None and (stray := session.witness.counts.get(STRAY, 0)):
+            if misread is not None:
+                error.help = "the extension has to answer with a message of its dialect"
+            elif stray := session.witness.counts.get(STRAY, 0):
                 error.help = f"its answer may be among the {stray} {STRAY}: the log has them"
             # First, for its place is the next one's as soon as this call is seen out.
             session.abandon(call, f"timed out after {call.timeout:g} s")
