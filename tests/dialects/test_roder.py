@@ -24,6 +24,7 @@ from exthost.errors import (
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
 from exthost.messages import Request
 from exthost.model import CloseStdin, Say
+from exthost.session.state import Call
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extensions.driving import closing, failing, unstarted, until
@@ -555,6 +556,26 @@ async def test_cancelling_the_task_cancels_on_the_wire(
         while not await said(ext, opened):
             pass  # each question is answered by the child: nothing spins
         consumer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
+        assert (await cancel_told(ext, kind))["reason"]
+
+
+@shows("roder-stream-06")
+@cancelled_streams
+async def test_a_task_that_is_cancelled_as_its_acknowledgement_comes_cancels_on_the_wire(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver = Call.deliver
+
+    def deliver_and_cancel(call: Call, result: Any) -> None:
+        deliver(call, result)
+        if call.stream is not None:
+            consumer.cancel()  # before it has seen the acknowledgement
+
+    monkeypatch.setattr(Call, "deliver", deliver_and_cancel)
+    async with closing(toy(tmp_path)) as ext:
+        consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):
             await consumer
         assert (await cancel_told(ext, kind))["reason"]

@@ -91,8 +91,8 @@ class _Opening:
             return
         try:
             await future
-        except asyncio.CancelledError:
-            desk.cancel(call)
+        except asyncio.CancelledError:  # perhaps as the acknowledgement came: then it is open
+            self.close(stream)
             raise
         if whole is not None:
             left = max(0.0, began + whole - desk.now())
