@@ -297,6 +297,7 @@ class Host:
             if not self._open and not self._extensions:
                 raise _not_open() from None
             if not asked:
+                self._tell_absence(name)
                 raise
         outcomes = await asyncio.gather(*(ext.start() for ext in asked), return_exceptions=True)
         try:
@@ -305,7 +306,16 @@ class Host:
             for outcome in outcomes:
                 if named and isinstance(outcome, ExthostError):
                     raise outcome from None
+            self._tell_absence(name)
             raise
+
+    def _tell_absence(self, name: str) -> None:
+        """Raise what keeps the extension from serving that this tool is of, if there is one."""
+        for extension in self.extensions:
+            if not extension.serves and (
+                name in extension.tools or _could_be_of(name, extension.id)
+            ):
+                raise extension.absence(name) from None
 
     async def complete(
         self,

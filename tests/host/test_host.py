@@ -16,6 +16,7 @@ from exthost import errors
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.supervision.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
+from tests.extensions.driving import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -282,3 +283,20 @@ async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:
         for use in (lambda: host["a"].call("echo", 1), lambda: host["a"].call_tool("echo", {})):
             assert await asyncio.wait_for(asyncio.to_thread(elsewhere, use), 5) == "X1319"
         assert await host["a"].call("echo", 2) == 2
+
+
+async def test_a_tool_of_one_that_failed_is_told_why_under_each_of_its_names() -> None:
+    dying = entry("a", FRAGILE, restart={"strategy": "never"})
+    absent = {**entry("b"), "source": {"type": "process", "command": "no-such-program"}}
+    async with exthost.Host.from_config(config(dying, absent)) as host:
+        with pytest.raises(errors.ExtensionGone):
+            await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
+        await until(lambda: host["a"].state == "failed")
+        for name in ("ext_a_divide", "a:divide", "divide"):
+            with pytest.raises(errors.ExtensionGone) as gone:
+                await host.call_tool(name, {"a": 1, "b": 1})
+            assert gone.value.extension == "a" and "exited with 1" in gone.value.message
+        with pytest.raises(errors.SpawnFailed):
+            await host.call_tool("ext_b_anything", {})
+        with pytest.raises(errors.NotFound):
+            await host.call_tool("ext_c_anything", {})

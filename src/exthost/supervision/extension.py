@@ -261,7 +261,7 @@ class Extension(About):
             self._owner.need()
             await self._owner.settle()
         if self._owner.state is not State.READY:
-            raise self._not_ready("it")
+            raise self.absence("it")
         return self
 
     async def restart(self) -> None:
@@ -275,7 +275,7 @@ class Extension(About):
         if error is not None:
             raise copy_of(error)
         if self._owner.state is not State.READY:
-            raise self._not_ready("it")
+            raise self.absence("it")
 
     def hold(self) -> AbstractContextManager[None]:
         """Keep it from being let go as idle (`limits.idle`): `with ext.hold(): …`."""
@@ -442,12 +442,15 @@ class Extension(About):
     def _be_ready(self, what: str) -> None:
         if self.desk.session is None:
             self._owner.need_probe()
-            raise self._not_ready(what)
+            raise self.absence(what)
 
-    def _not_ready(self, what: str) -> ExthostError:
+    def absence(self, what: str) -> ExthostError:
+        """Why it cannot serve this just now."""
         cause = self._owner.cause
         if self._owner.state is State.OPEN:
             return self._owner.guard.refusal(what)
+        if self.desk.closed is not None:
+            return self.desk.closed(what)
         if cause is not None:
             return copy_of(cause)
         return ExtensionGone(
