@@ -39,6 +39,12 @@ def test_a_server_is_known_at_the_first_try() -> None:
     assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
 
 
+def test_what_a_server_says_of_itself_is_shown_as_json() -> None:
+    done = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
+    assert done.returncode == 0, done.stderr
+    assert 'tools={"listChanged": true}' in done.stderr and "{'" not in done.stderr
+
+
 @shows("mcp-progress-01")
 def test_progress_goes_to_stderr_and_the_result_to_stdout() -> None:
     words = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))

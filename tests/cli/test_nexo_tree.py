@@ -222,6 +222,13 @@ def test_info_tells_what_is_known_and_starts_nothing(tree: Path) -> None:
     assert "ext_bee_echo" in run("info", "bee", "--config", str(config(tree))).stdout
 
 
+def test_info_leaves_out_what_is_empty_and_shows_values_as_json(tree: Path) -> None:
+    shown = run("info", str(tree / "one" / "off")).stdout
+    assert "\npriority" in shown and "requires" not in shown
+    shown = run("info", str(EXAMPLES.parent / "roder" / "python")).stdout
+    assert '{"type": "event_sink", "id": "diary"}' in shown and "{'" not in shown
+
+
 def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
     plugin(tree / "secretive", "secretive", more=server)

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tests.cli.running import running
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\S+)(?: title=(\S+))?\n(.*?)^```$", re.M | re.S)
+OVERHEARING = Path(__file__).with_name("overhearing.py")
 RUN_SECONDS = 30
 
 
@@ -29,8 +31,17 @@ def blocks(page: str) -> list[Block]:
     return [Block(*found) for found in FENCE.findall((ROOT / page).read_text())]
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+def unpack(shown: list[Block], folder: Path) -> None:
+    """Write the blocks that are files, as a reader would."""
+    for block in shown:
+        if block.title:
+            file = folder / block.title
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text)
+
+
+def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])
     return subprocess.run(
         command,
         shell=True,
@@ -55,9 +66,7 @@ def play(console: str, folder: Path) -> None:
 
 def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
     shown = blocks("README.md")
-    for block in shown:
-        if block.title:
-            (tmp_path / block.title).write_text(block.text)
+    unpack(shown, tmp_path)
     consoles = [block.text for block in shown if block.language == "console"]
     assert len(consoles) == 2
     for console in consoles:
@@ -76,11 +85,41 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_of_a_page_prints_what_it_shows(page: str) -> None:
-    consoles = [block.text for block in blocks(page) if block.language == "console"]
+def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
+    shown = blocks(page)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    unpack(shown, tmp_path)
+    consoles = [block.text for block in shown if block.language == "console"]
     assert consoles
     for console in consoles:
-        play(console, ROOT)
+        play(console, tmp_path)
+
+
+@pytest.mark.parametrize("dialect", ["roder", "synaps"])
+def test_what_a_page_shows_of_the_wire_is_what_goes_over_it(dialect: str, tmp_path: Path) -> None:
+    shown = blocks(f"docs/dialects/{dialect}.md")
+    unpack(shown, tmp_path)
+    [wire] = [block.text for block in shown if block.language == "wire"]
+    program = tmp_path / "bin" / "python3"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{OVERHEARING.read_text()}")
+    program.chmod(0o755)
+    done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
+    assert done.returncode == 0, done.stderr
+    said = overheard(program.with_name("record"))
+    for line, heard in zip_longest(re.split(r"\n(?=[→←])", wire), said, fillvalue="nothing"):
+        # Long messages are wrapped on the page, so spaces do not count.
+        pattern = ".*".join(map(re.escape, "".join(line.split()).split("…")))
+        assert re.fullmatch(pattern, "".join(heard.split())), f"{line}\n{heard}"
+
+
+def overheard(record: Path) -> list[str]:
+    """The messages, each with its direction, and with carriage returns and blank lines spelt out.
+    Host and extension take turns, so what goes one way without a break is one message."""
+    pieces = [line.split() for line in record.read_text().splitlines()]
+    turns = groupby(pieces, key=lambda piece: piece[0])
+    said = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]
+    return [f"{way} {bytes.fromhex(text).decode()}".replace("\r\n", r"\r\n") for way, text in said]
 
 
 def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path) -> None:

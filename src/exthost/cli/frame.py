@@ -188,6 +188,11 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
+def in_line(value: Any) -> str:
+    """A value as part of a line for a person: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
     """Aligned columns on stdout, a line a row. The last column may be as long as it likes, but
     ends with the line where somebody looks on."""

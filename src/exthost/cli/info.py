@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, no_command, one_line, show_json
+from exthost.cli.frame import Asked, config_option, in_line, no_command, one_line, show_json
 from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
@@ -113,5 +113,5 @@ def _short(value: Any) -> str:
     # Of the passed variables there are dozens: how many says enough for a person.
     if isinstance(value, list):
         names = [item.get("name", item) if isinstance(item, dict) else item for item in value]
-        return str(len(names)) if len(names) > 8 else "+".join(map(str, names))
-    return str(value)
+        return str(len(names)) if len(names) > 8 else "+".join(map(in_line, names))
+    return in_line(value)

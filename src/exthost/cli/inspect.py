@@ -9,6 +9,7 @@ from exthost.cli.frame import (
     config_option,
     dialect_option,
     holding_options,
+    in_line,
     say,
     show_json,
     show_table,
@@ -99,8 +100,10 @@ def _show(report: dict[str, Any]) -> None:
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
     for what, told in report["extra"].items():
         if isinstance(told, Mapping):
-            told = [f"{key}={value}" for key, value in told.items()]
-        shown = ", ".join(map(str, told)) if isinstance(told, list | tuple) else str(told)
+            told = [
+                key if value == {} else f"{key}={in_line(value)}" for key, value in told.items()
+            ]
+        shown = ", ".join(map(in_line, told)) if isinstance(told, list | tuple) else in_line(told)
         if shown:
             say(f"  {what}: {visible(shown)}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
