@@ -161,7 +161,7 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
         if watched:
             desk.bus.subscribe(CallEnded, lambda _: None)
         session = session_with(puppet, desk)
-        session._codec = _Interrupted(session._codec)  # type: ignore[assignment]
+        session.codec = _Interrupted(session.codec)  # type: ignore[assignment]
         desk.attach(session)
         call = session.ask_plainly("echo", 1, 5.0)
         return session, await _as_task(call)

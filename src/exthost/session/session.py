@@ -3,9 +3,9 @@
 It moves messages and decides nothing that a table could decide. Below it are the child's pipes,
 the framing and the codec; above it is the desk, which hands it calls and sees them out. Beside it
 in this room: operations of several exchanges (`exchanges`), what an answer means (`answers`), what
-the child says of its own accord (`notices`) or asks (`inbound`), what stands unanswered
-(`standing`), the process's life (`life`), what else is seen of it (`witness`), the handshake, and
-the wording of ends (`causes`).
+the child says of its own accord (`notices`), asks (`inbound`) or says amiss (`oddities`), what
+stands unanswered (`standing`), the process's life (`life`), what else is seen of it (`witness`),
+the handshake, and the wording of ends (`causes`).
 
 Longer than the house likes: saying, hearing and ending share one lock, one table and one end, and
 the way of the commonest call is written out where a call of a function more would be its cost.
@@ -47,7 +47,7 @@ from exthost.model import NO_OFFER, Limits, Offer, Role
 from exthost.process.child import Child
 from exthost.process.inlet import BATCH, Inlet
 from exthost.process.outlet import read_large, room_for, widen
-from exthost.session import answers, causes, exchanges, notices, violations
+from exthost.session import answers, causes, exchanges, notices, oddities, violations
 from exthost.session.awaited import Awaited
 from exthost.session.causes import Cause
 from exthost.session.desk import Desk
@@ -70,9 +70,6 @@ _JOIN_BYTES = 64 * 1024
 # and reads no answer would otherwise fill our memory with them.
 _UNREAD_BYTES = 1024 * 1024
 
-# In so much of a stray line its id is looked for: floods of them must cost next to nothing.
-_HEAD_BYTES = 256
-
 # Memory for large messages is kept so long for the next one.
 _KEPT_SECONDS = 1.0
 
@@ -86,7 +83,6 @@ class Session:
     __slots__ = (
         "_burst",
         "_closing",
-        "_codec",
         "_framing",
         "_gathered",
         "_hear",
@@ -105,6 +101,7 @@ class Session:
         "_wrap",
         "ask",
         "cause",
+        "codec",
         "desk",
         "dialect",
         "ended",
@@ -163,9 +160,9 @@ class Session:
         self._framing = dialect.framing(limits.max_message)
         self._small = min(_JOIN_BYTES, limits.max_message)
         self._wrap = self._framing.wrap
-        self._codec = dialect.codec(Role.HOST)
-        self._request = self._codec.request
-        self._burst: Burst | None = getattr(self._codec, "burst", None)
+        self.codec = dialect.codec(Role.HOST)
+        self._request = self.codec.request
+        self._burst: Burst | None = getattr(self.codec, "burst", None)
         self._inlet = Inlet(
             child.stdin,
             loop,
@@ -293,7 +290,7 @@ class Session:
             try:
                 head, tail = self._framing.around(len(payload))
             except UsageError:
-                self._codec.unsaid()
+                self.codec.unsaid()
                 raise
             pending[id] = call
             self._inlet.write_parts(head, payload, tail)
@@ -330,7 +327,7 @@ class Session:
             return
         with self.lock:
             if self.cause is None:
-                self._inlet.write(self._framing.wrap(self._codec.encode(message)))
+                self._inlet.write(self._framing.wrap(self.codec.encode(message)))
         if self._inlet.held > _UNREAD_BYTES and self._reading and get_ident() == self._thread:
             self.pause()
             self._loop.create_task(self._read_on_when_read())
@@ -452,7 +449,7 @@ class Session:
         # Any: a PlainReply is told from the messages, which are named tuples, by its exact type,
         # and an answer of a burst from all else.
         item: Any
-        decode: Callable[[Bytes], Any] = self._codec.decode
+        decode: Callable[[Bytes], Any] = self.codec.decode
         pending, desk, wakes = self.pending, self.desk, self.desk.wakes
         burst = self._burst if len(pending) > 1 else None
         plain = None if burst is None else burst.kind
@@ -475,13 +472,13 @@ class Session:
                         continue
                     id, result = message
                 elif type(item) is Skipped:
-                    self._on_skipped(item)
+                    oddities.skipped(self, item)
                     continue
                 else:
                     raise violations.unreadable(self.witness, item, self.dialect.name)
                 call = pending.pop(id, None)
                 if call is None:
-                    self._on_stray(id)
+                    oddities.stray(self, id)
                 elif unobserved and call.straight:
                     call.ended = True  # desk.settle, without the call
                     call.value = result
@@ -535,7 +532,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self._on_stray(id)
+                oddities.stray(self, id)
             elif call.plain:
                 self.desk.settle(call, message.result)
             else:
@@ -546,7 +543,7 @@ class Session:
             id = message.id
             call = self.pending.pop(id, None) if id is not None else self.state.oldest()
             if call is None:
-                self._on_stray(id, message)
+                oddities.stray(self, id, message)
             elif call.steps is not None:
                 exchanges.advance(self, call, message)
             else:
@@ -554,43 +551,10 @@ class Session:
         elif type(message) is Request:
             self._inbound.take(message)
         elif type(message) is Noise:
-            self._on_noise(message)
+            oddities.noise(self, message)
         elif type(message) is Batch:
             for one in message.messages:
                 self._receive(one, size // len(message.messages))
-
-    def _on_stray(self, id: Id | None, failure: Failure | None = None) -> None:
-        """An answer that matched no call; by order, every later one would be one off."""
-        if self.standing.is_over(id, failure):
-            return
-        if self.dialect.traits.correlation == "order":
-            raise violations.no_message(self.witness, Noise(b"", "an answer that nobody asked for"))
-        self.witness.drop(self.state.stray_reply(id))
-
-    def _on_noise(self, noise: Noise) -> None:
-        if self.dialect.traits.noise == "fatal":
-            raise violations.no_message(self.witness, noise)
-        self.witness.stray(noise.data, noise.why)
-        number = self._codec.answers(noise.data[:_HEAD_BYTES])
-        if number is not None and (call := self.pending.get(number)) is not None:
-            call.misread = number, noise
-
-    def _on_skipped(self, skipped: Skipped) -> None:
-        if skipped.why != "too long":
-            self.witness.stray(skipped.head, skipped.why)
-            return
-        cap = self.limits.max_message
-        why = f"it sent a message longer than the limit of {cap:,} bytes"
-        self.witness.complain("messages over the size limit", why)
-        number = self._codec.answers(skipped.head)
-        call = self.pending.pop(number, None) if number is not None else None
-        if call is not None:
-            error = violations.too_long(self.witness, why, call.method, skipped.head)
-            if isinstance(call.stream, EventStream):
-                self.leave(call.stream, "its answer was too large")
-                answers.fail_stream(self, call, call.stream, error)
-            else:
-                self.desk.fail(call, error)
 
     # -- the end -----------------------------------------------------------------------------
 

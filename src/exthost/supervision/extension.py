@@ -47,6 +47,7 @@ from exthost.session.stream import EventStream
 from exthost.supervision.about import About
 from exthost.supervision.launching import limits_of, method_limits_of, pool_of
 from exthost.supervision.lifecycle import State
+from exthost.supervision.misuse import elsewhere, given
 from exthost.supervision.owner import Owner
 from exthost.supervision.starting import Starter
 from exthost.supervision.streaming import make_stream
@@ -138,7 +139,7 @@ class Extension(About):
         if timeout is None:
             limit = self._limit(method)
         else:  # a number that is not itself is none
-            limit = timeout if type(timeout) is float and timeout == timeout else _given(timeout)
+            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
         session = desk.session
         if (
             session is None
@@ -158,7 +159,7 @@ class Extension(About):
             desk.cancel(call)
             raise
         except RuntimeError as error:
-            raise _elsewhere(desk, error) from None
+            raise elsewhere(desk, error) from None
         return call.value
 
     async def call_tool(
@@ -241,8 +242,8 @@ class Extension(About):
         `timeout` is for the whole of it, to its last event.
         """
         limit = self._limit(method)
-        given = None if timeout is None else _given(timeout)
-        return make_stream(self.desk, self.dialect, method, params, limit, given)
+        whole = None if timeout is None else given(timeout)
+        return make_stream(self.desk, self.dialect, method, params, limit, whole)
 
     # -- living ------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class Extension(About):
 
     def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
         """Send a call whose caller sees to its own deadline."""
-        limit = self._limit(method) if timeout is None else _given(timeout)
+        limit = self._limit(method) if timeout is None else given(timeout)
         call = self._new_call(Call.into_sink(sink), method, params, limit)
         call.each = timeout is None and self._each
         self.desk.submit(call)
@@ -319,7 +320,7 @@ class Extension(About):
         arguments = {} if arguments is None else arguments
         tool = self._tool(name)
         self._check(tool, arguments)
-        limit = self._tool_limit if timeout is None else _given(timeout)
+        limit = self._tool_limit if timeout is None else given(timeout)
         asked = ToolCall(name, arguments, context, tool, self.spec)
         call = Call.into_sink(sink)
         self._of_operation(call, self._operation("call_tool"), asked, name, limit)
@@ -381,7 +382,7 @@ class Extension(About):
     ) -> Any:
         """Run one of the neutral operations."""
         if timeout is not None:
-            limit = _given(timeout)
+            limit = given(timeout)
         else:
             limit = self._tool_limit if name == "call_tool" else self._limit(name)
         call = Awaited.at(self.desk)
@@ -397,7 +398,7 @@ class Extension(About):
             self.desk.cancel(call)
             raise
         except RuntimeError as error:
-            raise _elsewhere(self.desk, error) from None
+            raise elsewhere(self.desk, error) from None
         return call.value
 
     def _tool(self, name: str) -> Tool:
@@ -434,7 +435,7 @@ class Extension(About):
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._owner.need()
         try:
-            async with asyncio.timeout(self._tool_limit if timeout is None else _given(timeout)):
+            async with asyncio.timeout(self._tool_limit if timeout is None else given(timeout)):
                 await self._owner.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing
@@ -459,26 +460,3 @@ class Extension(About):
             extension=self.id,
             help="wait for it, or start it with restart()",
         )
-
-
-def _given(timeout: Any) -> float:
-    """A caller's own limit: not a number would never be over."""
-    if isinstance(timeout, int | float) and timeout == timeout:
-        return timeout
-    raise UsageError(
-        "X1318",
-        f"a timeout is a number of seconds, and not {timeout!r}",
-        help="write timeout=5; left out, the limits of the extension hold",
-    )
-
-
-def _elsewhere(desk: Desk, error: RuntimeError) -> BaseException:
-    """Why a task cannot wait for a call: asyncio says it in words about futures."""
-    if asyncio.get_running_loop() is desk.loop:
-        return error
-    return UsageError(
-        "X1319",
-        "this host was opened in another event loop, and only that can wait for its calls",
-        extension=desk.extension,
-        help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
-    )
