@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exthost.errors import Refused
-from exthost.process.grounds import Wish, survey, system
+from exthost.process.grounds import Wish, installation, survey, system
 from exthost.sandbox.strict import Ground
 
 
@@ -144,3 +144,12 @@ def test_our_own_interpreter_can_be_followed() -> None:
     found = ground(sys.executable, env=dict(os.environ))
     prefix = os.path.realpath(sys.base_prefix)
     assert any(prefix == one or prefix.startswith(f"{one}/") for one in found.read)
+
+
+def test_a_home_is_no_installation_and_neither_is_the_root(place: Path) -> None:
+    for folder in ("bin", "lib", "tool/bin", "tool/lib"):
+        (place / folder).mkdir(parents=True)
+    assert installation(f"{place}/tool/bin/run", str(place)) == f"{place}/tool"
+    assert installation(f"{place}/bin/run", str(place)) == ""
+    assert installation("/bin/run", str(place)) == ""
+    assert installation(f"{place}/tool/run", str(place)) == ""

@@ -191,7 +191,7 @@ def _run(seen: _Seen, program: str, env: Mapping[str, str], home: str, depth: in
     seen.read.add(real)
     for way in dict.fromkeys((program, *links, real)):
         _environment(seen, way, env, home, depth)
-    if (prefix := installation(real)) and not _too_wide(prefix, home):
+    if prefix := installation(real, home):
         seen.show(prefix)
     for path in _caches(Path(real).name, Path(program).name, env, home):
         if os.path.exists(path):  # noqa: PTH110
@@ -201,11 +201,14 @@ def _run(seen: _Seen, program: str, env: Mapping[str, str], home: str, depth: in
             _run(seen, interpreter, env, home, depth + 1)
 
 
-def installation(program: str) -> str:
-    """The folder that a program was installed in along with what it needs; "" if it was not."""
+def installation(program: str, home: str) -> str:
+    """The folder that a program was installed in along with what it needs; "" if it was not, or
+    more is there than that."""
     prefix = Path(program).parent.parent
     installed = any((prefix / one).is_dir() for one in ("lib", "libexec", "share"))
-    return str(prefix) if Path(program).parent.name == "bin" and installed else ""
+    if Path(program).parent.name != "bin" or not installed or _too_wide(str(prefix), home):
+        return ""
+    return str(prefix)
 
 
 def _environment(seen: _Seen, program: str, env: Mapping[str, str], home: str, depth: int) -> None:

@@ -182,7 +182,7 @@ def missing(plan: LaunchPlan, said: Iterable[str]) -> str:
             if path.startswith(("/proc/", "/dev/", "/sys/")):
                 continue
             if os.path.lexists(path) and not strict.sees(plan.wrapper, path):
-                whole = installation(path) or path
+                whole = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
                 return f'its sandbox hides {path}: add "{whole}" to permissions.filesystem'
             if "read-only file system" in f"{before} {line}".lower():
                 folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
