@@ -69,7 +69,7 @@ def target(name: str) -> Callable[[bytes], None]:
         for piece in _pieces(data[2:], data[1]):
             for item in framing.feed(piece):
                 if isinstance(item, Skipped):
-                    codec.answers(item.head)
+                    codec.reply_id_in_prefix(item.head)
                 elif not isinstance(item, Broken):
                     frames.append(bytes(item))
         framing.end()

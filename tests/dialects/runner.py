@@ -212,7 +212,7 @@ class Reading:
         return self.dialect.framing(self.cap).wrap(payload)
 
     def answers(self, skipped: Skipped) -> Any:
-        return self.dialect.codec(self.role).answers(skipped.head)
+        return self.dialect.codec(self.role).reply_id_in_prefix(skipped.head)
 
 
 def _decoded(codec: Codec, item: Item) -> Sequence[object]:

@@ -32,7 +32,7 @@ class Codec:
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return jsontext.encode({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         pass
 
     def encode(self, message: Message) -> bytes:
@@ -66,7 +66,7 @@ class Codec:
             return Noise(bytes(frame), "neither a method nor an id")
         return Reply(id, said.get("result"))
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
 
 

@@ -28,7 +28,7 @@ class HostCodec:
         self._asked.append(method)
         return payload
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         self._asked.pop()
 
     def encode(self, message: Message) -> bytes:
@@ -52,7 +52,7 @@ class HostCodec:
                 "X0602", f"its answer to {expected} cannot be read: {reason}"
             ) from None
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 
@@ -62,7 +62,7 @@ class GuestCodec:
     def request(self, method: str, params: Any, id: Id) -> bytes:
         raise UsageError("X1304", "a byorder child cannot ask")
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         pass
 
     def encode(self, message: Message) -> bytes:
@@ -85,7 +85,7 @@ class GuestCodec:
         except (UnicodeDecodeError, jsontext.NotJson):
             return Noise(data, "not a question")
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 

@@ -49,13 +49,13 @@ def read_into(framing: Framing, chunks: Iterable[bytes], memory: type = bytearra
     items: list[bytes | Skipped | Broken] = []
     for chunk in chunks:
         while chunk:
-            space = framing.space(memory) if framing.wants > READ_BYTES else None
+            space = framing.read_buffer(memory) if framing.read_size > READ_BYTES else None
             if space is None:
                 got, chunk = framing.feed(chunk), b""
             else:
                 part, chunk = chunk[: len(space)], chunk[len(space) :]
                 space[: len(part)] = part
-                got = framing.filled(len(part))
+                got = framing.commit(len(part))
             items += [frozen(item) for item in got]
     return Played(items, framing.end())
 

@@ -143,8 +143,8 @@ def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make
 def test_a_message_over_the_cap_is_not_written_and_one_of_the_cap_is(make: Make) -> None:
     framing = make(10)
     framing.wrap(b"a" * 10)
-    framing.around(10)
-    for ask in (lambda: framing.wrap(b"a" * 11), lambda: framing.around(11)):
+    framing.frame_parts(10)
+    for ask in (lambda: framing.wrap(b"a" * 11), lambda: framing.frame_parts(11)):
         with pytest.raises(UsageError) as refused:
             ask()
         assert refused.value.code == "X1303"
@@ -157,7 +157,7 @@ def test_a_payload_too_large_to_be_copied_gets_the_same_frame_around_it(
     make: Make, data: st.DataObject
 ) -> None:
     payload, framing = data.draw(payloads(make)), make(1000)
-    before, after = framing.around(len(payload))
+    before, after = framing.frame_parts(len(payload))
     assert before + payload + after == framing.wrap(payload)
 
 
@@ -198,11 +198,11 @@ def test_a_buffer_that_was_fed_may_be_used_again(make: Make) -> None:
 def test_large_reads_are_wanted_only_inside_a_large_frame(make: Make) -> None:
     framing = make(2**20)
     stream = framing.wrap(b"a" * (3 * READ_BYTES))
-    assert framing.wants == READ_BYTES
+    assert framing.read_size == READ_BYTES
     assert framing.feed(stream[: 2 * READ_BYTES]) == []
-    assert framing.wants == LARGE_READ_BYTES
+    assert framing.read_size == LARGE_READ_BYTES
     assert len(framing.feed(stream[2 * READ_BYTES :])) == 1
-    assert framing.wants == READ_BYTES
+    assert framing.read_size == READ_BYTES
 
 
 @every_framing
@@ -234,15 +234,15 @@ def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
 
     def long_line() -> None:
         framing.feed(b"a" * (2 * READ_BYTES))
-        space = framing.space(allocate)
+        space = framing.read_buffer(allocate)
         assert space is not None
         space[:2] = b"a\n"
-        assert [len(item) for item in framing.filled(2)] == [2 * READ_BYTES + 1]
+        assert [len(item) for item in framing.commit(2)] == [2 * READ_BYTES + 1]
 
     long_line()
     long_line()
     assert len(asked) == 1
-    framing.rest()
+    framing.release()
     long_line()
     assert len(asked) == 2
 
@@ -250,7 +250,7 @@ def test_memory_for_long_lines_is_kept_until_told_otherwise() -> None:
 def test_a_long_line_is_gathered_as_ever_where_there_is_no_memory_for_it() -> None:
     framing = Lines(2**20)
     framing.feed(b"a" * (2 * READ_BYTES))
-    assert framing.space(lambda size: None) is None
+    assert framing.read_buffer(lambda size: None) is None
     assert [len(item) for item in framing.feed(memoryview(b"a\n"))] == [2 * READ_BYTES + 1]
 
 

@@ -83,7 +83,7 @@ def test_a_line_of_128_mb_over_a_cap_of_1_mib_is_let_go_in_flat_memory(first: by
         told = []
         for _ in range(2048):
             told += framing.feed(chunk)
-            assert framing.wants <= MIB
+            assert framing.read_size <= MIB
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -15,7 +15,7 @@ def test_a_length_of_zero_is_a_frame_of_its_own() -> None:
 
 
 def test_the_prefix_is_four_bytes_big_endian() -> None:
-    assert Prefixed(2**20).around(258) == (b"\0\0\x01\x02", b"")
+    assert Prefixed(2**20).frame_parts(258) == (b"\0\0\x01\x02", b"")
     assert whole(Prefixed(300), b"\0\0\x01\x02" + b"a" * 258).frames == [b"a" * 258]
 
 

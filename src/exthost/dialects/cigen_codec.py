@@ -64,7 +64,7 @@ class HostCodec:
         self._asked.append(method)
         return payload
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         self._asked.pop()
 
     def encode(self, message: Message) -> bytes:
@@ -86,7 +86,7 @@ class HostCodec:
             )
         return Reply(None, decoded(EXCHANGES[self._asked.popleft()].result, frame))
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 
@@ -105,7 +105,7 @@ class GuestCodec:
     def request(self, method: str, params: Any, id: Id) -> bytes:
         raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         pass
 
     def encode(self, message: Message) -> bytes:
@@ -119,7 +119,7 @@ class GuestCodec:
         self._next = "generate" if self._heard == "plan" else "plan"
         return Request(self._heard, decoded(EXCHANGES[self._heard].request, frame))
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 

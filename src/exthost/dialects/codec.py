@@ -1,6 +1,6 @@
-"""What a codec is: frames ↔ messages, for one session in one role.
+"""The interface of a codec: it turns frames into messages and back, for one session in one role.
 
-Made anew for each session, so that it may remember what it said.
+A codec is made anew for each session, so it may remember what it sent.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -9,31 +9,34 @@ from exthost.messages import Id, Incoming, Message
 
 
 class Codec(Protocol):
-    """Frames ↔ messages, for one session in one role. May remember what it said. One that has a
-    `burst` decodes many answers at once, where frames are lines."""
+    """Encodes and decodes the messages of one session.
+
+    A codec may also have `decode_replies(frames)`. It returns one `(id, result)` for each frame,
+    or None if any frame is not a plain reply (see `jsontext.reply_decoder`).
+    """
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        """The payload of a request: `encode(Request(…))` without the Request, since every call
-        asks for it."""
+        """Return the payload of a request. This is `encode(Request(…))` without the Request,
+        because every call needs it."""
 
-    def unsaid(self) -> None:
-        """The last request did not go out: it was too large for a frame. For a codec that
-        remembers what it asked."""
+    def forget_last_request(self) -> None:
+        """Forget the last request: it was too large for a frame and was not sent. Only codecs
+        that remember their requests need to do anything."""
 
     def encode(self, message: Message) -> bytes:
-        """The payload of any message. Raises UsageError for what the dialect cannot say."""
+        """Return the payload of a message. Raises UsageError for what the dialect cannot say."""
 
     def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
-        """The message in this frame, a Batch of several, or Noise. Raises ProtocolViolation if that
-        is fatal here."""
+        """Return the message in this frame, a Batch of several, or Noise. Raises ProtocolViolation
+        where such a frame ends the session."""
 
-    def answers(self, head: bytes) -> Id | None:
-        """Which call a frame that was too long to keep would have answered, by its first bytes."""
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
+        """Return the id of the call that a reply with these first bytes answers, if it shows."""
 
 
 @runtime_checkable
 class Positional(Protocol):
-    """A guest's codec that cannot tell from a frame which question it is: it must be told."""
+    """A guest's codec that cannot tell from a frame which method it asks for."""
 
     def expect(self, method: str) -> None:
-        """What comes next is a question of this method."""
+        """Take the next frame for a request of this method."""

@@ -44,7 +44,6 @@ from exthost.model import (
     Tool,
 )
 from exthost.wire import jsontext
-from exthost.wire.burst import Burst
 from exthost.wire.framing import Bytes
 from exthost.wire.jsoncodec import decoder, noise
 from exthost.wire.jsontext import encode_fast
@@ -68,7 +67,7 @@ class HostCodec:
     __slots__ = ()
 
     decode = decoder(members=2)
-    burst = Burst()
+    decode_replies = staticmethod(jsontext.reply_decoder())
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         asked = {"id": id, "method": method, "params": params}
@@ -77,7 +76,7 @@ class HostCodec:
         except Exception:  # it knows another way, or how to say what is wrong
             return jsontext.encode(asked)
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         pass
 
     def encode(self, message: Message) -> bytes:
@@ -103,7 +102,7 @@ class HostCodec:
             return Notice(method, said.get("params"))
         return noise(frame, "a request: morphir extensions cannot ask the host")
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
 
 
@@ -115,7 +114,7 @@ class GuestCodec:
     def request(self, method: str, params: Any, id: Id) -> bytes:
         raise UsageError("X1304", "a morphir extension cannot send requests to its host")
 
-    def unsaid(self) -> None:
+    def forget_last_request(self) -> None:
         pass
 
     def encode(self, message: Message) -> bytes:
@@ -140,7 +139,7 @@ class GuestCodec:
             return noise(frame, "not a request: it has no method or no id")
         return Request(method, said.get("params"), number)
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 

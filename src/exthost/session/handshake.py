@@ -1,12 +1,11 @@
-"""Shaking hands, and saying well why it failed: the first five minutes with any extension.
+"""The handshake with a fresh process, and a clear error when it fails.
 
-Everything that can go wrong here ends in HandshakeFailed with the evidence: the exit status, the
-last lines of stderr, and, where its first bytes show it, that it speaks another dialect.
+Every failure ends in HandshakeFailed with the evidence: the exit status, the last lines of stderr
+and, where the first bytes show it, that the program speaks another dialect.
 """
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from exthost.errors import (
     CallFailed,
@@ -16,46 +15,37 @@ from exthost.errors import (
     HandshakeFailed,
 )
 from exthost.model import Introduction, Offer
-from exthost.session.state import Call
+from exthost.session.session import Session
 from exthost.wire.guess import looks_like
-
-if TYPE_CHECKING:
-    from exthost.session.session import Session
 
 
 async def shake_hands(
-    session: "Session", introduction: Introduction, *, fallback: bool = False
+    session: Session, introduction: Introduction, *, fallback: bool = False
 ) -> Offer:
-    """Run the dialect's handshake, or the one it falls back to: each of its questions has the
-    handshake's time limit."""
-    desk, limit = session.desk, session.limits.handshake
+    """Run the dialect's handshake, or its fallback. The time limit holds for each request of it."""
+    limit = session.limits.handshake
     assert limit is not None
-    future: asyncio.Future[Any] = desk.loop.create_future()
     make = session.dialect.fallback if fallback else None
     steps = (make or session.dialect.handshake)(introduction)
-    call = Call.of("the handshake", None, future, limit, desk.now()).through(steps)
-    call.each = call.aside = True
-    session.launch(call)
-    desk.watch(call)
+    call = session.run_operation("the handshake", steps, limit, limits_each_request=True)
     try:
-        offer = await future
-        session.opened(offer)
+        offer = await call.future
+        session.open(offer)
     except HandshakeFailed as error:
-        seen = session.witness.evidence()
-        error.evidence = replace(seen, bytes=error.evidence.bytes)
-        error.extension = desk.extension
+        error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
+        error.extension = session.diagnostics.extension
         raise
     except ExthostError as error:
         raise _failed(session, error) from None
     except asyncio.CancelledError:
-        desk.cancel(call)
+        session.give_up(call)
         raise
     assert isinstance(offer, Offer)
     return offer
 
 
-def _failed(session: "Session", error: ExthostError) -> HandshakeFailed:
-    dialect, first = session.dialect, session.witness.first_output
+def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
+    dialect, first = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         code, message = "X0504", f"it did not shake hands in {session.limits.handshake:g} s"
         if not first:
@@ -73,7 +63,11 @@ def _failed(session: "Session", error: ExthostError) -> HandshakeFailed:
         code = "X0506"
         message = f"{message}; you said {dialect.name}, but it {guessed[1]}"
         help = "choose the dialect it speaks, with --dialect or `dialect = …`"
-    evidence = replace(session.witness.evidence(), bytes=first.decode("utf-8", "backslashreplace"))
+    evidence = session.diagnostics.evidence()
     return HandshakeFailed(
-        code, message, extension=session.desk.extension, help=help, evidence=evidence
+        code,
+        message,
+        extension=session.diagnostics.extension,
+        help=help,
+        evidence=replace(evidence, bytes=first.decode("utf-8", "backslashreplace")),
     )

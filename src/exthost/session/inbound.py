@@ -1,151 +1,158 @@
-"""The child asks: each question is served by a task of its own, so the reader never waits.
+"""Requests of the child to the host. Each is served by a task of its own, so reading never waits.
 
-A `holding` is told when a question is open, and when it was answered with those that came along
-with it: for children that take the next thing they hear for that answer. Questions that come after
-the first answer do not count: a child that goes on asking must not keep everything else away.
+An `OutboundHold` begins when a request is accepted. It ends when that request, and those that came
+before the first answer, are answered. Later requests do not prolong it, because a child that goes
+on asking must not keep everything else away.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from exthost.errors import CallFailed, ExthostError
-from exthost.messages import Failure, Id, Reply, Request
-from exthost.session.holding import Holding
-from exthost.session.witness import Witness
+from exthost.messages import Failure, Reply, Request
+from exthost.session.outbound_hold import OutboundHold
 
 _log = logging.getLogger("exthost.session")
 
-# Questions that may be served at the same time; a flood beyond is refused.
+# Requests that may be served at the same time; more are refused.
 AT_ONCE = 256
 
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""From params to the result. Raise CallFailed to answer with an error of your own."""
+"""Returns the result for the params. Raises CallFailed to answer with an error of its own."""
+
+OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
-class Inbound:
-    """The questions of one child that are being served."""
+class Counts(Protocol):
+    """Where dropped requests are counted."""
+
+    def count(self, what: str) -> object: ...
+
+
+class InboundRequests:
+    """The requests of one child that are being served."""
 
     __slots__ = (
         "_counts",
         "_handlers",
-        "_holding",
+        "_held_for",
+        "_hold",
         "_loop",
-        "_more_count",
+        "_more_are_held_for",
         "_refuse",
+        "_send",
         "_tasks",
-        "_tell",
-        "_witness",
     )
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
         refuse: Callable[[Request], Reply | Failure],
-        tell: Callable[[Reply | Failure], None],
-        witness: Witness,
+        send: OnAnswer,
+        counts: Counts,
         loop: asyncio.AbstractEventLoop,
         *,
-        holding: Holding | None = None,
+        hold: OutboundHold | None = None,
     ) -> None:
         self._handlers = handlers
         self._refuse = refuse
-        self._tell = tell
-        self._witness = witness
+        self._send = send
+        self._counts = counts
         self._loop = loop
-        self._counts: set[Any] = set()  # the questions for whose answers the rest is kept back
-        self._more_count = True
-        self._holding = holding
-        self._tasks: dict[Id | tuple[str, str] | None, asyncio.Task[None]] = {}
+        self._hold = hold
+        self._held_for: set[Any] = set()  # the requests that must be answered before the rest
+        self._more_are_held_for = True
+        self._tasks: dict[Any, asyncio.Task[None]] = {}
 
-    def take(self, request: Request) -> None:
-        """Serve it, or say at once that nobody will."""
+    def serve(self, request: Request) -> None:
+        """Serve a request, or answer at once that nobody can."""
         handler = self._handlers.get(request.method)
         if handler is None:
-            self._tell(self._refuse(request))
+            self._send(self._refuse(request))
         elif (key := _key(request.id)) in self._tasks:
-            self._witness.drop("requests under an id that is still being served")
+            self._counts.count("requests under an id that is still being served")
         elif len(self._tasks) >= AT_ONCE:
-            self._witness.drop("requests beyond those that can be served at once")
-            self._tell(Failure(request.id, "too many requests at once", -32000))
+            self._counts.count("requests beyond those that can be served at once")
+            self._send(Failure(request.id, "too many requests at once", -32000))
         else:
-            if self._holding is not None:
-                self._count(key, self._holding)
+            if self._hold is not None:
+                self._hold_for(key, self._hold)
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
-    def inquire(self, request: Request, told: Callable[[Reply | Failure], None]) -> None:
-        """Serve a question that came inside an answer; `told` is called later, never at once."""
+    def ask(self, request: Request, on_answer: OnAnswer) -> None:
+        """Serve a request that came inside a reply; `on_answer` is called later, never at once."""
         handler = self._handlers.get(request.method)
         if handler is None:
-            self._loop.call_soon(told, self._refuse(request))
+            self._loop.call_soon(on_answer, self._refuse(request))
         else:
             key = ("inside", repr(request.id))
-            self._tasks[key] = self._loop.create_task(self._serve_inside(handler, request, told))
+            self._tasks[key] = self._loop.create_task(self._ask(key, handler, request, on_answer))
 
-    async def _serve_inside(
-        self, handler: Handler, request: Request, told: Callable[[Reply | Failure], None]
+    async def _ask(
+        self, key: Any, handler: Handler, request: Request, on_answer: OnAnswer
     ) -> None:
         try:
             answer = await _answer(handler, request)
         finally:
-            self._tasks.pop(("inside", repr(request.id)), None)
-        told(answer)
+            self._tasks.pop(key, None)
+        on_answer(answer)
 
     async def _serve(self, handler: Handler, request: Request) -> None:
         try:
             answer = await _answer(handler, request)
         except BaseException:
-            self._over(request)
+            self._done(request)
             raise
         try:
-            self._tell(answer)
-        except ExthostError as error:  # the answer cannot be said in this dialect
-            self._tell(Failure(request.id, error.message, -32603))
+            self._send(answer)
+        except ExthostError as error:  # the dialect cannot express the answer
+            self._send(Failure(request.id, error.message, -32603))
         finally:
-            self._over(request)
+            self._done(request)
 
-    def _count(self, key: Any, holding: Holding) -> None:
-        if not self._counts:
-            self._counts.add(key)
-            self._more_count = True
-            holding.begin()
-        elif self._more_count:
-            self._counts.add(key)
+    def _hold_for(self, key: Any, hold: OutboundHold) -> None:
+        if not self._held_for:
+            self._held_for.add(key)
+            self._more_are_held_for = True
+            hold.begin()
+        elif self._more_are_held_for:
+            self._held_for.add(key)
 
-    def _over(self, request: Request) -> None:
-        """This question was answered, or nobody is left to be answered."""
+    def _done(self, request: Request) -> None:
+        """This request was answered, or nobody is left to be answered."""
         key = _key(request.id)
         self._tasks.pop(key, None)
-        self._more_count = False
-        if self._counts == {key}:
-            self._rest()
-        self._counts.discard(key)
+        self._more_are_held_for = False
+        if self._held_for == {key}:
+            self._end_hold()
+        self._held_for.discard(key)
 
-    def _rest(self) -> None:
-        if self._counts and self._holding is not None:
-            self._counts.clear()
-            self._holding.end()
+    def _end_hold(self) -> None:
+        if self._held_for and self._hold is not None:
+            self._held_for.clear()
+            self._hold.end()
 
-    def end(self) -> None:
-        """Nobody is left to answer to."""
+    def cancel(self) -> None:
+        """Stop serving: nobody is left to be answered."""
         for task in list(self._tasks.values()):
             task.cancel()
-        self._rest()  # a task that is cancelled before its first step never says that it is over
+        self._end_hold()  # a task that is cancelled before its first step never runs `_done`
 
 
 async def _answer(handler: Handler, request: Request) -> Reply | Failure:
     try:
         return Reply(request.id, await handler(request.params))
-    except CallFailed as no:
-        code = -32000 if no.error_code is None else no.error_code
-        return Failure(request.id, no.error_message or no.message, code, no.data)
+    except CallFailed as error:
+        code = -32000 if error.error_code is None else error.error_code
+        return Failure(request.id, error.error_message or error.message, code, error.data)
     except Exception as error:
         _log.exception("the handler of %s failed", request.method)
         return Failure(request.id, f"the host could not serve this: {error}", -32603)
 
 
 def _key(id: Any) -> Any:
-    """An id to look up by. Children may use what is no id at all, a list or `true`, and some
-    dialects answer them all the same."""
+    """Return a dict key for an id. Children may use a list or `true`, and some dialects answer
+    them all the same."""
     return id if type(id) in (int, str) else ("odd", repr(id))

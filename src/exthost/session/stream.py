@@ -1,8 +1,8 @@
 """The consumer's end of a stream: `async with ext.stream(…) as events: async for event in events`.
 
-Events come in the order they were sent. Iteration ends with the stream; `result` is then the
-reply, or the terminal event, as the dialect has it. Leaving early tells the child in its own
-words, where it has some. A stream that broke raises what broke it, once, after its last event.
+Events come in the order in which they were sent. Iteration ends with the stream; `result` is then
+the reply or the last event, as the dialect has it. A stream that failed raises its error once,
+after its last event. Leaving early cancels the stream.
 """
 
 import asyncio
@@ -11,39 +11,61 @@ from typing import Any, Self
 
 from exthost.dialects.dialect import StreamKind
 from exthost.errors import ExthostError, UsageError
-from exthost.session.state import STREAM_EVENTS, StreamQueue
+from exthost.session.call import Call
+from exthost.session.replies import StreamReply
+from exthost.session.stream_queue import STREAM_EVENTS, StreamQueue
 
 
 class EventStream(StreamQueue):
-    """One stream, opened by `async with`. One consumer at a time."""
+    """One stream, opened by `async with`. One consumer at a time.
 
-    __slots__ = ("_close", "_open", "_resume", "_waiter", "error", "paused", "result")
+    `open` submits the call that opens the stream; `close` gives it up if it has not ended.
+    """
+
+    __slots__ = ("_close", "_open", "_opened", "_waiter", "error", "result", "resume_reading")
 
     def __init__(
         self,
         kind: StreamKind,
         key: Any,
         *,
-        open: Callable[["EventStream"], Any],
+        open: Callable[["EventStream"], None],
         close: Callable[["EventStream"], None],
     ) -> None:
         super().__init__(kind, key)
         self.result: Any = None
         self.error: ExthostError | None = None
-        self.paused: Callable[[], None] | None = None  # set while the child is left unread for us
+        # Set while reading of the child is paused because this queue is full.
+        self.resume_reading: Callable[[], None] | None = None
         self._open = open
         self._close = close
+        self._opened: asyncio.Future[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._open(self)
+        if self.kind.ends == "reply":
+            self._open(self)
+            return self
+        self._opened = asyncio.get_running_loop().create_future()
+        self._open(self)
+        try:
+            await self._opened
+        except asyncio.CancelledError:  # perhaps as the acknowledgement came: then it is open
+            self._leave()
+            raise
+        if self.error is not None and not self.acknowledged:
+            error, self.error = self.error, None
+            raise error
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         self._close(self)
         self.ended = True
         self.events.clear()
-        self._read_on()
+        self._resume_reading()
 
     def __aiter__(self) -> Self:
         return self
@@ -65,33 +87,70 @@ class EventStream(StreamQueue):
         event, size = self.events.popleft()
         self.bytes -= size
         self.delivered = True
-        if self.paused is not None and len(self.events) <= STREAM_EVENTS // 2:
-            self._read_on()
+        if self.resume_reading is not None and len(self.events) <= STREAM_EVENTS // 2:
+            self._resume_reading()
         return event
+
+    # -- from the session ----------------------------------------------------------------------
 
     def push(self, event: Any, size: int) -> None:
         self.events.append((event, size))
         self.bytes += size
-        self._wake()
+        self._wake(self._waiter)
+
+    def acknowledge(self) -> None:
+        """The child has accepted the stream."""
+        self._wake(self._opened)
 
     def finish(self, result: Any) -> None:
         """No more events will come; those queued are still delivered."""
         if not self.ended:
             self.ended = True
             self.result = result
-            self._wake()
+            self._wake(self._opened)
+            self._wake(self._waiter)
 
     def fail(self, error: ExthostError) -> None:
         if not self.ended:
             self.ended = True
             self.error = error
-            self._wake()
+            self._wake(self._opened)
+            self._wake(self._waiter)
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def _wake(self, waiter: "asyncio.Future[None] | None") -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
-    def _read_on(self) -> None:
-        if self.paused is not None:
-            resume, self.paused = self.paused, None
+    def _resume_reading(self) -> None:
+        if self.resume_reading is not None:
+            resume, self.resume_reading = self.resume_reading, None
             resume()
+
+
+class StreamCall(Call):
+    """The call that opens a stream. It ends when the stream ends, and so does its time limit: the
+    acknowledgement has `acknowledge_seconds`, the whole stream `whole_seconds` or no limit."""
+
+    def __init__(
+        self,
+        method: str,
+        params: Any,
+        stream: EventStream,
+        now: float,
+        *,
+        timeout: float,
+        whole_seconds: float | None,
+    ) -> None:
+        super().__init__(method, params, StreamReply(stream), timeout, now)
+        self.stream = stream
+        self.whole_seconds = whole_seconds
+        self.first_deadline = self.deadline
+        stream.params = params
+        stream.call = self
+
+    def deliver(self, value: Any) -> None:
+        self.stream.finish(value)
+
+    def reject(self, error: BaseException) -> None:
+        assert isinstance(error, ExthostError)
+        self.stream.fail(error)

@@ -1,21 +1,23 @@
-"""What every framing does: bytes in, frames out; no clock, no I/O, and nothing decoded but what a
-codec wants to decode in bulk.
+"""The interface of a framing: it turns bytes into frames, and payloads into framed bytes.
 
-The four outcomes are told apart and none of them raises:
+A framing has no clock and does no I/O. It returns frames; decoding them is the codec's work.
 
-- *need more bytes*: the list is empty;
-- *garbage*: a `Skipped` (the framing goes on) or a `Broken` (it cannot; always the last item);
+`feed` tells four outcomes apart, and none of them raises:
+
+- *more bytes are needed*: the list is empty;
+- *garbage*: a `Skipped` item (the framing can continue) or a `Broken` item (it cannot; this is
+  always the last item);
 - *end between frames*: `end()` returns None;
 - *end inside a frame*: `end()` returns a `Broken`.
 
-Because garbage is an item in the list and not an exception, the frames before it in the same read
-are never lost, and any chunking of the same bytes gives the same items.
+Garbage is an item in the list and not an exception, so the frames before it in the same read are
+not lost, and every way of cutting the same bytes into reads gives the same items.
 
-**Cost.** Each byte is looked at once and copied once: small frames are cut out of what was read;
-a frame that outgrows a read is gathered in one growing buffer, which itself becomes the frame.
-Where a large frame is under way `wants` asks the reader for larger reads, and a framing that has a
-`space` for them is read into directly. Where what comes are crumbs it asks for smaller ones, since
-each is looked at and a read is one step of the host's loop.
+**Cost.** Each byte is searched once and copied once. Small frames are slices of the read. A frame
+larger than one read is collected in one growing buffer, which then becomes the frame. Inside a
+large frame, `read_size` asks for larger reads, and a framing with a `read_buffer` is read into
+directly. When a read held very many tiny frames, `read_size` asks for smaller reads, because one
+read is handled in one step of the event loop.
 """
 
 from collections.abc import Callable
@@ -26,11 +28,11 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 # The pipe's own default size: larger reads cost an allocation each and return no more.
 READ_BYTES = 64 * 1024
 
-# What a framing wants that is inside a large frame: as much as there is.
+# The size of a read inside a large frame: as much as there is.
 LARGE_READ_BYTES = 1024 * 1024
 
-# What it wants while it is fed crumbs: 64 KiB of them held the loop for a third of a second.
-CRUMBS_READ_BYTES = 4 * 1024
+# The size of a read after a flood of tiny frames: 64 KiB of them took a third of a second.
+TINY_FRAMES_READ_BYTES = 4 * 1024
 
 # No message of any dialect is shorter; noise, and an attack, can be.
 SHORTEST_MESSAGE_BYTES = 8
@@ -40,8 +42,8 @@ EVIDENCE_BYTES = 4096
 
 
 class Skipped(NamedTuple):
-    """Bytes that were passed over. `head` is how they began, `size` how many there were; of what is
-    too long, how many it took to know that."""
+    """Bytes that are not part of any frame. `head` is how they begin, `size` how many there are.
+    For a frame that is too long, `size` is the number of bytes after which that was known."""
 
     why: Literal["too long", "not a frame"]
     head: bytes
@@ -49,7 +51,7 @@ class Skipped(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The stream cannot be read any further. `head` shows the bytes that did it."""
+    """The stream cannot be read any further. `head` shows the bytes that caused it."""
 
     why: str
     head: bytes
@@ -57,63 +59,57 @@ class Broken(NamedTuple):
 
 Item: TypeAlias = bytes | bytearray | memoryview | Skipped | Broken
 
-Bulk: TypeAlias = Callable[[bytes], list[Any] | None]
-"""What makes messages of whole lines at once; None: it would rather have them as frames."""
-
-# A bytearray, or what has its `find` and its slices: an anonymous map, for example.
+# A bytearray, or an object with its `find` and its slices, such as an anonymous memory map.
 Memory: TypeAlias = Any
 
 
-class Unspacious:
-    """A framing that is always fed."""
+class NoReadBuffer:
+    """The part of a framing that is always fed and never read into directly."""
 
     __slots__ = ()
 
-    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+    def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         return None
 
-    def filled(self, count: int) -> list[Item]:
-        raise AssertionError("there was no space to be filled")
+    def commit(self, count: int) -> list[Item]:
+        raise AssertionError("this framing has no read buffer")
 
-    def rest(self) -> None:
+    def release(self) -> None:
         pass
 
 
-def read_after(size: int, pieces: int) -> int:
-    """How much to read after a read of so many bytes that fell into so many pieces."""
-    crumbs = size >= CRUMBS_READ_BYTES and pieces * SHORTEST_MESSAGE_BYTES > size
-    return CRUMBS_READ_BYTES if crumbs else READ_BYTES
+def next_read_size(size: int, frames: int) -> int:
+    """Return the size of the read after one of `size` bytes that held this many frames."""
+    tiny = size >= TINY_FRAMES_READ_BYTES and frames * SHORTEST_MESSAGE_BYTES > size
+    return TINY_FRAMES_READ_BYTES if tiny else READ_BYTES
 
 
 class Framing(Protocol):
-    """One direction's reader, and the writer's two halves."""
+    """Reads the frames of one stream, and frames payloads for the other direction."""
 
-    wants: int
-    """How many bytes the next read may bring."""
+    read_size: int
+    """The largest number of bytes that the next read should return."""
 
-    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
-        """Take what was read, return what is complete: frames, or messages where `bulk` made them
-        of frames already."""
+    def feed(self, data: Bytes) -> list[Item]:
+        """Take the bytes of one read; return the frames that they complete."""
 
-    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
-        """Where the next read of a large frame goes, if it is to go to a place; `filled` follows.
-        `allocate` gives memory of this size, if it can, without touching it."""
+    def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+        """Return the memory that the next read of a large frame should fill, or None to be fed.
+        `allocate` returns memory of the given size without touching it, or None."""
 
-    def filled(self, count: int) -> list[Item]:
-        """So many bytes were read into the space. What is complete is good until the next read."""
+    def commit(self, count: int) -> list[Item]:
+        """Take `count` bytes that were read into the read buffer; return the frames that they
+        complete. These are valid until the next read."""
 
-    def rest(self) -> None:
-        """Keep no memory for a next large frame."""
+    def release(self) -> None:
+        """Free the memory that is kept for the next large frame."""
 
     def end(self) -> Broken | None:
-        """No more bytes will come."""
+        """Tell the framing that no more bytes will come."""
 
     def wrap(self, payload: bytes) -> bytes:
-        """The frame of a payload. Raises UsageError when that is too large."""
+        """Return the framed payload. Raises UsageError when the payload is too large."""
 
-    def join(self, payloads: list[bytes]) -> bytes:
-        """The frames of several payloads that are each known to be small enough."""
-
-    def around(self, size: int) -> tuple[bytes, bytes]:
-        """What goes before and after a payload of this size: for one too large to be copied into
-        its frame. Raises UsageError when it is too large."""
+    def frame_parts(self, size: int) -> tuple[bytes, bytes]:
+        """Return what precedes and follows a payload of this size, so that a large payload need
+        not be copied. Raises UsageError when the payload is too large."""

@@ -12,12 +12,11 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
-    Bulk,
     Bytes,
     Item,
     Skipped,
-    Unspacious,
-    read_after,
+    NoReadBuffer,
+    next_read_size,
 )
 from exthost.wire.lines import BOM, too_large
 
@@ -28,10 +27,10 @@ HEADER_LINE_BYTES = 1024
 _LENGTH_DIGITS = 12
 
 
-class Headers(Unspacious):
+class Headers(NoReadBuffer):
     """Content-Length framing with a cap on the body."""
 
-    __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "wants")
+    __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "read_size")
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
@@ -41,9 +40,9 @@ class Headers(Unspacious):
         self._length: int | None = None
         self._body: bytearray | None = None  # not None: gathering the body
         self._broken = False
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
 
-    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
+    def feed(self, data: Bytes) -> list[Item]:
         data = bytes(data)  # free for bytes
         view = memoryview(data)
         items: list[Item] = []
@@ -54,7 +53,7 @@ class Headers(Unspacious):
             else:
                 at = self._gather(view, at, items)
         if self._body is None:
-            self.wants = read_after(len(view), len(items))
+            self.read_size = next_read_size(len(view), len(items))
         return items
 
     def _header(self, data: bytes, at: int, items: list[Item]) -> int:
@@ -107,7 +106,7 @@ class Headers(Unspacious):
         if self._length == 0:
             self._close(items)
         elif self._length > READ_BYTES:
-            self.wants = LARGE_READ_BYTES
+            self.read_size = LARGE_READ_BYTES
 
     def _gather(self, view: memoryview, at: int, items: list[Item]) -> int:
         assert self._body is not None and self._length is not None
@@ -122,7 +121,7 @@ class Headers(Unspacious):
         items.append(self._body)
         self._body = self._length = None
         self._first = self._seen_header = False
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
 
     def _break(self, items: list[Item], why: str, head: bytes) -> None:
         self._broken = True
@@ -139,12 +138,9 @@ class Headers(Unspacious):
         return None
 
     def wrap(self, payload: bytes) -> bytes:
-        return self.around(len(payload))[0] + payload
+        return self.frame_parts(len(payload))[0] + payload
 
-    def join(self, payloads: list[bytes]) -> bytes:
-        return b"".join(map(self.wrap, payloads))
-
-    def around(self, size: int) -> tuple[bytes, bytes]:
+    def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
         return b"Content-Length: %d\r\n\r\n" % size, b""

@@ -20,7 +20,6 @@ from exthost.messages import (
     Request,
 )
 from exthost.wire import jsontext
-from exthost.wire.burst import Burst
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.jsontext import decode_fast, encode_fast
 
@@ -96,7 +95,7 @@ class JsonRpc:
     __slots__ = ()
 
     decode = decoder(members=3, marker="jsonrpc")
-    burst = Burst("jsonrpc")
+    decode_replies = staticmethod(jsontext.reply_decoder("jsonrpc"))
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -121,10 +120,10 @@ class JsonRpc:
                 said = self.answer(number, {"error": error})
         return jsontext.encode(said)
 
-    def unsaid(self) -> None:
-        """Nothing was remembered of what could not be sent."""
+    def forget_last_request(self) -> None:
+        """Do nothing: this codec remembers no requests."""
 
-    def answers(self, head: bytes) -> Id | None:
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)
 
 

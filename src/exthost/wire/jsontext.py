@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, NoReturn
 
 from exthost.errors import UsageError
@@ -101,15 +102,33 @@ def decode(text: Bytes) -> Any:
         raise NotJson(f"not JSON: {error}") from None
 
 
-def replies(*markers: str) -> tuple[type, Callable[[bytes], list[Any]]]:
-    """A class with the members `id`, which is a number, `result` and these; and what makes objects
-    of it out of JSON objects that follow one another and have just those members. It raises if
-    they have not, and always where msgspec is not installed."""
+def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] | None]:
+    """Return a function that decodes many plain replies at once, at half the cost of one by one.
+
+    A plain reply is an object whose members are `id`, a number, `result` and the markers, and
+    nothing else. The function takes frames and returns one `(id, result)` for each; it returns
+    None if any frame is something else, and always where msgspec is not installed.
+    """
     if decode_fast is _decode_slowly:
-        return object, json.loads
+        return lambda frames: None
     members: list[Any] = [("id", Annotated[int, msgspec.Meta(ge=0)]), "result", *markers]
     kind = msgspec.defstruct("PlainReply", members, forbid_unknown_fields=True, gc=False)
-    return kind, msgspec.json.Decoder(kind).decode_lines
+    decode_lines = msgspec.json.Decoder(kind).decode_lines
+    pair = attrgetter("id", "result")
+
+    def decode_replies(frames: list[Any]) -> list[tuple[int, Any]] | None:
+        try:
+            lines = b"\n".join(frames)  # raises for what is not a frame
+            # A line holds at most one object. So this many objects in this many lines, of which
+            # each is a whole frame, are one object in each frame.
+            if lines.count(b"\n") != len(frames) - 1:
+                return None
+            replies = decode_lines(lines)
+        except Exception:  # whatever it is: decoding frame by frame tells
+            return None
+        return list(map(pair, replies)) if len(replies) == len(frames) else None
+
+    return decode_replies
 
 
 def encode(value: Any) -> bytes:

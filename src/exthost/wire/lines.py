@@ -13,12 +13,11 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
-    Bulk,
     Bytes,
     Item,
     Memory,
     Skipped,
-    read_after,
+    next_read_size,
 )
 
 _BLANK = ord(" ")  # the largest byte that is white space
@@ -36,7 +35,7 @@ class Lines:
         "_memory",
         "_open",
         "_used",
-        "wants",
+        "read_size",
     )
 
     def __init__(self, cap: int) -> None:
@@ -48,9 +47,9 @@ class Lines:
         self._letting_go = False  # inside an over-long line, which was told when it became one
         self._memory: Memory = None  # for a long line
         self._used = 0  # of it; not 0: the line under way is there
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
 
-    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
+    def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
         midway = self._open is not None or self._letting_go or self._fresh
@@ -64,17 +63,15 @@ class Lines:
             self._take(data[: begin - 1], items)
             self._close(items)
         if begin < end:
-            items += self._lines(data[begin:end], bulk)
-        self.wants = read_after(len(data), len(items))
+            items += self._lines(data[begin:end])
+        self.read_size = next_read_size(len(data), len(items))
         if end <= last:
             self._take(data[end:], items)
         return items
 
-    def _lines(self, lines: bytes, bulk: Bulk | None) -> list[Item]:
-        """What is in these whole lines."""
+    def _lines(self, lines: bytes) -> list[Item]:
+        """Return the frames in these whole lines."""
         if len(lines) <= self._cap:  # the way of nearly every read: none of them is over-long
-            if bulk is not None and (messages := bulk(lines)) is not None:
-                return messages
             # What begins with more than white space is not blank; most need no closer look.
             parts = lines.split(b"\n")
             return [part for part in parts if part > b"!" or (part and not part.isspace())]
@@ -101,7 +98,7 @@ class Lines:
         self._close(items)
         return [*items, *self.feed(rest)] if rest else items
 
-    def space(self, allocate: Callable[[int], Memory]) -> memoryview | None:
+    def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         if self._memory is None:
             self._memory = allocate(self._enough + LARGE_READ_BYTES)
             if self._memory is None:
@@ -112,14 +109,14 @@ class Lines:
             self._open = None
         return memoryview(self._memory)[self._used : self._used + LARGE_READ_BYTES]
 
-    def filled(self, count: int) -> list[Item]:
+    def commit(self, count: int) -> list[Item]:
         begun, used = self._used, self._used + count
         newline: int = self._memory.find(b"\n", begun, used)
         if newline < 0 and used < self._enough:
             self._used = used
             return []
         self._used = 0
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
         if newline < 0 or newline > self._cap:
             return self._let_go(newline, used)
         line = memoryview(self._memory)[:newline]
@@ -135,12 +132,12 @@ class Lines:
         size = self._enough if newline < 0 or newline > self._enough else newline
         head = bytes(self._memory[: min(size, EVIDENCE_BYTES)])
         rest = bytes(self._memory[newline + 1 : used]) if newline >= 0 else b""
-        self.rest()
+        self.release()
         self._fresh = False
         self._letting_go = newline < 0
         return [Skipped("too long", head, size), *(self.feed(rest) if rest else [])]
 
-    def rest(self) -> None:
+    def release(self) -> None:
         if not self._used:
             self._memory = None
 
@@ -158,15 +155,15 @@ class Lines:
             self._open = None
             self._letting_go = True
             self._fresh = False
-            self.wants = READ_BYTES
+            self.read_size = READ_BYTES
         elif len(self._open) >= READ_BYTES:
-            self.wants = LARGE_READ_BYTES
+            self.read_size = LARGE_READ_BYTES
 
     def _close(self, items: list[Item]) -> None:
         """Its newline has come."""
         line, self._open = self._open, None
         self._letting_go = False
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
         if line is None:
             return
         fresh, self._fresh = self._fresh, False
@@ -197,10 +194,7 @@ class Lines:
             raise too_large(len(payload), self._cap)
         return payload + b"\n"
 
-    def join(self, payloads: list[bytes]) -> bytes:
-        return b"\n".join([*payloads, b""])
-
-    def around(self, size: int) -> tuple[bytes, bytes]:
+    def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
         return b"", b"\n"

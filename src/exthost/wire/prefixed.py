@@ -9,29 +9,28 @@ from exthost.wire.framing import (
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
-    Bulk,
     Bytes,
     Item,
-    Unspacious,
+    NoReadBuffer,
 )
 from exthost.wire.lines import too_large
 
 _PREFIX_BYTES = 4
 
 
-class Prefixed(Unspacious):
+class Prefixed(NoReadBuffer):
     """u32 length framing with a cap, inclusive."""
 
-    __slots__ = ("_broken", "_buffer", "_cap", "_length", "wants")
+    __slots__ = ("_broken", "_buffer", "_cap", "_length", "read_size")
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._length: int | None = None  # None: the prefix itself is still coming
         self._buffer = bytearray()
         self._broken = False
-        self.wants = READ_BYTES
+        self.read_size = READ_BYTES
 
-    def feed(self, data: Bytes, bulk: Bulk | None = None) -> list[Item]:
+    def feed(self, data: Bytes) -> list[Item]:
         view = memoryview(data)
         items: list[Item] = []
         at = 0
@@ -47,7 +46,7 @@ class Prefixed(Unspacious):
             else:
                 items.append(self._buffer)
                 self._length, self._buffer = None, bytearray()
-                self.wants = READ_BYTES
+                self.read_size = READ_BYTES
         return items
 
     def _measure(self, items: list[Item]) -> None:
@@ -60,7 +59,7 @@ class Prefixed(Unspacious):
         self._length = length
         self._buffer.clear()
         if length > READ_BYTES:
-            self.wants = LARGE_READ_BYTES
+            self.read_size = LARGE_READ_BYTES
 
     def end(self) -> Broken | None:
         if self._broken or (self._length is None and not self._buffer):
@@ -72,12 +71,9 @@ class Prefixed(Unspacious):
         return Broken(why, bytes(self._buffer[:EVIDENCE_BYTES]))
 
     def wrap(self, payload: bytes) -> bytes:
-        return self.around(len(payload))[0] + payload
+        return self.frame_parts(len(payload))[0] + payload
 
-    def join(self, payloads: list[bytes]) -> bytes:
-        return b"".join(map(self.wrap, payloads))
-
-    def around(self, size: int) -> tuple[bytes, bytes]:
+    def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
             raise too_large(size, self._cap)
         return size.to_bytes(_PREFIX_BYTES, "big"), b""

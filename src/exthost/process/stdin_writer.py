@@ -1,11 +1,12 @@
-"""Our end of a child's stdin: written at once where the pipe has room, never waited for.
+"""Our end of a child's stdin: bytes are written at once where the pipe has room, never waited for.
 
-A lone message goes out in its caller's own step (`write`). Messages that come while others are
-under way are gathered and go out together at the end of the loop's tick (`gather`). What the pipe
-does not take stays here and follows when it can; a child that takes nothing for `patience`
-seconds is reported as stalled, our loop never waits.
+`write` writes in the caller's own step. `gather` collects frames and writes them together at the
+end of the loop's current tick. What the pipe does not take is kept here and written when the pipe
+has room again. A child that takes nothing for `stall_seconds` is reported as stalled; the loop
+never waits for it.
 
-The caller holds `lock` around `write` and `gather`: the blocking face writes from other threads.
+The caller holds `lock` around `write` and `gather`, because the blocking API writes from other
+threads.
 """
 
 import asyncio
@@ -14,39 +15,38 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from exthost.process.outlet import widen
+from exthost.process.large_reads import widen
 
-# A message that fills the default pipe would go over in many small steps; once widened, few.
+# A message that fills the default pipe would be written in many small steps; once widened, few.
 WIDEN_FROM_BYTES = 64 * 1024
 
-# So many messages go out in one write. More would be fewer writes, but the child would start on
-# the first only when the last of a long tick is written, and we would wait for it in turn.
-BATCH = 32
+# The number of frames in one write. With more, the child would start on the first frame only when
+# the last one of a long tick is encoded, and we would wait for the child in turn.
+BATCH_FRAMES = 32
 
-# Linux allows 1024 buffers in one writev; messages are mostly far fewer per tick.
+# Linux allows 1024 buffers in one writev.
 _MOST_BUFFERS = 512
 
 
-class Inlet:
+class StdinWriter:
     """A non-blocking writer to one pipe."""
 
     __slots__ = (
         "_backlog",
-        "_broken",
-        "_close",
-        "_drained",
+        "_close_pipe",
+        "_drain_waiters",
         "_fd",
-        "_join",
+        "_gathered",
+        "_is_wide",
         "_lock",
         "_loop",
-        "_stalled",
+        "_on_broken",
+        "_on_stall",
         "_thread",
         "_timer",
         "_watching",
-        "_wide",
-        "gathered",
-        "held",
-        "patience",
+        "stall_seconds",
+        "unwritten_bytes",
     )
 
     def __init__(
@@ -55,33 +55,31 @@ class Inlet:
         loop: asyncio.AbstractEventLoop,
         lock: threading.Lock,
         *,
-        patience: float,
-        join: Callable[[list[bytes]], bytes],
-        close: Callable[[], None],
-        stalled: Callable[[], None],
-        broken: Callable[[], None],
+        stall_seconds: float,
+        close_pipe: Callable[[], None],
+        on_stall: Callable[[], None],
+        on_broken: Callable[[], None],
     ) -> None:
         os.set_blocking(fd, False)
         self._fd: int | None = fd
         self._loop = loop
         self._lock = lock
         self._thread = threading.get_ident()
-        self.patience = patience
-        self._join = join
-        self._close = close
-        self._stalled = stalled
-        self._broken = broken
-        self.gathered: list[bytes] = []
-        self.held = 0  # bytes that the pipe has not taken yet
+        self.stall_seconds = stall_seconds
+        self._close_pipe = close_pipe
+        self._on_stall = on_stall
+        self._on_broken = on_broken
+        self._gathered: list[bytes] | None = None
+        self.unwritten_bytes = 0  # what the pipe has not taken yet
         self._backlog: deque[bytes | memoryview] | None = None
-        self._drained: list[asyncio.Future[None]] = []
+        self._drain_waiters: list[asyncio.Future[None]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
-        self._wide = False
+        self._is_wide = False
 
     def write(self, data: bytes) -> None:
-        """Write now what the pipe takes; the rest follows by itself."""
-        if self._backlog or self.gathered or self._fd is None or len(data) > WIDEN_FROM_BYTES:
+        """Write what the pipe takes now; the rest is written when there is room."""
+        if self._backlog or self._gathered or self._fd is None or len(data) > WIDEN_FROM_BYTES:
             self.write_parts(data)
             return
         try:
@@ -95,17 +93,17 @@ class Inlet:
             self._keep((data,), done)
 
     def write_parts(self, *parts: bytes) -> None:
-        """The same for a message too large to be joined with its frame, and in every case."""
+        """Write a message in parts, so that a large one need not be joined with its frame."""
         if self._fd is None:
             return
-        if self.gathered:  # those came first
-            self._flush_now()
+        if self._gathered:  # those came first
+            self._flush_gathered()
         if self._backlog:
             self._keep(parts)
             return
         size = sum(map(len, parts))
-        if size > WIDEN_FROM_BYTES and not self._wide:
-            self._wide = True
+        if size > WIDEN_FROM_BYTES and not self._is_wide:
+            self._is_wide = True
             widen(self._fd)
         try:
             done = os.writev(self._fd, parts)
@@ -122,21 +120,25 @@ class Inlet:
         with self._lock:
             self.write(data)
 
-    def gather(self, payload: bytes) -> None:
-        """Write at the end of this tick, together with what else comes. Loop's thread only.
-
-        Between the first and the last of a batch, payloads may be put straight into `gathered`."""
-        self.gathered.append(payload)
-        if len(self.gathered) == 1:
+    def gather(self, frame: bytes) -> None:
+        """Write at the end of this tick, together with other frames. Loop's thread only."""
+        gathered = self._gathered
+        if gathered is None:
+            gathered = self._gathered = []
+        gathered.append(frame)
+        count = len(gathered)
+        if count == 1:
             self._loop.call_soon(self._flush)
-        elif len(self.gathered) > BATCH:
-            self._flush_now()
+        elif count > BATCH_FRAMES:
+            self._flush_gathered()
 
     async def drained(self) -> None:
-        """Wait until the pipe has taken everything, or takes nothing any more. Loop's thread."""
+        """Wait until the pipe has taken everything, or is closed. Loop's thread only."""
         if self._backlog and self._fd is not None:
             future = self._loop.create_future()
-            self._drained.append(future)
+            if self._drain_waiters is None:
+                self._drain_waiters = []
+            self._drain_waiters.append(future)
             await future
 
     def close(self) -> bool:
@@ -144,24 +146,25 @@ class Inlet:
         with self._lock:
             if self._fd is None:
                 return True
-            if self.gathered:  # said before the end of this tick: it still goes out if it can
-                self._flush_now()
+            if self._gathered:  # it still goes out if the pipe has room
+                self._flush_gathered()
             clean = not self._backlog
             self._unwatch()
             self._backlog = None
-            self.held = 0
+            self.unwritten_bytes = 0
             self._fd = None
-            self._close()
+            self._close_pipe()
             return clean
 
     def _flush(self) -> None:
         with self._lock:
-            if self.gathered:
-                self._flush_now()
+            if self._gathered:
+                self._flush_gathered()
 
-    def _flush_now(self) -> None:
-        data = self._join(self.gathered)
-        self.gathered.clear()
+    def _flush_gathered(self) -> None:
+        assert self._gathered is not None
+        data = b"".join(self._gathered)
+        self._gathered.clear()
         self.write(data)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
@@ -173,7 +176,7 @@ class Inlet:
                 done -= len(buffer)
                 continue
             self._backlog.append(memoryview(buffer)[done:] if done else buffer)
-            self.held += len(buffer) - done
+            self.unwritten_bytes += len(buffer) - done
             done = 0
         if not self._watching:
             self._watching = True
@@ -184,13 +187,13 @@ class Inlet:
 
     def _watch(self) -> None:
         if self._fd is not None and self._backlog:
-            self._loop.add_writer(self._fd, self._writable)
-            self._timer = self._loop.call_later(self.patience, self._give_up)
+            self._loop.add_writer(self._fd, self._on_writable)
+            self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
-        if self._drained:
-            waiting, self._drained = self._drained, []
-            self._loop.call_soon_threadsafe(_tell, waiting)
+        if self._drain_waiters:
+            waiters, self._drain_waiters = self._drain_waiters, None
+            self._loop.call_soon_threadsafe(_resolve, waiters)
         if self._watching and self._fd is not None:
             self._watching = False
             self._loop.remove_writer(self._fd)
@@ -198,7 +201,7 @@ class Inlet:
             self._timer.cancel()
             self._timer = None
 
-    def _writable(self) -> None:
+    def _on_writable(self) -> None:
         with self._lock:
             if self._fd is None or not self._backlog:
                 self._unwatch()
@@ -214,13 +217,13 @@ class Inlet:
             self._advance(done)
             if not self._backlog:
                 self._unwatch()
-            elif self._timer is not None:  # it reads, if slowly: its patience starts anew
+            elif self._timer is not None:  # the child reads, if slowly: its time starts again
                 self._timer.cancel()
-                self._timer = self._loop.call_later(self.patience, self._give_up)
+                self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _advance(self, done: int) -> None:
         assert self._backlog is not None
-        self.held -= done
+        self.unwritten_bytes -= done
         while done:
             first = self._backlog.popleft()
             if done < len(first):
@@ -228,23 +231,24 @@ class Inlet:
                 return
             done -= len(first)
 
-    def _give_up(self) -> None:
+    def _stalled(self) -> None:
         self._timer = None
-        self._stalled()
+        self._on_stall()
 
     def _break(self) -> None:
-        """The child closed its stdin or is gone; whoever watches the process will know which."""
+        """The child closed its stdin or has exited; who watches the process will know which."""
         self._unwatch()
         self._backlog = None
-        self.held = 0
-        self.gathered.clear()
+        self.unwritten_bytes = 0
+        if self._gathered:
+            self._gathered.clear()
         if threading.get_ident() == self._thread:
-            self._loop.call_soon(self._broken)
+            self._loop.call_soon(self._on_broken)
         else:
-            self._loop.call_soon_threadsafe(self._broken)
+            self._loop.call_soon_threadsafe(self._on_broken)
 
 
-def _tell(waiting: list["asyncio.Future[None]"]) -> None:
-    for future in waiting:
+def _resolve(waiters: list["asyncio.Future[None]"]) -> None:
+    for future in waiters:
         if not future.done():
             future.set_result(None)

@@ -13,7 +13,7 @@ import threading
 from functools import cache
 
 # Large enough to make few reads of a large message, small enough to stay in a core's own cache.
-LARGE_READ_BYTES = 256 * 1024
+REUSED_BUFFER_BYTES = 256 * 1024
 
 # Linux' limit for users without privileges.
 WIDE_PIPE_BYTES = 1024 * 1024
@@ -32,7 +32,7 @@ def read_large(fd: int) -> memoryview | bytes:
     """What is there, good until the next read in this thread; b"" at the end."""
     buffer: memoryview | None = getattr(_buffers, "buffer", None)
     if buffer is None:
-        buffer = _buffers.buffer = memoryview(bytearray(LARGE_READ_BYTES))
+        buffer = _buffers.buffer = memoryview(bytearray(REUSED_BUFFER_BYTES))
     count = os.readv(fd, [buffer])
     return buffer[:count] if count else b""
 

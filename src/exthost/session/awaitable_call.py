@@ -1,0 +1,138 @@
+"""A call that a task awaits directly, without a future between the two.
+
+An `asyncio.Future` wakes its task through the loop's queue: one more object, one more turn of the
+loop, and with it one more look at every descriptor. A task asks of what it awaits only what stands
+here: this is the protocol by which `asyncio.isfuture` recognises futures of other libraries. So the
+task is resumed straight from the callback that read its reply. Measured with `host.call_tool` on
+asyncio, split cores: docs/architecture.md has the figures with and without.
+
+One call is awaited by one task, once, on the loop's thread. Whatever may be awaited twice or
+elsewhere gets a real future (`FutureCall`).
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextvars import Context
+from typing import Any
+
+from exthost.session.call import Call
+from exthost.session.replies import ReplyHandler
+
+
+class WakeBatch:
+    """The calls of one queue that have ended and whose tasks were not resumed yet.
+
+    While a read is handled (`is_held`), no task runs in between; the reader then calls `wake`. A
+    read inside the step of a task (`in_task`) leaves the waking to the loop, because a task cannot
+    run inside another one.
+    """
+
+    __slots__ = ("_loop", "ended", "in_task", "is_held")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ended: list[AwaitableCall] = []
+        self.is_held = False
+        self.in_task = False
+
+    def schedule(self) -> None:
+        """Wake in the loop's next turn, because no reader will do it."""
+        if len(self.ended) == 1:
+            self._loop.call_soon(self.wake)
+
+    def wake(self) -> None:
+        """Resume the tasks. Only from a callback of the loop, unless `in_task` is set."""
+        if self.in_task:
+            self._loop.call_soon(self.wake)
+            return
+        ended, self.ended = self.ended, []
+        try:
+            for call in ended:
+                context = call.context_of_task
+                if context is not None:  # else the call ended before it was awaited
+                    context.run(call.resume_task, call)
+        except BaseException:  # a task passes on an interrupt, which is not meant for the others
+            self.is_held = False
+            self.ended[:0] = ended[ended.index(call) + 1 :]
+            self._loop.call_soon(self.wake)
+            raise
+
+
+class AwaitableCall(Call):
+    """A call and the future of its outcome in one. Use `await call`, then `call.value`."""
+
+    # By these names a task recognises what it can await, and its loop.
+    _asyncio_future_blocking = True
+    _loop: asyncio.AbstractEventLoop
+
+    value: Any = None
+    error: BaseException | None = None
+    resume_task: Callable[["AwaitableCall"], object]
+    context_of_task: Context | None = None
+
+    def __init__(
+        self,
+        method: str,
+        params: Any,
+        on_reply: ReplyHandler,
+        timeout: float,
+        now: float,
+        wakes: WakeBatch,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.on_reply = on_reply
+        self.timeout = timeout
+        self.deadline = now + timeout
+        self._wakes = wakes
+        self._loop = loop
+
+    # -- from the call queue -------------------------------------------------------------------
+
+    def deliver(self, value: Any) -> None:
+        self.value = value
+        wakes = self._wakes
+        wakes.ended.append(self)
+        if not wakes.is_held:
+            wakes.schedule()
+
+    def reject(self, error: BaseException) -> None:
+        self.error = error
+        self.deliver(None)
+
+    # -- from the task -------------------------------------------------------------------------
+
+    def __await__(self) -> Generator["AwaitableCall", None, None]:
+        """Return when there is a `value`; raise the error that the call ended with."""
+        if self.ended:
+            if asyncio.get_running_loop() is not self._loop:
+                raise RuntimeError("a call of another loop")  # as a task says of a pending one
+            self.result()
+            return iter(())  # type: ignore[return-value]
+        # A task needs no more than an iterator, and one written in C has no frame to set up.
+        return iter((self,))  # type: ignore[return-value]
+
+    def add_done_callback(
+        self, callback: Callable[["AwaitableCall"], object], *, context: Context
+    ) -> None:
+        self.resume_task = callback
+        self.context_of_task = context
+
+    def result(self) -> Any:
+        """Return the value, or raise the error that the call ended with."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def cancel(self, msg: object = None) -> bool:
+        """The task is being cancelled: end the call, and let the task find the cancellation."""
+        if self.ended:
+            return False
+        self.give_up()
+        self.reject(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
+        return True
+
+    def give_up(self) -> None:
+        """Tell the call queue that nobody waits any more. The queue sets this."""
+        raise NotImplementedError

@@ -1,0 +1,91 @@
+"""One accepted call: its request, its deadline, and the object that handles its reply.
+
+A call ends exactly once. Whoever sets `ended` then delivers the value or rejects the call with an
+error; subclasses pass either one on to the caller. The call queue counts the outcome.
+"""
+
+from typing import Any
+
+from exthost.dialects.dialect import OnProgress
+from exthost.errors import ExthostError
+from exthost.messages import Id, Noise
+from exthost.session.replies import ReplyHandler
+
+
+class Call:
+    """One call of one extension.
+
+    Fields that most calls leave at their default are class attributes, because setting each of
+    them would be a measurable part of a call.
+    """
+
+    ended = False
+    id: Id | None = None  # of the request that waits for its reply
+    session: Any = None  # the session that it was sent through, while it is in flight
+    first_error: ExthostError | None = None  # why the first attempt failed, if there was a second
+    internal = False  # made by the host itself: it is not counted and not published
+    extended = 0.0  # the seconds by which progress has moved the deadline
+    unreadable_reply: tuple[Id, Noise] | None = None  # what came under its id and is no message
+    context: Any = None
+    on_progress: OnProgress | None = None
+
+    def __init__(
+        self,
+        method: str,
+        params: Any,
+        on_reply: ReplyHandler,
+        timeout: float,
+        now: float,
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.on_reply = on_reply
+        self.timeout = timeout
+        self.deadline = now + timeout
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.method} id={self.id} ended={self.ended}>"
+
+    def deliver(self, value: Any) -> None:
+        """Give the caller the value that its call ended with."""
+        raise NotImplementedError
+
+    def reject(self, error: BaseException) -> None:
+        """Give the caller the error that its call ended with."""
+        raise NotImplementedError
+
+    @property
+    def started_at(self) -> float:
+        """The time at which the call was accepted."""
+        return self.deadline - self.timeout - self.extended
+
+    def extend_deadline(self, now: float, most_seconds: float) -> None:
+        """Start its time limit again, but allow at most this many seconds in all."""
+        later = max(self.deadline, min(now + self.timeout, self.started_at + most_seconds))
+        self.extended += later - self.deadline
+        self.deadline = later
+
+
+class FutureCall(Call):
+    """A call whose outcome goes to a future. The host makes these for itself: the handshake, for
+    example."""
+
+    def __init__(
+        self,
+        method: str,
+        params: Any,
+        on_reply: ReplyHandler,
+        timeout: float,
+        now: float,
+        future: Any,
+    ) -> None:
+        super().__init__(method, params, on_reply, timeout, now)
+        self.future = future  # an asyncio future, or what has its methods
+
+    def deliver(self, value: Any) -> None:
+        if not self.future.done():  # the caller may have given up in this very step
+            self.future.set_result(value)
+
+    def reject(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)

@@ -1,0 +1,386 @@
+"""The pure state of one conversation with one child: calls and bytes in, effects out.
+
+A `Conversation` knows no loop, no clock, no lock and no descriptor, so its tests run without a
+process. The session (`session.py`) reads and writes the pipes and performs the effects.
+
+    send       numbers a request, remembers its call and returns the frame
+    begin      starts a call that is more than a single request
+    receive    decodes what the child wrote, and tells what follows from it
+    abandon    gives a call up
+    end        closes the conversation; returns the calls that are left
+
+The rules that live here:
+- a reply with an old id is late and one with a future id is unknown; both are counted and dropped;
+- a reply without an id answers the call that has waited longest, in dialects that answer by order,
+  if that call was sent before the reply was read;
+- an event goes to the streams that it is for (`stream_table.py`).
+"""
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from exthost.dialects.dialect import Dialect, Progress, Standing
+from exthost.errors import ExthostError, ProtocolViolation
+from exthost.messages import Batch, Failure, Noise, Notice, Reply, Request
+from exthost.model import Offer, Role
+from exthost.session import failures
+from exthost.session.call import Call
+from exthost.session.effects import (
+    Completions,
+    Count,
+    Effect,
+    End,
+    Failed,
+    Interrupt,
+    Notified,
+    SendInternal,
+    ServeRequest,
+    Stray,
+    SubscriptionEnded,
+    Write,
+)
+from exthost.session.operations import Operations
+from exthost.session.replies import GeneratorReply, Switch
+from exthost.session.requests import RequestTable
+from exthost.session.stream_queue import StreamQueue
+from exthost.session.stream_table import StreamTable
+from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
+
+_log = logging.getLogger("exthost.session")
+
+# The part of a stray line in which its id is searched: a flood of them must cost next to nothing.
+_SEARCHED_BYTES = 256
+
+
+class Phase(Enum):
+    """Where a conversation stands."""
+
+    HANDSHAKE = "handshake"
+    OPEN = "open"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+PHASES = {
+    (Phase.HANDSHAKE, "open"): Phase.OPEN,
+    (Phase.HANDSHAKE, "drain"): Phase.DRAINING,
+    (Phase.HANDSHAKE, "end"): Phase.CLOSED,
+    (Phase.OPEN, "drain"): Phase.DRAINING,
+    (Phase.OPEN, "end"): Phase.CLOSED,
+    (Phase.DRAINING, "end"): Phase.CLOSED,
+}
+
+
+class Conversation:
+    """One conversation in one dialect."""
+
+    __slots__ = (
+        "_by_order",
+        "_codec",
+        "_decode_replies",
+        "_max_message",
+        "_operations",
+        "_read_up_to",
+        "_streams",
+        "dialect",
+        "framing",
+        "pending",
+        "phase",
+        "requests",
+        "send",
+    )
+
+    def __init__(self, dialect: Dialect, max_message: int, first_id: int | None = None) -> None:
+        first = dialect.traits.first_id if first_id is None else first_id
+        self.dialect = dialect
+        self.phase = Phase.HANDSHAKE
+        self.framing: Framing = dialect.framing(max_message)
+        self._codec = dialect.codec(Role.HOST)
+        self._decode_replies: Callable[[list[Any]], list[Any] | None] | None
+        self._decode_replies = getattr(self._codec, "decode_replies", None)
+        self._by_order = dialect.traits.correlation == "order"
+        self._max_message = max_message
+        self._read_up_to = first  # what is being read answers only requests before this id
+        self.requests = RequestTable(self._codec, self.framing, max_message, first)
+        self.send = self.requests.send
+        self.pending = self.requests.pending
+        self._operations = Operations(dialect, self.requests)
+        self._streams: StreamTable | None = None
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.phase.value}, {len(self.pending)} in flight>"
+
+    @property
+    def offer(self) -> Offer:
+        """What the handshake came to."""
+        return self._operations.offer
+
+    def open(self, offer: Offer) -> None:
+        """The handshake is done."""
+        self.move("open")
+        self._operations.offer = offer
+
+    def move(self, event: str) -> None:
+        """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
+        self.phase = PHASES[self.phase, event]
+
+    # -- calls -------------------------------------------------------------------------------
+
+    def begin(self, call: Call) -> list[Effect]:
+        """Start a call that is more than a single request: a stream or a generator."""
+        effects: list[Effect] = []
+        stream = call.on_reply.stream
+        if stream is None:
+            self._operations.run(call, None, effects)
+        else:
+            self._stream_table.open(stream)  # first, because an event may come before the reply
+            try:
+                effects.append(Write(self.send(call)))
+            except ExthostError:
+                self._stream_table.close(stream)
+                raise
+        return effects
+
+    def subscribe(self, subscription: Standing) -> list[Effect]:
+        """Send a request that stays open; its reply is its end."""
+        effects: list[Effect] = []
+        self._operations.subscribe(subscription, effects)
+        return effects
+
+    def resume(self, call: Call, id: Any, answer: Reply | Failure) -> list[Effect]:
+        """Continue a call with the host's answer, unless the call ended meanwhile."""
+        effects: list[Effect] = []
+        if self.pending.pop(id, None) is call:
+            self._operations.run(call, answer, effects)
+        return effects
+
+    def continue_without_reply(self, call: Call) -> list[Effect]:
+        """Continue a call whose request may stay unanswered, and had its time."""
+        effects: list[Effect] = []
+        self.requests.forget(call)
+        self._operations.run(call, None, effects)
+        return effects
+
+    # -- receiving ---------------------------------------------------------------------------
+
+    def receive_bytes(self, data: Bytes) -> list[Effect]:
+        """Take the bytes of one read; return what follows from them, in order."""
+        return self.receive(self.framing.feed(data))
+
+    def receive(self, items: list[Item]) -> list[Effect]:
+        """Take what the framing made of one read; return what follows from it, in order."""
+        self._read_up_to = self.requests.next_id
+        effects: list[Effect] = []
+        completed: Completions = []  # the run of replies under way; an effect from its first one on
+        pop, decode = self.pending.pop, self._codec.decode
+        messages: list[Any] = items
+        if len(items) > 1 and self._decode_replies is not None:
+            messages = self._decode_replies(items) or items
+        try:
+            for item in messages:
+                message = item
+                if type(item) is not tuple:
+                    if type(item) is Broken:
+                        raise failures.unreadable(item, self.dialect.name)
+                    message = item if type(item) is Skipped else decode(item)
+                    if type(message) is not tuple:
+                        completed = []
+                        self._handle(message, len(item), effects)
+                        continue
+                id, result = message
+                call = pop(id, None)
+                if call is None or not call.on_reply.is_simple:
+                    completed = []
+                    self._handle_reply(call, Reply(id, result), effects)
+                    continue
+                try:
+                    value = call.on_reply.on_result(call.params, result)
+                except Exception as error:
+                    completed = []
+                    effects.append(self._operations.failed(call, error))
+                    continue
+                if type(value) is Switch:
+                    completed = []
+                    call.on_reply = value.handler
+                    self._operations.run(call, None, effects)
+                    continue
+                if not completed:
+                    effects.append(completed)
+                completed.append((call, value))
+        except ProtocolViolation as violation:
+            effects.append(End(failures.Violated(violation)))
+        except Exception as error:  # the dialect's code failed
+            _log.exception("the output of an extension could not be read (%s)", self.dialect.name)
+            effects.append(End(failures.NotUnderstood(error)))
+        except BaseException as interrupt:  # the replies before it must not be lost
+            effects.append(Interrupt(interrupt))
+        return effects
+
+    def _handle(self, message: Any, size: int, effects: list[Effect]) -> None:
+        """Handle anything but the plainest of replies."""
+        match message:
+            case Reply() | Failure():
+                id = message.id
+                call = self.pending.pop(id, None) if id is not None else self._oldest()
+                self._handle_reply(call, message, effects)
+            case Notice():
+                self._handle_notification(message, size, effects)
+            case Request():
+                effects.append(ServeRequest(message))
+            case Noise():
+                self._handle_noise(message, effects)
+            case Skipped():
+                self._handle_skipped(message, effects)
+            case Batch(messages):
+                for one in messages:
+                    self._handle(one, size // len(messages), effects)
+
+    def _oldest(self) -> Call | None:
+        """Return the call that a reply without an id answers. Where replies have ids there is
+        none: such a message complains about something that could not be read. Nor does it answer
+        a call that was sent after it was read."""
+        return self.requests.take_oldest(self._read_up_to) if self._by_order else None
+
+    def _handle_reply(
+        self, call: Call | None, reply: Reply | Failure, effects: list[Effect]
+    ) -> None:
+        if call is None:
+            self._handle_unmatched(reply, effects)
+            return
+        handler = call.on_reply
+        if isinstance(handler, GeneratorReply):
+            self._operations.run(call, reply, effects)
+        elif handler.stream is not None:
+            self._stream_table.on_reply(call, handler.stream, reply, effects)
+        else:
+            try:
+                if isinstance(reply, Failure):
+                    value = handler.on_failure(call.method, reply)
+                else:
+                    value = handler.on_result(call.params, reply.result)
+            except Exception as error:
+                effects.append(self._operations.failed(call, error))
+            else:
+                effects.append([(call, value)])
+
+    def _handle_unmatched(self, reply: Reply | Failure, effects: list[Effect]) -> None:
+        """A reply matches no call; by order, every later one would be off by one."""
+        id = reply.id
+        subscriptions = self.requests.subscriptions
+        if subscriptions and subscriptions.pop(id, None) is not None:
+            failure = reply if isinstance(reply, Failure) else None
+            effects.append(SubscriptionEnded(id, failure))
+        elif self._by_order:
+            raise failures.not_a_message(Noise(b"", "an answer that nobody asked for"))
+        else:
+            is_old = type(id) is int and id < self.requests.next_id
+            effects.append(Count("late or repeated replies" if is_old else "replies to no question"))
+
+    def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
+        if self.dialect.traits.noise == "fatal":
+            raise failures.not_a_message(noise)
+        effects.append(Stray(noise.data, noise.why))
+        id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
+        if id is not None and (call := self.pending.get(id)) is not None:
+            call.unreadable_reply = id, noise  # its timeout will tell
+
+    def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:
+        """Bytes were no frame. If they are an over-long reply, its call fails."""
+        if skipped.why != "too long":
+            effects.append(Stray(skipped.head, skipped.why))
+            return
+        why = f"it sent a message longer than the limit of {self._max_message:,} bytes"
+        effects.append(Count("messages over the size limit", why))
+        id = self._codec.reply_id_in_prefix(skipped.head)
+        call = self.pending.pop(id, None) if id is not None else None
+        if call is not None:
+            if call.on_reply.stream is not None:
+                self._stream_table.leave(call.on_reply.stream, "its answer was too large", effects)
+            effects.append(Failed(call, failures.reply_too_long(why, call.method, skipped.head)))
+
+    def _handle_notification(
+        self, notification: Notice, size: int, effects: list[Effect]
+    ) -> None:
+        method, params = notification
+        if self.dialect.streams:
+            self._stream_table.on_notification(method, params, size, effects)
+        read = self.dialect.notices.get(method)
+        meaning = read(params) if read is not None else None
+        call = None
+        if type(meaning) is Progress and type(meaning.id) in (int, str):
+            call = self.pending.get(meaning.id)
+        effects.append(Notified(notification, meaning, call))
+
+    # -- streams -----------------------------------------------------------------------------
+
+    @property
+    def _stream_table(self) -> StreamTable:
+        if self._streams is None:
+            self._streams = StreamTable(self.dialect.streams.values())
+        return self._streams
+
+    def streams(self) -> set[StreamQueue]:
+        """Return every open stream."""
+        return set() if self._streams is None else self._streams.all()
+
+    def leave(self, stream: StreamQueue, why: str) -> list[Effect]:
+        """Close a stream that nobody reads any more."""
+        effects: list[Effect] = []
+        self._stream_table.leave(stream, why, effects)
+        return effects
+
+    def others_wait(self, stream: StreamQueue) -> bool:
+        """Whether anything but this stream, and streams as full as it, is awaited."""
+        if any(call.on_reply.stream is not stream for call in self.pending.values()):
+            return True
+        return any(not other.is_full for other in self.streams() if other is not stream)
+
+    # -- giving up, ending -------------------------------------------------------------------
+
+    def abandon(self, call: Call, why: str) -> list[Effect]:
+        """Give a call up: tell the child so in its dialect's words, or end a conversation in which
+        the late reply could not be recognised."""
+        effects: list[Effect] = []
+        was_pending = self.requests.forget(call)
+        handler = call.on_reply
+        if handler.stream is not None:
+            self._stream_table.leave(handler.stream, why, effects)
+        if was_pending:
+            if isinstance(handler, GeneratorReply):
+                handler.close()
+            if self.dialect.traits.abandon == "end":
+                # Now: the late reply may be in the pipe already, and must meet no other call.
+                cause = failures.GivenUp(self.dialect.name, call.method, why)
+                effects.append(End(cause))
+            elif self.dialect.withdraw is not None and self.phase is not Phase.HANDSHAKE:
+                request = Request(call.method, call.params, call.id)
+                message = self.dialect.withdraw(request, why)
+                if message is not None:
+                    effects.append(SendInternal(message))
+        return effects
+
+    def calls(self) -> list[Call]:
+        """Return every call in flight, those of acknowledged streams included."""
+        calls = list(self.pending.values())
+        if self._streams:
+            calls += [one.call for one in self._streams.all() if one.acknowledged]
+        return calls
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call of a user and no stream is in flight."""
+        if self._streams:
+            return False
+        return not self.pending or all(call.internal for call in list(self.pending.values()))
+
+    def end(self) -> list[Call]:
+        """Close the conversation; return the calls that were in flight."""
+        self.move("end")
+        calls = self.calls()
+        self.pending.clear()
+        if self._streams is not None:
+            self._streams.clear()
+        self.requests.subscriptions = None
+        return calls

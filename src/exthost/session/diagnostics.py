@@ -1,0 +1,162 @@
+"""What is observed of a child besides its messages: stderr, stray output, what was dropped.
+
+Keeps the evidence that every error about the child carries, and passes lines on to the log and the
+bus. It decides nothing.
+"""
+
+import asyncio
+import logging
+import os
+from collections import Counter
+
+from exthost.errors import Evidence
+from exthost.events import Bus, Dropped, LogLine
+from exthost.process.child import Child
+from exthost.process.tail import Tail
+from exthost.session.failures import SHOWN_BYTES
+from exthost.wire.framing import READ_BYTES
+
+# The name under which output that is no message is counted.
+STRAY = "stray lines on stdout"
+
+_log = logging.getLogger("exthost.extensions")
+
+# A child that died left at most this much in its stderr pipe: its traceback.
+_LAST_STDERR_BYTES = 1024 * 1024
+
+# This many things of one kind are logged one by one, then only each time their number has doubled:
+# a flood would fill somebody's disk. All of them are counted.
+_LOGGED_ONE_BY_ONE = 100
+
+
+class Diagnostics:
+    """The observations of one session."""
+
+    __slots__ = (
+        "_bus",
+        "_child",
+        "_counts",
+        "_loop",
+        "_tail",
+        "extension",
+        "redacts",
+    )
+
+    def __init__(
+        self,
+        extension: str,
+        child: Child,
+        bus: Bus,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        redacts: bool = False,
+    ) -> None:
+        self.extension = extension
+        self.redacts = redacts
+        self._counts: Counter[str] | None = None
+        self._child = child
+        self._bus = bus
+        self._loop = loop
+        self._tail: Tail | None = None
+        os.set_blocking(child.stderr, False)
+        loop.add_reader(child.stderr, self._on_stderr)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was dropped, by name."""
+        return Counter() if self._counts is None else self._counts
+
+    def _on_stderr(self) -> None:
+        try:
+            data = os.read(self._child.stderr, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._feed(data)
+        else:
+            self._loop.remove_reader(self._child.stderr)
+
+    def _feed(self, data: bytes) -> None:
+        if self._tail is None:
+            self._tail = Tail(self._log_stderr_line)
+        self._tail.feed(data)
+
+    def drain_stderr(self) -> None:
+        """Read what is in the stderr pipe now: it explains what just happened."""
+        left = _LAST_STDERR_BYTES
+        while left > 0 and self._child.stderr >= 0:
+            try:
+                data = os.read(self._child.stderr, READ_BYTES)
+            except OSError:
+                return
+            if not data:
+                return
+            self._feed(data)
+            left -= len(data)
+
+    def close(self) -> None:
+        """The child is gone: read the rest of stderr, and stop watching it."""
+        self.drain_stderr()
+        if self._tail is not None:
+            self._tail.end()
+        if self._child.stderr >= 0:
+            self._loop.remove_reader(self._child.stderr)
+
+    def _log_stderr_line(self, text: str) -> None:
+        self.log("stderr", logging.INFO, text)
+
+    def log(self, source: str, level: int, text: str) -> None:
+        """Pass on a line of the extension's own, for a person."""
+        if LogLine in self._bus.kinds:
+            self._bus.publish(LogLine(self.extension, source, level, text))
+        if _log.isEnabledFor(level):
+            _log.log(level, "[%s] %s", self.extension, text)
+
+    def stray(self, data: bytes, why: str) -> None:
+        """Log output that is no message: usually a print that should go to stderr."""
+        if not self.count(STRAY):
+            return
+        text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
+        shown = "" if self.redacts else f": {text}"
+        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){shown}")
+        if self.redacts:
+            self.log("stdout", logging.DEBUG, f"the stray output: {text}")
+
+    def count(self, what: str, warning: str = "") -> bool:
+        """Count something that was dropped, and log the warning. False if such things were logged
+        often enough."""
+        if self._counts is None:
+            self._counts = Counter()
+        times = self._counts[what] = self._counts[what] + 1
+        if Dropped in self._bus.kinds:
+            self._bus.publish(Dropped(self.extension, what, times))
+        is_news = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)
+        if warning and is_news:
+            self.log("stdout", logging.WARNING, warning)
+        return is_news
+
+    def count_and_log(self, what: str) -> None:
+        """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its kind."""
+        self.count(what)
+        times = self.counts[what]
+        if times & (times - 1) == 0:
+            self.log("stdout", logging.WARNING, f"dropped: {what} ({times} so far)")
+
+    @property
+    def exit(self) -> str:
+        """How the child ended, in words; "" while it runs."""
+        return str(self._child.see_exit() or "")
+
+    def evidence(self, offending: bytes = b"") -> Evidence:
+        """Return what is known of the child now."""
+        if self.redacts:
+            offending = b""
+        return Evidence(
+            argv=self._child.argv,
+            cwd=self._child.cwd,
+            exit=self.exit,
+            stderr=() if self._tail is None else self._tail.lines(),
+            bytes=offending[:SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+        )

@@ -1,0 +1,244 @@
+"""Performs the effects of a conversation, except the commonest: completed calls.
+
+What the child causes besides replies is served here: events of streams, requests to the host,
+notifications, subscriptions, what was dropped. The parts for these are made when they are first
+needed, because most sessions need few of them and a host may have hundreds of sessions.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from exthost.dialects.dialect import Standing
+from exthost.messages import Failure, Message, Notice, Reply, Request
+from exthost.model import Limits
+from exthost.session import failures
+from exthost.session.call import Call
+from exthost.session.call_owner import CallOwner
+from exthost.session.conversation import Conversation, Phase
+from exthost.session.diagnostics import Diagnostics
+from exthost.session.effects import (
+    Acknowledge,
+    AskHost,
+    Count,
+    DeliverEvent,
+    Effect,
+    End,
+    Failed,
+    Frame,
+    Interrupt,
+    Notified,
+    SendInternal,
+    ServeRequest,
+    SetDeadline,
+    Stray,
+    Subscribed,
+    SubscriptionEnded,
+    Write,
+)
+from exthost.session.failures import EndCause
+from exthost.session.inbound import Handler, InboundRequests
+from exthost.session.notifications import Notifications
+from exthost.session.outbound_hold import OutboundHold
+from exthost.session.stream import EventStream
+from exthost.session.stream_queue import Room, StreamQueue
+from exthost.session.subscriptions import Subscriptions
+
+
+class SessionPort(Protocol):
+    """What the performer needs of its session."""
+
+    limits: Limits
+    wire_id: str
+    handlers: Mapping[str, Handler]
+    on_stale: Callable[[], None] | None
+
+    def write(self, frame: Frame) -> None: ...
+    def send(self, message: Message) -> None: ...
+    def send_internal(self, message: Request | Notice) -> "asyncio.Future[Any] | None": ...
+    def leave_stream(self, stream: StreamQueue, why: str) -> None: ...
+    def pause_for(self, stream: EventStream) -> None: ...
+    def perform(self, effects: list[Effect]) -> None: ...
+    def end(self, cause: EndCause, *, retired: bool = False) -> None: ...
+
+
+class EffectPerformer:
+    """Performs the effects of one session."""
+
+    __slots__ = (
+        "_conversation",
+        "_diagnostics",
+        "_dialect",
+        "_inbound",
+        "_loop",
+        "_notifications",
+        "_owner",
+        "_session",
+        "_subscriptions",
+        "hold",
+    )
+
+    def __init__(
+        self,
+        session: SessionPort,
+        owner: CallOwner,
+        conversation: Conversation,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._session = session
+        self._owner = owner
+        self._conversation = conversation
+        self._diagnostics = diagnostics
+        self._dialect = conversation.dialect
+        self._loop = owner.loop
+        self._inbound: InboundRequests | None = None
+        self._notifications: Notifications | None = None
+        self._subscriptions: Subscriptions | None = None
+        # Holds messages back while the child waits for an answer, in dialects that need it.
+        self.hold: OutboundHold | None = None
+        if self._dialect.traits.answers_first:
+            self.hold = OutboundHold(owner.hold, owner.release)
+
+    def perform(self, effect: Any) -> None:
+        """Perform one effect."""
+        _PERFORM[type(effect)](self, effect)
+
+    def cancel(self) -> None:
+        """The session is over: stop serving requests and renewing subscriptions."""
+        if self._inbound is not None:
+            self._inbound.cancel()
+        if self._subscriptions is not None:
+            self._subscriptions.cancel()
+
+    def _perform_failed(self, effect: Failed) -> None:
+        self._owner.fail(effect.call, effect.error)
+
+    def _perform_write(self, effect: Write) -> None:
+        self._session.write(effect.frame)
+
+    def _perform_send_internal(self, effect: SendInternal) -> None:
+        self._session.send_internal(effect.message)
+
+    def _perform_set_deadline(self, effect: SetDeadline) -> None:
+        call, seconds = effect
+        call.deadline = self._owner.now() + (call.timeout if seconds is None else seconds)
+        self._owner.watch_deadline(call)
+
+    def _perform_deliver_event(self, effect: DeliverEvent) -> None:
+        stream, event, size, is_last = effect
+        assert isinstance(stream, EventStream)
+        if stream.ended:
+            return
+        room = stream.room(size, lambda: self._others_wait(stream))
+        if room is Room.OVERRUN:
+            self._session.leave_stream(stream, "its events were not read")
+            self._owner.fail(stream.call, failures.stream_overrun(self._diagnostics.extension))
+            return
+        stream.push(event, size)
+        if room is Room.PAUSE and not is_last:
+            self._session.pause_for(stream)
+
+    def _others_wait(self, stream: StreamQueue) -> bool:
+        # A waiting call may be the consumer's own, made inside its `async for`.
+        return self._owner.has_waiting or self._conversation.others_wait(stream)
+
+    def _perform_acknowledge(self, effect: Acknowledge) -> None:
+        stream, call = effect.stream, effect.stream.call
+        assert isinstance(stream, EventStream)
+        if not call.ended:
+            call.acknowledged()
+            stream.acknowledge()
+
+    def _perform_serve_request(self, effect: ServeRequest) -> None:
+        self._requests_of_child.serve(effect.request)
+
+    def _perform_ask_host(self, effect: AskHost) -> None:
+        call, request = effect
+
+        def on_answer(answer: Reply | Failure) -> None:
+            self._session.perform(self._conversation.resume(call, request.id, answer))
+
+        self._requests_of_child.ask(request, on_answer)
+
+    @property
+    def _requests_of_child(self) -> InboundRequests:
+        if self._inbound is None:
+            self._inbound = InboundRequests(
+                self._session.handlers,
+                self._dialect.refuse,
+                self._session.send,
+                self._diagnostics,
+                self._loop,
+                hold=self.hold,
+            )
+        return self._inbound
+
+    def _perform_notified(self, effect: Notified) -> None:
+        if self._notifications is None:
+            self._notifications = Notifications(
+                self._diagnostics,
+                self._owner.bus,
+                self._session.wire_id,
+                self._extend_deadline,
+                self._offer_is_stale,
+            )
+        self._notifications.handle(effect)
+
+    def _extend_deadline(self, call: Call) -> None:
+        """Progress gives a call more time, unless its caller said how long it may take."""
+        factor = self._dialect.traits.patience
+        if factor > 1 and call.timeout == self._session.limits.call:
+            call.extend_deadline(self._owner.now(), factor * call.timeout)
+
+    def _offer_is_stale(self) -> None:
+        if self._session.on_stale is not None:
+            self._session.on_stale()
+
+    def _perform_subscribed(self, effect: Subscribed) -> None:
+        if self._subscriptions is None:
+            self._subscriptions = Subscriptions(
+                self._diagnostics.extension, self._loop, self._subscribe, self._offer_is_stale
+            )
+        self._subscriptions.opened(*effect)
+
+    def _subscribe(self, subscription: Standing) -> None:
+        if self._conversation.phase is not Phase.DRAINING:
+            self._session.perform(self._conversation.subscribe(subscription))
+
+    def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
+        if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:
+            self._subscriptions.ended(*effect)
+
+    def _perform_stray(self, effect: Stray) -> None:
+        self._diagnostics.stray(*effect)
+
+    def _perform_count(self, effect: Count) -> None:
+        if effect.is_logged:
+            self._diagnostics.count_and_log(effect.what)
+        else:
+            self._diagnostics.count(effect.what, effect.warning)
+
+    def _perform_end(self, effect: End) -> None:
+        self._session.end(effect.cause, retired=effect.retired)
+
+    def _perform_interrupt(self, effect: Interrupt) -> None:
+        raise effect.exception
+
+
+_PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
+    Failed: EffectPerformer._perform_failed,
+    Write: EffectPerformer._perform_write,
+    SendInternal: EffectPerformer._perform_send_internal,
+    SetDeadline: EffectPerformer._perform_set_deadline,
+    DeliverEvent: EffectPerformer._perform_deliver_event,
+    Acknowledge: EffectPerformer._perform_acknowledge,
+    ServeRequest: EffectPerformer._perform_serve_request,
+    AskHost: EffectPerformer._perform_ask_host,
+    Subscribed: EffectPerformer._perform_subscribed,
+    SubscriptionEnded: EffectPerformer._perform_subscription_ended,
+    Notified: EffectPerformer._perform_notified,
+    Stray: EffectPerformer._perform_stray,
+    Count: EffectPerformer._perform_count,
+    End: EffectPerformer._perform_end,
+    Interrupt: EffectPerformer._perform_interrupt,
+}

@@ -1,0 +1,147 @@
+"""What a conversation asks its session to do. Each effect is a value; the session performs them in
+order, in the step in which they arose.
+
+The commonest effect is a plain list of `(call, value)`: the calls that one read completed, in the
+order of their replies. A list holds as many of them as follow one another.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+from exthost.dialects.dialect import Meaning, Standing
+from exthost.errors import ExthostError
+from exthost.messages import Failure, Id, Notice, Request
+from exthost.session.call import Call
+from exthost.session.failures import EndCause
+from exthost.session.stream_queue import StreamQueue
+
+Completions: TypeAlias = list[tuple[Call, Any]]
+
+Frame: TypeAlias = bytes | tuple[bytes, ...]
+"""The bytes of one message; a large one in parts."""
+
+
+class Failed(NamedTuple):
+    """A call ends with this error."""
+
+    call: Call
+    error: ExthostError
+
+
+class Write(NamedTuple):
+    """Write this frame to the child."""
+
+    frame: Frame
+
+
+class SendInternal(NamedTuple):
+    """Send a message of the host's own; nobody waits for its reply."""
+
+    message: Request | Notice
+
+
+class SetDeadline(NamedTuple):
+    """Give the request of this call so many seconds from now; None: its whole time limit again."""
+
+    call: Call
+    seconds: float | None
+
+
+class DeliverEvent(NamedTuple):
+    """An event of a stream came, in a frame of `size` bytes."""
+
+    stream: StreamQueue
+    event: Any
+    size: int
+    is_last: bool
+
+
+class Acknowledge(NamedTuple):
+    """The child has accepted a stream, whose events follow."""
+
+    stream: StreamQueue
+
+
+class ServeRequest(NamedTuple):
+    """The child asks the host for something."""
+
+    request: Request
+
+
+class AskHost(NamedTuple):
+    """A reply to this call holds a request to the host. The answer goes back by `resume`."""
+
+    call: Call
+    request: Request
+
+
+class Subscribed(NamedTuple):
+    """A request was sent that stays open as long as the session."""
+
+    id: Id
+    subscription: Standing
+
+
+class SubscriptionEnded(NamedTuple):
+    """The child answered a request that should stay open."""
+
+    id: Id
+    failure: Failure | None
+
+
+class Notified(NamedTuple):
+    """The child sent a notification. `meaning` is the dialect's reading of it; `call` is the call
+    whose progress it tells, if it tells any."""
+
+    notification: Notice
+    meaning: Meaning
+    call: Call | None
+
+
+class Stray(NamedTuple):
+    """The child wrote something that is not a message."""
+
+    data: bytes
+    why: str
+
+
+class Count(NamedTuple):
+    """Something was dropped. It is counted under this name. `warning` is logged, if there is one;
+    with `is_logged`, that it was dropped."""
+
+    what: str
+    warning: str = ""
+    is_logged: bool = False
+
+
+class End(NamedTuple):
+    """The conversation is over."""
+
+    cause: EndCause
+    # The process did nothing wrong: it was used up.
+    retired: bool = False
+
+
+class Interrupt(NamedTuple):
+    """An interrupt came while a read was decoded: raise it after the other effects."""
+
+    exception: BaseException
+
+
+Effect: TypeAlias = (
+    Completions
+    | Failed
+    | Write
+    | SendInternal
+    | SetDeadline
+    | DeliverEvent
+    | Acknowledge
+    | ServeRequest
+    | AskHost
+    | Subscribed
+    | SubscriptionEnded
+    | Notified
+    | Stray
+    | Count
+    | End
+    | Interrupt
+)

@@ -1,0 +1,91 @@
+"""What a notification of the child means to the host: a log line, an event, progress, a new offer.
+
+The dialect reads the notification; this passes on what it read to the log, the bus and the caller
+whose call made progress. Events of streams do not come here.
+"""
+
+import logging
+from collections.abc import Callable
+
+from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Told, Unfit
+from exthost.events import Bus, ExtensionEvent, Noticed, Progressed
+from exthost.session.call import Call
+from exthost.session.diagnostics import Diagnostics
+from exthost.session.effects import Notified
+
+_log = logging.getLogger("exthost.session")
+
+
+class Notifications:
+    """Passes on the notifications of one session.
+
+    `extend_deadline` gives a call that reports progress more time, where its dialect does so.
+    `on_stale` asks the extension again what it offers.
+    """
+
+    __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale", "_wire_id")
+
+    def __init__(
+        self,
+        diagnostics: Diagnostics,
+        bus: Bus,
+        wire_id: str,
+        extend_deadline: Callable[[Call], None],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._diagnostics = diagnostics
+        self._bus = bus
+        self._wire_id = wire_id  # the id that the extension gives itself
+        self._extend_deadline = extend_deadline
+        self._on_stale = on_stale
+
+    def handle(self, notified: Notified) -> None:
+        """Pass on one notification."""
+        notification, meaning, call = notified
+        match meaning:
+            case Log(level, text):
+                self._diagnostics.log("log", level, text)
+            case Emitted(by, kind, version, payload):
+                if by != self._wire_id:
+                    self._diagnostics.count_and_log("events in the name of another extension")
+                else:
+                    self._publish(kind, version, payload)
+            case Told(kind, payload):
+                self._publish(kind, 1, payload)
+            case Unfit(why):
+                self._diagnostics.count_and_log(why)
+            case Progress():
+                self._progress(meaning, call)
+            case OfferStale():
+                self._on_stale()
+        if Noticed in self._bus.kinds:
+            extension = self._diagnostics.extension
+            self._bus.publish(Noticed(extension, notification.method, notification.params))
+
+    def _publish(self, kind: str, version: int, payload: object) -> None:
+        """Publish an event under the id that the extension has here, whatever it calls itself."""
+        if ExtensionEvent in self._bus.kinds:
+            extension = self._diagnostics.extension
+            self._bus.publish(ExtensionEvent(extension, kind, version, payload))
+
+    def _progress(self, progress: Progress, call: Call | None) -> None:
+        if call is None:
+            self._diagnostics.count("progress of no call")
+            return
+        self._extend_deadline(call)
+        if Progressed in self._bus.kinds:
+            self._bus.publish(
+                Progressed(
+                    self._diagnostics.extension,
+                    call.method,
+                    progress.progress,
+                    progress.total,
+                    progress.message,
+                    call.context,
+                )
+            )
+        if call.on_progress is not None and not call.ended:
+            try:
+                call.on_progress(progress)
+            except Exception:  # the caller's callback must not harm the session
+                _log.exception("the progress callback of %s failed", call.method)

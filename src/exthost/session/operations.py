@@ -1,0 +1,101 @@
+"""Operations of more than one request: the generators that dialects write, run step by step.
+
+What a generator yields is sent, what is received is sent into it, and its return value ends the
+call. Everything else that the child says meanwhile is handled as ever. An exception of the
+dialect's own code fails that one call.
+"""
+
+import logging
+from typing import Any
+
+from exthost.dialects.dialect import Dialect, Inquiry, Offered, Spent, Standing, Step, Tentative
+from exthost.errors import ExthostError
+from exthost.messages import Notice, Request
+from exthost.model import NO_OFFER, Offer
+from exthost.session import failures
+from exthost.session.call import Call
+from exthost.session.effects import AskHost, Effect, End, Failed, SetDeadline, Subscribed, Write
+from exthost.session.replies import Continue, GeneratorReply
+from exthost.session.requests import RequestTable
+
+_log = logging.getLogger("exthost.session")
+
+
+class Operations:
+    """Runs the generators of one conversation."""
+
+    __slots__ = ("_dialect", "_requests", "offer")
+
+    def __init__(self, dialect: Dialect, requests: RequestTable) -> None:
+        self._dialect = dialect
+        self._requests = requests
+        self.offer: Offer = NO_OFFER  # what the handshake came to
+
+    def run(self, call: Call, heard: Any, effects: list[Effect]) -> None:
+        """Send something into the generator of a call, and do what it asks for in return."""
+        handler = call.on_reply
+        assert isinstance(handler, GeneratorReply)
+        try:
+            outcome = handler.advance(heard)
+            while type(outcome) is Continue:
+                if self._waits_after(call, handler, outcome.step, effects):
+                    return
+                answer = self.offer if isinstance(outcome.step, Offered) else None
+                outcome = handler.advance(answer)
+        except ExthostError as error:
+            self._retire(call, handler, effects)
+            effects.append(Failed(call, error))
+        except Exception as error:  # the dialect's code failed on what the child wrote
+            _log.exception("the %s dialect could not follow its own operation", self._dialect.name)
+            effects.append(Failed(call, failures.not_understood(error)))
+        else:
+            self._retire(call, handler, effects)
+            effects.append([(call, outcome)])
+
+    def _waits_after(
+        self, call: Call, handler: GeneratorReply, step: Step, effects: list[Effect]
+    ) -> bool:
+        """Take one step; True if the generator now waits for an answer."""
+        requests = self._requests
+        match step:
+            case Request(method, params, id):
+                handler.is_optional = False
+                if handler.limits_each_request:
+                    effects.append(SetDeadline(call, None))
+                effects.append(Write(requests.send_step(call, method, params, id)))
+                return True
+            case Tentative(Request(method, params, id), seconds):
+                handler.is_optional = True
+                effects.append(Write(requests.send_step(call, method, params, id)))
+                effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
+                return True
+            case Inquiry(method, params):
+                held = requests.hold(call)
+                effects.append(AskHost(call, Request(method, params, held)))
+                return True
+            case Spent():
+                handler.retires_process = True
+            case Standing():
+                self.subscribe(step, effects)
+            case Notice():
+                effects.append(Write(requests.encode(step)))
+        return False
+
+    def subscribe(self, subscription: Standing, effects: list[Effect]) -> None:
+        """Send a request that stays open; its reply is its end."""
+        id, frame = self._requests.subscribe(subscription)
+        effects.append(Subscribed(id, subscription))
+        effects.append(Write(frame))
+
+    def failed(self, call: Call, error: Exception) -> Failed:
+        """Return the effect of an exception of the dialect's code that read a reply."""
+        if isinstance(error, ExthostError):
+            return Failed(call, error)
+        _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)
+        return Failed(call, failures.not_understood(error))
+
+    def _retire(self, call: Call, handler: GeneratorReply, effects: list[Effect]) -> None:
+        """End the process if the call left it unusable. This comes before the call ends, because
+        its place is then free for the next one."""
+        if handler.retires_process:
+            effects.append(End(failures.Retired(self._dialect.name, call.method), retired=True))

@@ -1,0 +1,137 @@
+"""The process of a session: its exit, the end of its pipes, and how the host ends it.
+
+Exit and end-of-file are two facts that come in either order, or one without the other. Whichever
+comes first starts a short grace period in which the other may follow; then `on_over` is called,
+once. The shutdown steps run here. `release` leaves nothing behind: no zombie, no descriptor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from exthost.events import Bus, Exited
+from exthost.messages import Notice, Request
+from exthost.model import LadderStep
+from exthost.process.child import Child
+from exthost.process.ending import KILL_SECONDS, climb
+from exthost.process.stdin_writer import StdinWriter
+from exthost.session.diagnostics import Diagnostics
+from exthost.session.failures import Died, EndCause
+
+__all__ = ["KILL_SECONDS", "LAST_OUTPUT_SECONDS", "ProcessLifetime", "Send"]
+
+_log = logging.getLogger("exthost.session")
+
+# After the exit: how long the child's last output may take to come through a pipe that something
+# else still holds. After the end of its output: how long its exit may take to be seen.
+LAST_OUTPUT_SECONDS = 0.25
+
+Send = Callable[[Request | Notice], "asyncio.Future[None] | None"]
+"""Sends a message; the future, if there is one, is done when the reply or an error came."""
+
+
+class ProcessLifetime:
+    """One process, from its spawn to its end."""
+
+    __slots__ = (
+        "_bus",
+        "_diagnostics",
+        "_grace",
+        "_loop",
+        "_on_exit",
+        "_on_over",
+        "_send",
+        "_writer",
+        "child",
+        "exited",
+        "released",
+    )
+
+    def __init__(
+        self,
+        child: Child,
+        writer: StdinWriter,
+        diagnostics: Diagnostics,
+        bus: Bus,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_over: Callable[[EndCause], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.child = child
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.released: asyncio.Future[None] = loop.create_future()
+        self._writer = writer
+        self._diagnostics = diagnostics
+        self._bus = bus
+        self._loop = loop
+        self._on_over = on_over
+        self._on_exit = on_exit
+        self._grace: asyncio.TimerHandle | None = None
+        loop.add_reader(child.exit_fd, self._exit_seen)
+
+    def _exit_seen(self) -> None:
+        """The process has exited; its last output may still be in the pipes."""
+        self._loop.remove_reader(self.child.exit_fd)
+        status = self.child.see_exit()
+        if Exited in self._bus.kinds:
+            self._diagnostics.drain_stderr()  # its last words come before the news of its end
+            self._bus.publish(Exited(self._diagnostics.extension, self.child.pid, str(status)))
+        if not self.exited.done():
+            self.exited.set_result(None)
+        self.over_soon(Died())
+        self._on_exit()
+
+    def over_soon(self, cause: EndCause) -> None:
+        """The session is over in a moment; more may be known then."""
+        if self._grace is None:
+            self._grace = self._loop.call_later(LAST_OUTPUT_SECONDS, self._on_over, cause)
+
+    def release_after_exit(self) -> None:
+        """The session is over: let go of the process as soon as it has exited."""
+        if self._grace is not None:
+            self._grace.cancel()
+        if self.exited.done():
+            self.release()
+        else:
+            self.exited.add_done_callback(lambda _: self.release())
+
+    def release(self) -> None:
+        if self.released.done():
+            return
+        self._diagnostics.close()
+        self._writer.close()
+        self.child.close_outputs()
+        self.child.reap()
+        self.released.set_result(None)
+
+    async def shut_down(self, steps: tuple[LadderStep, ...], send: Send) -> None:
+        """Run the shutdown steps. Returns when the process has exited, or cannot be ended."""
+        self._send = send
+        if not await climb(steps, self):
+            _log.error("%s: its process survived SIGKILL", self._diagnostics.extension)
+
+    # What the shutdown steps need.
+
+    async def say(self, message: Request | Notice, wait: float) -> None:
+        answered = self._send(message)
+        if answered is not None:
+            await asyncio.wait([answered, self.exited], timeout=wait, return_when="FIRST_COMPLETED")
+            answered.cancel()
+
+    def write_raw(self, data: bytes) -> None:
+        self._writer.write_locked(data)
+
+    def close_stdin(self) -> None:
+        self._writer.close()
+
+    def terminate(self) -> None:
+        self.child.terminate()
+
+    def kill(self) -> None:
+        self.child.kill()
+
+    async def exits_within(self, seconds: float) -> bool:
+        if not self.exited.done() and seconds > 0:
+            await asyncio.wait([self.exited], timeout=seconds)
+        return self.exited.done()

@@ -1,0 +1,132 @@
+"""What becomes of the reply to a call: one object, of one of these kinds.
+
+    DELIVER            return the result unchanged
+    MapResult          return the result as a function maps it
+    MaybeMoreReply     map it, or continue with a generator if the reply asks for more
+    GeneratorReply     send the reply into a generator, whose next step is sent to the child
+    StreamReply        the reply acknowledges or ends a stream
+
+A handler returns the value that the call ends with, and raises an ExthostError when the call failed.
+It does no I/O and never waits.
+"""
+
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any, NamedTuple
+
+from exthost.dialects.dialect import Exchanges, Heard, Once, Step, refusal
+from exthost.messages import Failure
+from exthost.session.stream_queue import StreamQueue
+
+
+class Continue(NamedTuple):
+    """The generator has not ended: the conversation takes this step next."""
+
+    step: Step
+
+
+class ReplyHandler:
+    """Delivers the result unchanged. The other kinds override what they do differently."""
+
+    __slots__ = ()
+
+    # The stream that the call opens, if it opens one.
+    stream: StreamQueue | None = None
+    # Whether the call is one request, and `on_result` all that becomes of its result.
+    is_simple = True
+
+    def request(self, method: str, params: Any) -> tuple[str, Any]:
+        """Return the method and the params that are sent, from those of the call."""
+        return method, params
+
+    def on_result(self, params: Any, result: Any) -> Any:
+        """Handle a reply with a result; `params` are those of the call."""
+        return result
+
+    def on_failure(self, method: str, failure: Failure) -> Any:
+        """Handle a reply with an error."""
+        raise refusal(failure, method)
+
+
+DELIVER = ReplyHandler()
+
+
+class MapResult(ReplyHandler):
+    """Maps the result of a single request."""
+
+    __slots__ = ("_map_result",)
+
+    def __init__(self, map_result: Callable[[Any], Any]) -> None:
+        self._map_result = map_result
+
+    def on_result(self, params: Any, result: Any) -> Any:
+        return self._map_result(result)
+
+
+class MaybeMoreReply(ReplyHandler):
+    """Handles an operation whose first reply is mostly its last one. `finish` maps its value."""
+
+    __slots__ = ("_finish", "_operation")
+
+    def __init__(self, operation: Once, finish: Callable[[Any], Any] | None = None) -> None:
+        self._operation = operation
+        self._finish = finish
+
+    def request(self, method: str, params: Any) -> tuple[str, Any]:
+        return self._operation.ask(params)
+
+    def on_result(self, params: Any, result: Any) -> Any:
+        value = self._operation.settle(params, result)
+        if type(value) is GeneratorType:
+            return Switch(GeneratorReply(value, self._finish))
+        return value if self._finish is None else self._finish(value)
+
+
+class GeneratorReply(ReplyHandler):
+    """Runs a generator of a dialect: each reply is sent into it, and its return value ends the
+    call. `finish` maps that value. One object serves one call."""
+
+    __slots__ = ("_finish", "_steps", "is_optional", "limits_each_request", "retires_process")
+
+    is_simple = False
+
+    def __init__(
+        self,
+        steps: Exchanges,
+        finish: Callable[[Any], Any] | None = None,
+        *,
+        limits_each_request: bool = False,
+    ) -> None:
+        self._steps = steps
+        self._finish = finish
+        self.limits_each_request = limits_each_request  # the timeout is not for the whole call
+        self.is_optional = False  # the request in flight may stay without a reply
+        self.retires_process = False  # the process can serve no other call afterwards
+
+    def advance(self, heard: Heard) -> Any:
+        """Send this into the generator; return its next step, or the value of the call."""
+        try:
+            return Continue(self._steps.send(heard))
+        except StopIteration as done:
+            return done.value if self._finish is None else self._finish(done.value)
+
+    def close(self) -> None:
+        """End the generator: its call was given up."""
+        self._steps.close()
+
+
+class Switch(NamedTuple):
+    """The call goes on under another handler, which begins now."""
+
+    handler: GeneratorReply
+
+
+class StreamReply(ReplyHandler):
+    """Marks the call that opens a stream: the reply acknowledges the stream or ends it."""
+
+    __slots__ = ("stream",)
+
+    is_simple = False
+
+    def __init__(self, stream: StreamQueue) -> None:
+        self.stream: StreamQueue | None = stream

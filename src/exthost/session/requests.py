@@ -1,0 +1,107 @@
+"""The requests of one conversation that wait for their replies: numbered, encoded, remembered.
+
+An id is never used twice in a conversation. A request that cannot be encoded or is too large for a
+frame is not remembered.
+"""
+
+from typing import Any
+
+from exthost.dialects.codec import Codec
+from exthost.dialects.dialect import Standing
+from exthost.errors import UsageError
+from exthost.messages import Id, Message
+from exthost.session.call import Call
+from exthost.session.effects import Frame
+from exthost.wire.framing import Framing
+
+# A larger payload is not copied to join it with its frame.
+_JOIN_BYTES = 64 * 1024
+
+
+class RequestTable:
+    """Calls by the id of the request that each of them waits for."""
+
+    __slots__ = (
+        "_codec",
+        "_encode_request",
+        "_framing",
+        "_join_bytes",
+        "_wrap",
+        "next_id",
+        "pending",
+        "subscriptions",
+    )
+
+    def __init__(self, codec: Codec, framing: Framing, max_message: int, first_id: int) -> None:
+        self._codec = codec
+        self._framing = framing
+        self._encode_request = codec.request
+        self._wrap = framing.wrap
+        self._join_bytes = min(_JOIN_BYTES, max_message)
+        self.next_id = first_id
+        self.pending: dict[Any, Call] = {}
+        self.subscriptions: dict[Any, Standing] | None = None
+
+    def send(self, call: Call) -> Frame:
+        """Number the request of a call, remember the call, and return the frame. Raises UsageError
+        if the request cannot be sent."""
+        method, params = call.on_reply.request(call.method, call.params)
+        id = self.next_id
+        payload = self._encode_request(method, params, id)
+        frame = self._wrap(payload) if len(payload) <= self._join_bytes else self._parts(payload)
+        self.next_id = id + 1
+        call.id = id
+        self.pending[id] = call
+        return frame
+
+    def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
+        """Send a further request of a call; the id, if there is one, is the dialect's own."""
+        number = self.next_id if id is None else id
+        payload = self._encode_request(method, params, number)
+        frame = self._wrap(payload) if len(payload) <= self._join_bytes else self._parts(payload)
+        if id is None:
+            self.next_id += 1
+        call.id = number
+        self.pending[number] = call
+        return frame
+
+    def _parts(self, payload: bytes) -> Frame:
+        try:
+            before, after = self._framing.frame_parts(len(payload))
+        except UsageError:
+            self._codec.forget_last_request()
+            raise
+        return before, payload, after
+
+    def encode(self, message: Message) -> Frame:
+        """Return the frame of a message that waits for no reply."""
+        return self._wrap(self._codec.encode(message))
+
+    def subscribe(self, subscription: Standing) -> tuple[Id, Frame]:
+        """Number and remember a request that stays open; return its id and its frame."""
+        request, id = subscription.request, self.next_id
+        frame = self._wrap(self._encode_request(request.method, request.params, id))
+        self.next_id = id + 1
+        if self.subscriptions is None:
+            self.subscriptions = {}
+        self.subscriptions[id] = subscription
+        return id, frame
+
+    def hold(self, call: Call) -> Any:
+        """Keep a call that waits for the host itself, under an id that no child can send."""
+        id: Any = (self.next_id,)
+        self.next_id += 1
+        call.id = id
+        self.pending[id] = call
+        return id
+
+    def forget(self, call: Call) -> bool:
+        """Give a call up; True if it was waiting."""
+        return call.id is not None and self.pending.pop(call.id, None) is not None
+
+    def take_oldest(self, before: int) -> Call | None:
+        """Remove and return the call that has waited longest, if its id is less than `before`."""
+        id = next(iter(self.pending), None)
+        if type(id) is not int or id >= before:
+            return None
+        return self.pending.pop(id)

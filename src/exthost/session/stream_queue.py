@@ -1,0 +1,65 @@
+"""The events of one stream that its consumer has not taken yet, and how many there may be.
+
+A slow consumer must cost the others little. While nothing else of the session is awaited, a full
+queue pauses the reading of that child. While something else is awaited, the queue may grow to a
+larger bound; beyond it, that stream alone ends as overrun.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from exthost.dialects.dialect import StreamKind
+
+# A full queue: from here on the child's output stays unread, if nothing else waits for it.
+STREAM_EVENTS = 256
+
+# If something else does wait, the queue may grow to this before its stream is ended.
+STREAM_EVENTS_MOST = 4096
+STREAM_BYTES_MOST = 16 * 2**20
+
+
+class Room(Enum):
+    """What to do with one more event of a stream."""
+
+    KEEP = "keep it"
+    PAUSE = "keep it, and pause reading"
+    OVERRUN = "end this stream"
+
+
+class StreamQueue:
+    """The events of one stream, in the order in which they came."""
+
+    __slots__ = (
+        "acknowledged", "bytes", "call", "delivered", "ended", "ended_by", "events", "key", "kind",
+        "params",
+    )  # fmt: skip
+
+    def __init__(self, kind: StreamKind, key: Any) -> None:
+        self.kind = kind
+        self.key = key
+        self.params: Any = None  # of the request that opens it
+        self.call: Any = None  # the call that opens it
+        self.events: deque[tuple[Any, int]] = deque()
+        self.bytes = 0
+        self.acknowledged = False  # the reply came, and the stream goes on
+        self.delivered = False  # the consumer has seen an event: the call cannot be sent again
+        self.ended = False
+        self.ended_by: Any = None  # the last event, if it came before the acknowledgement
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.events) >= STREAM_EVENTS or self.bytes > STREAM_BYTES_MOST
+
+    def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
+        """Return what to do with one more event of `size` bytes. The first event is always kept,
+        however large: the limit on messages has let it pass."""
+        count, weight = len(self.events), self.bytes + size
+        if count + 1 < STREAM_EVENTS and (weight <= STREAM_BYTES_MOST or not count):
+            return Room.KEEP
+        if not others_wait():
+            return Room.PAUSE
+        if count < STREAM_EVENTS_MOST and weight <= STREAM_BYTES_MOST:
+            return Room.KEEP
+        return Room.OVERRUN

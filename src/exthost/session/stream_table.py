@@ -1,0 +1,140 @@
+"""The open streams of one conversation: which events and which replies are theirs.
+
+An event belongs to the streams that were opened for its method and, where the dialect names
+streams, for the key in its params. A stream ends by its reply, or by a last event after a reply
+that only acknowledged it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from exthost.dialects.dialect import StreamKind
+from exthost.errors import ExthostError
+from exthost.messages import Failure, Reply
+from exthost.session import failures
+from exthost.session.call import Call
+from exthost.session.effects import (
+    Acknowledge,
+    Count,
+    DeliverEvent,
+    Effect,
+    Failed,
+    SendInternal,
+)
+from exthost.session.stream_queue import StreamQueue
+
+
+class StreamTable:
+    """The open streams, by the notifications that carry their events."""
+
+    __slots__ = ("_members", "_streams")
+
+    def __init__(self, kinds: Iterable[StreamKind]) -> None:
+        # The notifications that are events, and the member of their params that names the stream.
+        self._members: dict[str, str | None] = {}
+        for kind in kinds:
+            self._members.update(kind.notices)
+        self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
+
+    def open(self, stream: StreamQueue) -> None:
+        for method, member in stream.kind.notices.items():
+            key = stream.key if member is not None else None
+            self._streams.setdefault((method, key), []).append(stream)
+
+    def close(self, stream: StreamQueue) -> bool:
+        """Close a stream; True if it was open."""
+        was_open = False
+        for method, member in stream.kind.notices.items():
+            place = (method, stream.key if member is not None else None)
+            queues = self._streams.get(place, [])
+            if stream in queues:
+                was_open = True
+                queues.remove(stream)
+                if not queues:
+                    del self._streams[place]
+        return was_open
+
+    def find(self, method: str, params: Any) -> tuple[StreamQueue, ...] | None:
+        """Return the open streams that this notification is for; None if it is not an event."""
+        if method not in self._members:
+            return None
+        member = self._members[method]
+        key = None
+        if member is not None:
+            key = params.get(member) if isinstance(params, dict) else None
+            if not isinstance(key, str | int):
+                return ()
+        return tuple(self._streams.get((method, key), ()))
+
+    def all(self) -> set[StreamQueue]:
+        """Return every open stream."""
+        return {stream for queues in self._streams.values() for stream in queues}
+
+    def clear(self) -> None:
+        self._streams.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._streams)
+
+    # -- what the child sends ------------------------------------------------------------------
+
+    def on_notification(
+        self, method: str, params: Any, size: int, effects: list[Effect]
+    ) -> None:
+        """Handle a notification of `size` bytes, if it is an event."""
+        streams = self.find(method, params)
+        if streams is None:
+            return
+        if not streams:
+            effects.append(Count("events of no open stream"))
+        for stream in streams:
+            self._on_event(stream, method, params, size, effects)
+
+    def _on_event(
+        self, stream: StreamQueue, method: str, params: Any, size: int, effects: list[Effect]
+    ) -> None:
+        decoded = stream.kind.decode(method, params)
+        if decoded is None:
+            effects.append(Count("events that could not be read", is_logged=True))
+            return
+        effects.append(DeliverEvent(stream, decoded.event, size, decoded.terminal))
+        if decoded.terminal:
+            self.close(stream)
+            if stream.acknowledged:
+                effects.append([(stream.call, decoded.event)])
+            else:
+                stream.ended_by = decoded.event
+
+    def on_reply(
+        self, call: Call, stream: StreamQueue, reply: Reply | Failure, effects: list[Effect]
+    ) -> None:
+        """Handle the reply to the request that opened a stream."""
+        kind, result = stream.kind, None
+        try:
+            if isinstance(reply, Failure):
+                call.on_reply.on_failure(call.method, reply)
+            else:
+                result = reply.result
+                if kind.ends == "reply":
+                    result = result if kind.result is None else kind.result(result)
+                elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):
+                    raise failures.wrong_acknowledgement(call.method)
+        except ExthostError as error:
+            self.close(stream)
+            effects.append(Failed(call, error))
+            return
+        if kind.ends == "reply":
+            self.close(stream)
+            effects.append([(call, result)])
+            return
+        stream.acknowledged = True
+        effects.append(Acknowledge(stream))
+        if stream.ended_by is not None:  # the last event came before the acknowledgement
+            effects.append([(call, stream.ended_by)])
+
+    def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
+        """Close a stream that nobody reads, and tell the child so in its dialect's words."""
+        if self.close(stream) and stream.kind.cancel is not None:
+            message = stream.kind.cancel(stream.params, why)
+            if message is not None:
+                effects.append(SendInternal(message))

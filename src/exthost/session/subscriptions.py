@@ -1,0 +1,92 @@
+"""Requests that stay open as long as their session, such as a subscription.
+
+Nobody waits for their replies: a reply is the end of the subscription. When the child ends one
+without an error, it is sent again after a pause, as often in a row as there are pauses. A
+subscription that lasted longer than the longest pause starts a new row. An error ends it, with a
+warning in the log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from exthost.dialects.dialect import Standing
+from exthost.messages import Failure
+
+_log = logging.getLogger("exthost.session")
+
+
+class _Open(NamedTuple):
+    subscription: Standing
+    attempt: int  # how often it was sent again in this row
+    since: float
+
+
+class Subscriptions:
+    """The subscriptions of one session. `send` sends one; `on_stale` asks for the offer again."""
+
+    __slots__ = ("_attempt", "_extension", "_loop", "_on_stale", "_open", "_send", "_timers")
+
+    def __init__(
+        self,
+        extension: str,
+        loop: asyncio.AbstractEventLoop,
+        send: Callable[[Standing], None],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._extension = extension
+        self._loop = loop
+        self._send = send
+        self._on_stale = on_stale
+        self._open: dict[Any, _Open] = {}
+        self._timers: dict[Any, asyncio.TimerHandle] = {}
+        self._attempt = 0
+
+    def opened(self, id: Any, subscription: Standing) -> None:
+        """A subscription was sent under this id."""
+        self._open[id] = _Open(subscription, self._attempt, self._loop.time())
+
+    def ended(self, id: Any, failure: Failure | None) -> None:
+        """The child answered it."""
+        open = self._open.pop(id, None)
+        if open is None:
+            return
+        subscription, attempt, since = open
+        pauses = subscription.pauses
+        if pauses and self._loop.time() - since > max(pauses):
+            attempt = 0
+        if failure is not None:
+            self._warn(subscription, f"answered with an error: {failure.message}")
+        elif attempt >= len(pauses):
+            self._warn(subscription, f"ended {attempt + 1} times in a row" if attempt else "ended")
+        else:
+            timer = self._loop.call_later(
+                pauses[attempt], self._send_again, id, subscription, attempt + 1
+            )
+            self._timers[id] = timer
+
+    def _send_again(self, id: Any, subscription: Standing, attempt: int) -> None:
+        self._timers.pop(id, None)
+        self._attempt = attempt
+        try:
+            self._send(subscription)
+        finally:
+            self._attempt = 0
+        if subscription.stale:
+            self._on_stale()  # nobody told us what changed meanwhile
+
+    def _warn(self, subscription: Standing, why: str) -> None:
+        _log.warning(
+            "[%s] %s was %s: what it would have told is not heard of any more",
+            self._extension,
+            subscription.request.method,
+            why,
+        )
+
+    def cancel(self) -> None:
+        """The session is over: nothing is sent again."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._open.clear()
