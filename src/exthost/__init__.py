@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from exthost import events as events
     from exthost.connection import connect as connect
     from exthost.events import Bus as Bus
+    from exthost.extension.extension import Extension as Extension
     from exthost.host import Host as Host
     from exthost.model import Offer as Offer
     from exthost.model import Tool as Tool
-    from exthost.supervision.extension import Extension as Extension
     from exthost.sync import SyncHost as SyncHost
 
 _HOMES = {
     "Bus": "exthost.events",
-    "Extension": "exthost.supervision.extension",
+    "Extension": "exthost.extension.extension",
     "Host": "exthost.host",
     "Offer": "exthost.model",
     "SyncHost": "exthost.sync",

@@ -10,10 +10,10 @@ from exthost.config import spec_from_mapping
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
+from exthost.extension.extension import Extension
 from exthost.model import Spec
 from exthost.services.answering import Answering
 from exthost.session.inbound import Handler
-from exthost.supervision.extension import Extension
 
 
 def connect(

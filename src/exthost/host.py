@@ -19,6 +19,8 @@ from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
+from exthost.extension.extension import Extension
+from exthost.extension.parallel_start import start_all
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
@@ -32,8 +34,6 @@ from exthost.services.hooks import Confirm, Hooks
 from exthost.services.toolloop import ROUNDS, complete_with_tools
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
-from exthost.supervision.extension import Extension
-from exthost.supervision.turns import start_all
 
 
 class Host:

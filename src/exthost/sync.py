@@ -16,11 +16,11 @@ from exthost.blocking import LOOP_SECONDS, Blocking, Runner, mirror, not_open
 from exthost.config import Config
 from exthost.discovery.configfile import read_config
 from exthost.errors import UsageError
+from exthost.extension.extension import Extension
 from exthost.host import Host
 from exthost.model import NONE
 from exthost.session.desk import Desk
 from exthost.session.state import Call
-from exthost.supervision.extension import Extension
 
 
 class Wait:

@@ -51,11 +51,11 @@ from exthost.dialects.dialect import (
 from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
+from exthost.extension.extension import Extension
 from exthost.manifests.format import Found
 from exthost.messages import Noise, Notice, Reply, Request
 from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
-from exthost.supervision.extension import Extension
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 from tests.dialects.notation import Garbage, Stated, messages_in, parse, parse_message
 from tests.dialects.scripted_child import COMPLAINT

@@ -25,8 +25,8 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited
+from exthost.extension.extension import Extension
 from exthost.model import CloseStdin
-from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extensions.driving import accounted, closing, failing, until
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from exthost import dialects
+from exthost.extension.lifecycle import Event
+from exthost.extension.policy import breaker_of, pool_of, restart_of
+from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from exthost.launch.limits import limits_of
 from exthost.messages import Request
 from exthost.model import Breaker, CloseStdin, Restart, Say, Spec, Terminate, Write
-from exthost.supervision.launching import breaker_of, limits_of, pool_of, restart_of
-from exthost.supervision.lifecycle import Event
-from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
 from tests.dialects.requirements import shows
 
 PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)

@@ -22,10 +22,10 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
+from exthost.extension.extension import Extension
 from exthost.messages import Request
 from exthost.model import CloseStdin, Say
 from exthost.session.state import Call
-from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extensions.driving import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy

@@ -1,4 +1,4 @@
-"""Crash after crash, and every call accounted for. `tests/supervision/test_many_crashes.py` runs
+"""Crash after crash, and every call accounted for. `tests/extension/test_many_crashes.py` runs
 short ones; the same functions take any number, for a soak."""
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import ExtensionGone
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.extensions.driving import OUTCOMES, hostile, until
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
 

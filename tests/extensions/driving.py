@@ -15,9 +15,9 @@ from exthost.dialects.dialect import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
+from exthost.extension.about import LOSSES
+from exthost.extension.extension import Extension
 from exthost.model import CloseStdin, Terminate
-from exthost.supervision.about import LOSSES
-from exthost.supervision.extension import Extension
 
 HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *LOSSES)

@@ -9,7 +9,7 @@ from exthost.config import config_from_mapping
 from exthost.dialects.roder import DIALECT
 from exthost.discovery.configfile import completed
 from exthost.events import Bus
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 
 CHILD = Path(__file__).parent / "roder_child.py"
 TOOLS = (

@@ -22,9 +22,9 @@ from exthost.dialects.codec import Positional
 from exthost.dialects.dialect import Dialect
 from exthost.discovery.configfile import completed
 from exthost.errors import ExthostError
+from exthost.extension.extension import Extension
 from exthost.messages import Message, Reply
 from exthost.model import Role, Write
-from exthost.supervision.extension import Extension
 from exthost.testing import hostile as program
 from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID

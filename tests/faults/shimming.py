@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import ExthostError
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from exthost.testing import shim
 from exthost.testing.guests import Guest
 from tests.extensions.driving import accounted

@@ -26,9 +26,9 @@ from hypothesis.stateful import (
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
+from exthost.extension.about import LOSSES
+from exthost.extension.extension import Extension
 from exthost.process.child import Child
-from exthost.supervision.about import LOSSES
-from exthost.supervision.extension import Extension
 from tests.extensions.puppet import Puppet
 
 # limits.start of morphir; a first delay and a longest one of our own.
@@ -166,7 +166,7 @@ class Supervision(RuleBasedStateMachine):
     def load(self, strategy: str, most: int | None, forgiven_by: str) -> None:
         self.patch = pytest.MonkeyPatch()
         for name, module in list(sys.modules.items()):
-            if name.startswith("exthost.supervision") and vars(module).get("Child") is Child:
+            if name.startswith("exthost.extension") and vars(module).get("Child") is Child:
                 self.patch.setattr(module, "Child", Obedient)
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
         ALL.clear()

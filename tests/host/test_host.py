@@ -14,7 +14,7 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
-from exthost.supervision.lifecycle import Event, State, step
+from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 

@@ -11,8 +11,8 @@ import pytest
 
 import exthost
 from exthost import errors
+from exthost.extension.extension import Extension
 from exthost.host import Host
-from exthost.supervision.extension import Extension
 from exthost.sync import SyncExtension, SyncHost
 from tests.dialects.test_roder import DELTA, DONE, FINISHED, TICK
 from tests.extensions.nexo_tree import config as nexo_config

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.sandbox.trial_host import impatient
 
 EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py")]

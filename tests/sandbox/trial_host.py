@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.extensions.driving import IMPATIENT
 
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]

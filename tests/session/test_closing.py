@@ -13,7 +13,7 @@ import pytest
 
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Exited, Spawned
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.extensions.driving import (
     IMPATIENT,
     Ledger,

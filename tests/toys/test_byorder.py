@@ -19,8 +19,8 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited
+from exthost.extension.extension import Extension
 from exthost.model import Limits, Spec
-from exthost.supervision.extension import Extension
 from tests.extensions.driving import accounted, closing, failing, until
 from tests.toys.byorder import DIALECT
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.errors import ManifestError, Refused
+from exthost.launch.plan import admit
 from exthost.manifests.format import Accepted, Found, Rejected
 from exthost.manifests.mcpservers import expanded
 from exthost.manifests.nexo import RESERVED_IDS, Manifest, read
 from exthost.model import FromHost, Requires, Spec
-from exthost.supervision.launching import admit
 from tests.dialects.requirements import shows
 
 PLUGIN = '[plugin]\nid = "weather"\nversion = "1.2.3"\n'

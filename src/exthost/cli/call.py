@@ -29,10 +29,10 @@ from exthost.cli.frame import (
 from exthost.cli.target import find_spec, held, read_wanted, run_once, started, talk
 from exthost.cli.watching import Watching
 from exthost.errors import ExthostError, UsageError
+from exthost.extension.extension import Extension
 from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
-from exthost.supervision.extension import Extension
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 

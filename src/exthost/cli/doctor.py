@@ -17,14 +17,14 @@ from exthost.connection import Alone
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.extension.extension import Extension
+from exthost.launch.plan import admit, prepare
 from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
 from exthost.process.hardening import harden
 from exthost.services.answering import completed_now
-from exthost.supervision.extension import Extension
-from exthost.supervision.launching import admit, prepare
 
 # Started together; more would make each other's timings worse than they are.
 _AT_ONCE = 4

@@ -12,11 +12,13 @@ from exthost.cli.frame import Asked, config_option, in_line, no_command, one_lin
 from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
+from exthost.extension.policy import restart_of
+from exthost.launch.limits import limits_of
+from exthost.launch.plan import prepare
 from exthost.model import Spec
 from exthost.names import registered_name
 from exthost.process.environment import looks_secret
 from exthost.services.answering import completed_now
-from exthost.supervision.launching import limits_of, prepare, restart_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -18,9 +18,9 @@ from exthost.cli.frame import (
 from exthost.cli.list import unheld
 from exthost.cli.target import find_spec, run_async, started
 from exthost.errors import UsageError
+from exthost.extension.extension import Extension
 from exthost.model import Spec
 from exthost.names import prefixed_description, registered_name
-from exthost.supervision.extension import Extension
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -23,11 +23,11 @@ from exthost.control.protocol import Request
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
+from exthost.extension.lifecycle import State
+from exthost.launch.plan import admit, prepare
 from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.services.answering import completed_now
-from exthost.supervision.launching import admit, prepare
-from exthost.supervision.lifecycle import State
 
 # A listing does not wait for a host that hangs.
 _ASK_SECONDS = 1.0

@@ -18,10 +18,10 @@ from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
+from exthost.extension.extension import Extension
 from exthost.model import Limits, Permissions, Spec
 from exthost.names import nearest
 from exthost.process.hardening import harden
-from exthost.supervision.extension import Extension
 
 # For a command whose dialect was not told: the order in which the dialects are tried, and how
 # long each may take to shake hands.

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from exthost.events import Exited, Spawned, StateChanged
+from exthost.extension.extension import Extension
 from exthost.host import Host
-from exthost.supervision.extension import Extension
 
 # Moves into these states have a reason that a person calls an error.
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})

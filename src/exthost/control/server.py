@@ -25,8 +25,8 @@ from exthost.control.peer import is_same_user
 from exthost.control.protocol import REQUEST_BYTES, Request
 from exthost.control.report import Report
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
+from exthost.extension.extension import Extension
 from exthost.host import Host
-from exthost.supervision.extension import Extension
 from exthost.wire.framing import READ_BYTES, Item, Skipped
 from exthost.wire.lines import Lines
 

@@ -28,10 +28,10 @@ from exthost._version import __version__
 from exthost.dialects.dialect import Progress
 from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
+from exthost.extension.extension import Extension
 from exthost.gateway import wording
 from exthost.host import Host
 from exthost.registry import RegisteredTool
-from exthost.supervision.extension import Extension
 
 _log = logging.getLogger("exthost.gateway")
 

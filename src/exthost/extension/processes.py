@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from exthost.extension.startup import Start, Starter
 from exthost.session.desk import Desk
 from exthost.session.quiet import is_quiet, quiet
 from exthost.session.session import Session
-from exthost.supervision.starting import Start, Starter
 
 # A call may have been given its session in the moment before that was dismissed: by a thread of
 # the blocking face, or by a coroutine that was made and not yet run.

@@ -12,7 +12,7 @@ import pytest
 import exthost
 from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
-from exthost.supervision.integrity import tools_digest
+from exthost.launch.integrity import tools_digest
 from tests.extensions.driving import until
 from tests.extensions.nexo_tree import plugin
 

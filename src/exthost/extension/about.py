@@ -6,15 +6,15 @@ from typing import Any
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError
+from exthost.extension.facets import Facets
+from exthost.extension.lifecycle import State, health, serves
+from exthost.extension.owner import Owner
+from exthost.extension.toolbox import Toolbox
+from exthost.launch.integrity import digests
 from exthost.model import Offer, Spec
 from exthost.names import registered_name
 from exthost.process.environment import Environment
 from exthost.session.desk import Desk
-from exthost.supervision.facets import Facets
-from exthost.supervision.integrity import digests
-from exthost.supervision.lifecycle import State, health, serves
-from exthost.supervision.owner import Owner
-from exthost.supervision.toolbox import Toolbox
 
 # What a call can end in besides a result.
 LOSSES = ("error", "timeout", "cancelled", "gone")

@@ -4,7 +4,7 @@ Owns the states, the events, the table of moves and what each state means to oth
 tools are listed, whether a call waits, which word health shows. Knows no process, no clock and
 no policy. The extension's owner (above) steps through it; registry, health, command line and
 web page read from it; `docs/lifecycle.md` shows the diagram that `diagram` draws, which
-`python -m exthost.supervision.lifecycle` prints.
+`python -m exthost.extension.lifecycle` prints.
 
 A move that is not in the table is a mistake of ours, never of an extension: `step` raises
 IllegalMove, and nobody should catch it.

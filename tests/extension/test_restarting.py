@@ -13,9 +13,9 @@ import pytest
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation
 from exthost.events import OfferChanged, StateChanged
+from exthost.extension.extension import Extension
+from exthost.extension.lifecycle import FIRST, Event, IllegalMove, State, step
 from exthost.model import Restart
-from exthost.supervision.extension import Extension
-from exthost.supervision.lifecycle import FIRST, Event, IllegalMove, State, step
 from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     IMPATIENT,

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from exthost.dialects.nexo import DIALECT as NEXO
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
+from exthost.extension.breaker import TABLE, Circuit, Event, Phase, counts
 from exthost.model import Breaker
-from exthost.supervision.breaker import TABLE, Circuit, Event, Phase, counts
 from tests.dialects.requirements import shows
 
 assert NEXO.traits.breaker is not None

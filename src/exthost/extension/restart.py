@@ -43,8 +43,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from exthost.extension.lifecycle import Event
 from exthost.model import Restart
-from exthost.supervision.lifecycle import Event
 
 # Long enough that no child which dies of its own start reaches it (DESIGN, decision 9).
 SUSTAINED_UPTIME_S: Final = 60.0

@@ -16,7 +16,7 @@ from exthost.model import Tool
 from exthost.session.session import Session
 from exthost.session.state import Call
 
-_log = logging.getLogger("exthost.supervision")
+_log = logging.getLogger("exthost.extension")
 
 
 class Relisting:

@@ -10,7 +10,7 @@ from exthost.config import spec_from_mapping
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import CallTimeout, HandshakeFailed, NotFound, Refused, SpawnFailed, UsageError
 from exthost.events import Bus, OfferChanged, Spawned
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     Ledger,

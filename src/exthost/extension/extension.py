@@ -32,6 +32,14 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus
+from exthost.extension.about import About
+from exthost.extension.lifecycle import State
+from exthost.extension.misuse import elsewhere, given
+from exthost.extension.owner import Owner
+from exthost.extension.policy import pool_of
+from exthost.extension.startup import Starter
+from exthost.extension.streaming import make_stream
+from exthost.launch.limits import limits_of, method_limits_of
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
 from exthost.names import nearest
@@ -44,15 +52,8 @@ from exthost.session.pooldesk import PoolDesk
 from exthost.session.session import Session
 from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
-from exthost.supervision.about import About
-from exthost.supervision.launching import limits_of, method_limits_of, pool_of
-from exthost.supervision.lifecycle import State
-from exthost.supervision.misuse import elsewhere, given
-from exthost.supervision.owner import Owner
-from exthost.supervision.starting import Starter
-from exthost.supervision.streaming import make_stream
 
-_log = logging.getLogger("exthost.supervision")
+_log = logging.getLogger("exthost.extension")
 
 AnyCall = TypeVar("AnyCall", bound=Call)
 

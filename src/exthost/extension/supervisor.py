@@ -18,23 +18,23 @@ from collections.abc import Callable
 
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Bus
+from exthost.extension.breaker_gate import Guard
+from exthost.extension.commands import Wishes
+from exthost.extension.idle import Idling
+from exthost.extension.lifecycle import Event, State, rests
+from exthost.extension.policy import breaker_of, pool_of, restart_of
+from exthost.extension.processes import Crew, Member
+from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from exthost.extension.startup import Start, Starter
+from exthost.extension.status import Standing
 from exthost.session.bell import Bell
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.pooldesk import PoolDesk
 from exthost.session.session import Session
 from exthost.session.state import Phase
-from exthost.supervision.crew import Crew, Member
-from exthost.supervision.guard import Guard
-from exthost.supervision.idling import Idling
-from exthost.supervision.launching import breaker_of, pool_of, restart_of
-from exthost.supervision.lifecycle import Event, State, rests
-from exthost.supervision.restart import Again, GiveUp, History, OnDemand, decide, event_of
-from exthost.supervision.standing import Standing
-from exthost.supervision.starting import Start, Starter
-from exthost.supervision.wishes import Wishes
 
-_log = logging.getLogger("exthost.supervision")
+_log = logging.getLogger("exthost.extension")
 
 # Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
 _PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506", "X0560"})

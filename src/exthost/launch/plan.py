@@ -11,39 +11,30 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
+from exthost.launch.containment import Landmarks, check, hold
+from exthost.launch.integrity import check_files
+from exthost.launch.limits import limits_of
 from exthost.manifests.gate import configured, gate
 from exthost.model import (
     NONE,
-    UNLIMITED,
-    Breaker,
     FromHost,
     Introduction,
     LaunchPlan,
-    Limits,
-    Restart,
     Spec,
     nothing,
 )
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
 from exthost.process.home import state_folder
-from exthost.supervision.breaker import DEFAULTS
-from exthost.supervision.holding import Landmarks, check, hold
-from exthost.supervision.integrity import check_files
 
-_log = logging.getLogger("exthost.supervision")
-
-# For limits that neither the operator nor the dialect speaks of.
-_LIMITS = Limits(
-    start=60, handshake=30, call=30, write=30, stop=10, max_message=64 * 2**20, max_in_flight=1024
-)
+_log = logging.getLogger("exthost.launch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,60 +46,6 @@ class Launch:
     introduction: Introduction
     housing: str = ""  # the variable that names the child's own folder, if it has one
     enforced: Mapping[str, str] = field(default_factory=nothing)  # what holds it, as data
-
-
-def limits_of(spec: Spec, dialect: Dialect) -> Limits:
-    """The limits in force. A granted max_execution_time bounds every call."""
-    limits = spec.limits.over(dialect.traits.limits.over(_LIMITS))
-    most = spec.permissions.max_execution_time if spec.permissions is not None else None
-    if most is not None and limits.call is not None:
-        limits = replace(limits, call=min(limits.call, most))
-    return replace(limits, max_in_flight=1) if dialect.traits.in_turn else limits
-
-
-def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:
-    """The limits of methods and operations that have their own. What the operator says of calls
-    holds for every one of them; a granted max_execution_time bounds them all."""
-    if spec.limits.call is not None:
-        return NONE
-    most = spec.permissions.max_execution_time if spec.permissions is not None else None
-    own = dialect.traits.method_limits
-    return own if most is None else {name: min(limit, most) for name, limit in own.items()}
-
-
-def restart_of(spec: Spec, dialect: Dialect) -> Restart:
-    """The restart policy in force; in it, `max_retries` None is no limit.
-
-    On demand every start has somebody who asks for it, so a dialect's budget, which is meant for
-    restarts that come by themselves, does not bind it.
-    """
-    policy = spec.restart.over(dialect.traits.restart)
-    on_demand = policy.strategy == "on-demand" and spec.restart.max_retries is None
-    if on_demand or policy.max_retries == UNLIMITED:
-        return replace(policy, max_retries=None)
-    return policy
-
-
-class PoolSize(NamedTuple):
-    """How many processes: at a start, at most, and how many are kept when they are idle."""
-
-    least: int
-    most: int
-    kept: int
-
-
-def pool_of(spec: Spec) -> PoolSize:
-    """One process, unless more are wanted."""
-    least = max(1, spec.pool.min or 1)
-    return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
-
-
-def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
-    """The breaker in force: the dialect's, or one because the operator wants one; else none."""
-    usual = dialect.traits.breaker
-    if usual is None:
-        return None if spec.breaker == Breaker() else spec.breaker.over(DEFAULTS)
-    return spec.breaker.over(usual.over(DEFAULTS))
 
 
 def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:

@@ -14,9 +14,9 @@ from exthost.config import spec_from_mapping
 from exthost.errors import CallTimeout, ExthostError, HandshakeFailed
 from exthost.messages import Request
 from tests.dialects.requirements import shows
+from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, until
 from tests.extensions.looking import gone, our_processes
-from tests.supervision.test_restarting import crash, follows_the_table
 
 # Calls under way, of a thousand a second: more are a machine that is busy with something else.
 MOST_AT_ONCE = 300

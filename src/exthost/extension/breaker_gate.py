@@ -8,9 +8,9 @@ well costs nothing here. Only while probes are let through is it told of each an
 from collections.abc import Callable
 
 from exthost.errors import NOTHING, BreakerOpen, CallFailed, ExthostError
+from exthost.extension.breaker import Circuit, Phase, counts
 from exthost.model import Breaker
 from exthost.session.desk import Desk
-from exthost.supervision.breaker import Circuit, Phase, counts
 
 
 class Guard:

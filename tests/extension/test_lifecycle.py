@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exthost.supervision import lifecycle
-from exthost.supervision.lifecycle import FACTS, FIRST, TABLE, Event, IllegalMove, State, step
+from exthost.extension import lifecycle
+from exthost.extension.lifecycle import FACTS, FIRST, TABLE, Event, IllegalMove, State, step
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
 
@@ -172,12 +172,12 @@ def test_health_is_one_word(state: State, crashed: bool, word: str) -> None:
 
 def test_the_page_shows_the_diagram_of_the_table() -> None:
     shown = PAGE.split("```mermaid\n")[1].split("\n```")[0]
-    assert shown == lifecycle.diagram(), "run: python -m exthost.supervision.lifecycle"
+    assert shown == lifecycle.diagram(), "run: python -m exthost.extension.lifecycle"
 
 
 def test_the_module_prints_the_diagram() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "exthost.supervision.lifecycle"],
+        [sys.executable, "-m", "exthost.extension.lifecycle"],
         capture_output=True,
         text=True,
         timeout=30,

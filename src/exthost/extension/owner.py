@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 from exthost.errors import ExthostError
-from exthost.supervision.crew import DOORS_SECONDS
-from exthost.supervision.keeping import Keeper
-from exthost.supervision.lifecycle import Event, State, rests
+from exthost.extension.lifecycle import Event, State, rests
+from exthost.extension.processes import DOORS_SECONDS
+from exthost.extension.supervisor import Keeper
 
 # How often it is looked whether calls under way have ended, when it is stopped with patience.
 _LOOK_SECONDS = 0.02

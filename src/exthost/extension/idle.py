@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from exthost.extension.processes import Member
 from exthost.session.desk import Desk
 from exthost.session.quiet import is_quiet
-from exthost.supervision.crew import Member
 
 # Looks per idle time: it is let go at most a quarter late.
 _LOOKS = 4

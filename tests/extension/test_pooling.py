@@ -10,11 +10,11 @@ import pytest
 
 import exthost
 from exthost.errors import ExtensionGone
-from exthost.supervision import turns
-from exthost.supervision.keeping import Keeper
+from exthost.extension import parallel_start
+from exthost.extension.supervisor import Keeper
+from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.driving import Ledger, command, failing, plain, until
 from tests.extensions.looking import gone
-from tests.supervision.test_restarting import crash, follows_the_table
 
 
 async def pids(ext: exthost.Extension, calls: int) -> list[int]:
@@ -119,8 +119,8 @@ async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Thirty on two cores, half of which never answer: bounded, and not one after another."""
-    monkeypatch.setattr(turns, "STARTS_PER_CORE", 1)
-    monkeypatch.setattr(turns, "TURN_SECONDS", 0.1)
+    monkeypatch.setattr(parallel_start, "STARTS_PER_CORE", 1)
+    monkeypatch.setattr(parallel_start, "TURN_SECONDS", 0.1)
     entries = []
     for n in range(16):
         program, *args = command(*(["hang_at=initialize"] if n % 2 else []))

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.model import Restart
-from exthost.supervision.lifecycle import Event
-from exthost.supervision.restart import (
+from exthost.extension.lifecycle import Event
+from exthost.extension.restart import (
     Again,
     Decision,
     GiveUp,
@@ -18,6 +17,7 @@ from exthost.supervision.restart import (
     decide,
     event_of,
 )
+from exthost.model import Restart
 
 MORPHIR = Restart(
     strategy="exponential", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"

@@ -12,14 +12,14 @@ from dataclasses import replace
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.events import Bus, OfferChanged, StateChanged
+from exthost.extension.lifecycle import Event, State, step
+from exthost.extension.startup import Starter
+from exthost.launch.plan import admit
 from exthost.model import Offer, Spec, Tool
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
-from exthost.supervision.launching import admit
-from exthost.supervision.lifecycle import Event, State, step
-from exthost.supervision.starting import Starter
 
-_log = logging.getLogger("exthost.supervision")
+_log = logging.getLogger("exthost.extension")
 
 
 class Standing:

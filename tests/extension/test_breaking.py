@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from exthost.errors import BreakerOpen, CallFailed, CallTimeout, ExtensionGone, HandshakeFailed
-from exthost.supervision.extension import Extension
+from exthost.extension.extension import Extension
 from tests.dialects.requirements import shows
+from tests.extension.test_restarting import follows_the_table
 from tests.extensions.driving import (
     Ledger,
     closing,
@@ -20,7 +21,6 @@ from tests.extensions.driving import (
     until,
 )
 from tests.extensions.looking import gone
-from tests.supervision.test_restarting import follows_the_table
 
 QUICK = {"failures": 3, "open": "300ms", "max_open": "2s", "successes": 2}
 

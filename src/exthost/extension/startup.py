@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.events import Spawned
+from exthost.extension.tool_refresh import Relisting
+from exthost.launch.containment import Landmarks, missing
+from exthost.launch.integrity import check_files, check_tools
+from exthost.launch.plan import Launch, housed, prepare
 from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
@@ -18,12 +22,8 @@ from exthost.session.desk import Desk
 from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.supervision.holding import Landmarks, missing
-from exthost.supervision.integrity import check_files, check_tools
-from exthost.supervision.launching import Launch, housed, prepare
-from exthost.supervision.relisting import Relisting
 
-_log = logging.getLogger("exthost.supervision")
+_log = logging.getLogger("exthost.extension")
 
 
 class Starter:

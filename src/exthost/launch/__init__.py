@@ -1,0 +1,9 @@
+"""From a Spec to a process plan: what is executed, with which variables, held by what.
+
+Nothing here starts a process. In reading order:
+
+    plan         what every start executes, and the check before the first one
+    limits       the limits in force: config, dialect, defaults
+    integrity    pinned digests: the program, the manifest, the tools
+    containment  sandbox, resource limits and cgroup: as configured, as this machine allows
+"""

@@ -1,0 +1,34 @@
+"""The limits in force for one extension: its config, then its dialect, then our defaults.
+
+Pure: reads a Spec and a Dialect, and returns values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from exthost.dialects.dialect import Dialect
+from exthost.model import NONE, Limits, Spec
+
+# For limits that neither the operator nor the dialect speaks of.
+_LIMITS = Limits(
+    start=60, handshake=30, call=30, write=30, stop=10, max_message=64 * 2**20, max_in_flight=1024
+)
+
+
+def limits_of(spec: Spec, dialect: Dialect) -> Limits:
+    """The limits in force. A granted max_execution_time bounds every call."""
+    limits = spec.limits.over(dialect.traits.limits.over(_LIMITS))
+    most = spec.permissions.max_execution_time if spec.permissions is not None else None
+    if most is not None and limits.call is not None:
+        limits = replace(limits, call=min(limits.call, most))
+    return replace(limits, max_in_flight=1) if dialect.traits.in_turn else limits
+
+
+def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:
+    """The limits of methods and operations that have their own. What the operator says of calls
+    holds for every one of them; a granted max_execution_time bounds them all."""
+    if spec.limits.call is not None:
+        return NONE
+    most = spec.permissions.max_execution_time if spec.permissions is not None else None
+    own = dialect.traits.method_limits
+    return own if most is None else {name: min(limit, most) for name, limit in own.items()}
