@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from exthost.errors import UsageError
-from exthost.session.causes import forked
+from exthost.session.failures import used_after_fork
 
 __all__ = ["LOOP_SECONDS", "Blocking", "Mirrored", "Runner", "face", "mirror", "not_open"]
 
@@ -51,7 +51,7 @@ class Runner:
             raise UsageError("X1314", "a blocking call from the host's own loop would never return")
 
         if self.copied:
-            raise forked()
+            raise used_after_fork()
         if self.loop.is_closed():
             raise not_open()
 

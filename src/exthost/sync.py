@@ -16,54 +16,56 @@ from exthost.blocking import LOOP_SECONDS, Blocking, Runner, mirror, not_open
 from exthost.config import Config
 from exthost.discovery.configfile import read_config
 from exthost.errors import UsageError
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.host import Host
 from exthost.model import NONE
-from exthost.session.desk import Desk
-from exthost.session.state import Call
+from exthost.session.call import Call
+from exthost.session.replies import ReplyHandler
 
 
-class Wait:
-    """Where a thread waits for the outcome of its call: a lock, the cheapest thing to sleep on."""
+class BlockingCall(Call):
+    """A call whose caller's thread sleeps on a lock: the cheapest thing to sleep on."""
 
-    __slots__ = ("_done", "_error", "_gate", "_result")
-
-    def __init__(self) -> None:
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._done = False
-        self._result: Any = None
+    def __init__(
+        self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.on_reply = on_reply
+        self.timeout = timeout
+        self.deadline = queue.now() + timeout
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._value: Any = None
         self._error: BaseException | None = None
 
-    def done(self) -> bool:
-        return self._done
+    def deliver(self, value: Any) -> None:
+        self._value = value
+        self._lock.release()
 
-    def set_result(self, result: Any, /) -> None:
-        self._result = result
-        self._done = True
-        self._gate.release()
+    def reject(self, error: BaseException) -> None:
+        self._error = error
+        self._lock.release()
 
-    def set_exception(self, exception: BaseException, /) -> None:
-        self._error = exception
-        self._done = True
-        self._gate.release()
-
-    def outcome(self, call: Call, desk: Desk) -> Any:
+    def wait(self) -> Any:
         """Sleep until the call ends; at its deadline, have it ended."""
+        queue = self._queue
         try:
-            while not self._gate.acquire(timeout=max(0.0, call.deadline - desk.now())):
-                if call.deadline > desk.now():
+            while not self._lock.acquire(timeout=max(0.0, self.deadline - queue.now())):
+                if self.deadline > queue.now():
                     continue  # progress has extended it
-                desk.loop.call_soon_threadsafe(desk.expire, call)
-                if not self._gate.acquire(timeout=LOOP_SECONDS):
+                queue.loop.call_soon_threadsafe(queue.expire, self)
+                if not self._lock.acquire(timeout=LOOP_SECONDS):
                     raise UsageError("X1313", "the host's loop does not answer: it is blocked")
                 break
         except KeyboardInterrupt:
-            desk.loop.call_soon_threadsafe(desk.cancel, call)
+            queue.loop.call_soon_threadsafe(queue.cancel, self)
             raise
         if self._error is not None:
             raise self._error
-        return self._result
+        return self._value
 
 
 class SyncExtension:
@@ -80,9 +82,11 @@ class SyncExtension:
 
     def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask in the dialect's own words, and wait for the answer."""
-        wait = Wait()
-        call = self.target.begin(method, params, timeout, wait)
-        return wait.outcome(call, self.target.desk)
+        extension = self.target
+        queue = extension.queue
+        call = BlockingCall(*extension.calls.of_method(method, params, timeout), queue)
+        queue.submit_threadsafe(call)
+        return call.wait()
 
     def call_tool(
         self,
@@ -98,9 +102,13 @@ class SyncExtension:
             return self.runner(
                 lambda: extension.call_tool(name, arguments, timeout=timeout, context=context)
             )
-        wait = Wait()
-        call = extension.begin_tool(name, arguments, timeout, context, wait)
-        return wait.outcome(call, extension.desk)
+        queue = extension.queue
+        asked = {} if arguments is None else arguments
+        parts = extension.calls.of_tool(extension.tool(name), asked, timeout, context)
+        call = BlockingCall(*parts, queue)
+        call.context = context
+        queue.submit_threadsafe(call)
+        return call.wait()
 
     if TYPE_CHECKING:  # what `mirror` adds, and the facets of the dialect
 

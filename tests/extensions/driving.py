@@ -15,7 +15,7 @@ from exthost.dialects.dialect import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
-from exthost.extension.about import LOSSES
+from exthost.extension.accounting import LOSSES
 from exthost.extension.extension import Extension
 from exthost.model import CloseStdin, Terminate
 

@@ -21,7 +21,7 @@ from exthost.events import Bus, Exited, LogLine
 from exthost.extension.extension import Extension
 from exthost.model import Limits, Spec
 from exthost.session.inbound import Handler
-from exthost.session.state import STREAM_BYTES_MOST, STREAM_EVENTS, STREAM_EVENTS_MOST
+from exthost.session.stream_queue import STREAM_BYTES_MOST, STREAM_EVENTS, STREAM_EVENTS_MOST
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.driving import accounted, closing, failing, until

@@ -14,10 +14,9 @@ from exthost.launch.integrity import digests
 from exthost.model import Offer, Spec
 from exthost.names import registered_name
 from exthost.process.environment import Environment
-from exthost.session.desk import Desk
+from exthost.extension.accounting import LOSSES
+from exthost.extension.call_queue import CallQueue
 
-# What a call can end in besides a result.
-LOSSES = ("error", "timeout", "cancelled", "gone")
 
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
@@ -28,7 +27,7 @@ class About(Facets):
 
     spec: Spec
     dialect: Dialect
-    desk: Desk
+    queue: CallQueue
     _owner: Owner
     _loop: asyncio.AbstractEventLoop
 
@@ -126,25 +125,25 @@ class About(Facets):
         `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted
         call ends in exactly one of them, and is in `in_flight` or `waiting` until then.
         """
-        owner, desk = self._owner, self.desk
+        owner, queue = self._owner, self.queue
         session = owner.session
-        outcomes = {"result": desk.results} | {name: desk.losses[name] for name in LOSSES}
-        under_way = [call for one in desk.live for call in list(one.pending.values())]
+        outcomes = {"result": queue.accounting.results} | {name: queue.accounting.losses[name] for name in LOSSES}
+        under_way = [call for one in queue.live_sessions for call in one.conversation.calls()]
         now = self._loop.time()
         return {
             "calls": sum(outcomes.values()),
             **outcomes,
-            "in_flight": sum(not call.aside for call in under_way),
-            "waiting": len(desk.waiting),
+            "in_flight": sum(not call.internal for call in under_way),
+            "waiting": len(queue.waiting),
             "restarts": owner.history.restarts,
             "crashes": owner.history.crashes,
             "breaker": owner.guard.phase.value,
             "processes": len(owner.crew.serving),
             "uptime": now - owner.ready_at if owner.ready_at is not None else 0.0,
-            "pid": session.life.child.pid if session is not None else None,
-            "dropped": dict(session.witness.counts) if session is not None else {},
+            "pid": session.lifetime.child.pid if session is not None else None,
+            "dropped": dict(session.diagnostics.counts) if session is not None else {},
             "timings_ms": {
-                "spawn": session.life.child.spawn_seconds * 1000 if session is not None else None,
+                "spawn": session.lifetime.child.spawn_seconds * 1000 if session is not None else None,
                 "handshake": owner.handshake_seconds * 1000,
             },
         }

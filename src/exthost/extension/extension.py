@@ -1,6 +1,6 @@
 """One extension, as its users hold it: something that can be called, whichever process serves it.
 
-Any task may call it or close it, in any order. A call goes straight to the desk in the caller's
+Any task may call it or close it, in any order. A call goes straight to the queue in the caller's
 own step; the owner task beside it starts, restarts and ends processes, and is never in a call's
 way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
 """
@@ -11,17 +11,13 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from exthost.dialects.dialect import (
     Dialect,
     HookAnswer,
     HookCall,
-    Once,
     OnProgress,
-    Operation,
-    Row,
-    ToolCall,
 )
 from exthost.errors import (
     CallTimeout,
@@ -39,23 +35,20 @@ from exthost.extension.owner import Owner
 from exthost.extension.policy import pool_of
 from exthost.extension.startup import Starter
 from exthost.extension.streaming import make_stream
-from exthost.launch.limits import limits_of, method_limits_of
+from exthost.launch.limits import limits_of
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
 from exthost.names import nearest
-from exthost.schema import Checker
-from exthost.session.awaited import Awaited
-from exthost.session.causes import copy_of
-from exthost.session.desk import Desk
+from exthost.session.awaitable_call import AwaitableCall
+from exthost.session.failures import copy_error
+from exthost.extension.call_factory import CallFactory
+from exthost.extension.call_queue import CallQueue
 from exthost.session.inbound import Handler
-from exthost.session.pooldesk import PoolDesk
+
 from exthost.session.session import Session
-from exthost.session.state import Call, Sink
 from exthost.session.stream import EventStream
 
 _log = logging.getLogger("exthost.extension")
-
-AnyCall = TypeVar("AnyCall", bound=Call)
 
 
 class Extension(About):
@@ -79,32 +72,26 @@ class Extension(About):
         `vet` raises if what its handshake came to cannot be had beside the others. `attend` has
         the handlers of one process of its; `handlers` are for any, and go before those."""
         limits = limits_of(spec, dialect)
-        assert limits.max_in_flight is not None and limits.call is not None
+        assert limits.max_in_flight is not None
         self.spec = spec
         self.dialect = dialect
-        self._call_limit = limits.call
         self._stop_limit = limits.stop
-        self._each = dialect.traits.time_limit == "exchange"
-        self._method_limits = method_limits_of(spec, dialect)
-        self._tool_limit = self._limit("call_tool")
-        self._methods = dialect.methods
         self._loop = asyncio.get_running_loop()
-        by_order = dialect.traits.correlation == "order"
-        pooled = pool_of(spec).most > 1
-        self.desk = (PoolDesk if pooled else Desk)(
+        self.calls = CallFactory(spec, dialect, limits)
+        self.queue = CallQueue(
             spec.id,
             max_in_flight=limits.max_in_flight,
             retry_once=(spec.retry or dialect.traits.retry) == "once",
-            shared=shared,
-            special=shared or bool(dialect.methods) or dialect.closed or by_order,
-            in_turn=dialect.traits.in_turn,
+            is_shared=shared,
+            is_serial=dialect.traits.in_turn,
+            is_pool=pool_of(spec).most > 1,
             bus=bus or Bus(),
             loop=self._loop,
         )
         starter = Starter(
             spec,
             dialect,
-            self.desk,
+            self.queue,
             limits,
             handlers=handlers,
             environ=environ,
@@ -112,10 +99,9 @@ class Extension(About):
             attend=attend,
         )
         self._owner = Owner(
-            starter, self.desk, self.desk.bus, on_change=on_change, objection=objection
+            starter, self.queue, self.queue.bus, on_change=on_change, objection=objection
         )
         self.add_facets(dialect)
-        self._checkers: dict[str, tuple[Tool, Checker | None]] = {}
 
     def __repr__(self) -> str:
         return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"
@@ -130,37 +116,18 @@ class Extension(About):
         timeout: float | None = None,
         wait: bool = True,
     ) -> Any:
-        """Ask in the dialect's own words, and wait for the answer.
+        """Send a request in the dialect's own words, and wait for its result.
 
         `wait=False` fails at once if the extension is not ready, instead of waiting for it.
         """
-        desk = self.desk
         if not wait:
             self._be_ready(method)
-        if timeout is None:
-            limit = self._limit(method)
-        else:  # a number that is not itself is none
-            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
-        session = desk.session
-        if (
-            session is None
-            or desk.special
-            or desk.waiting
-            or desk.listeners
-            or len(session.pending) >= desk.max_in_flight
-        ):
-            call = self._new_call(Awaited.at(desk), method, params, limit)
-            call.each = timeout is None and self._each
-            desk.take(call)
-        else:
-            call = session.ask_plainly(method, params, limit)
+        call = AwaitableCall(*self.calls.of_method(method, params, timeout), self.queue)
+        self.queue.submit(call)
         try:
             await call
-        except asyncio.CancelledError:
-            desk.cancel(call)
-            raise
         except RuntimeError as error:
-            raise elsewhere(desk, error) from None
+            raise elsewhere(self.queue, error) from None
         return call.value
 
     async def call_tool(
@@ -175,16 +142,26 @@ class Extension(About):
     ) -> Any:
         """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
         where the extension tells."""
-        arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
-        if not self.knows(name) and self._may_offer_more:
-            # What it offers is known when it is there; the call itself would start it as well.
-            await self._come_up(timeout)
-        tool = self._tool(name)
-        self._check(tool, arguments)
-        asked = ToolCall(name, arguments, context, tool, self.spec)
-        return await self._operate("call_tool", asked, timeout, name, context, on_progress)
+        owner = self._owner
+        tool = owner.tools.get(name)
+        if tool is None or not owner.has_told:
+            if self._may_offer_more:
+                # What it offers is known when it is there; the call itself would start it as well.
+                await self._come_up(timeout)
+            tool = self.tool(name)
+        parts = self.calls.of_tool(tool, {} if arguments is None else arguments, timeout, context)
+        call = AwaitableCall(*parts, self.queue)
+        call.context = context
+        if on_progress is not None:
+            call.on_progress = on_progress
+        self.queue.submit(call)
+        try:
+            await call
+        except RuntimeError as error:
+            raise elsewhere(self.queue, error) from None
+        return call.value
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
@@ -219,13 +196,12 @@ class Extension(About):
         for so long is told no more.
         """
         self._be_ready(method)
-        session = self.desk.session
-        assert session is not None
+        session = self.queue.sessions[0]
         self._owner.idling.uses += 1
         if timeout is not None:
             try:
                 async with asyncio.timeout(timeout):
-                    await session.roomy()
+                    await session.drained()
             except TimeoutError:
                 raise CallTimeout(
                     "X0841",
@@ -233,7 +209,7 @@ class Extension(About):
                     extension=self.id,
                     help="the extension must read its stdin while it works",
                 ) from None
-        session.tell(Notice(method, params))
+        session.send(Notice(method, params))
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
@@ -242,9 +218,9 @@ class Extension(About):
 
         `timeout` is for the whole of it, to its last event.
         """
-        limit = self._limit(method)
+        limit = self.calls.limit_of(method)
         whole = None if timeout is None else given(timeout)
-        return make_stream(self.desk, self.dialect, method, params, limit, whole)
+        return make_stream(self.queue, self.dialect, method, params, limit, whole)
 
     # -- living ------------------------------------------------------------------------------
 
@@ -275,7 +251,7 @@ class Extension(About):
         """
         error = await self._owner.ask_again()
         if error is not None:
-            raise copy_of(error)
+            raise copy_error(error)
         if self._owner.state is not State.READY:
             raise self.absence("it")
 
@@ -299,115 +275,26 @@ class Extension(About):
         """End its processes at once, without a word; whoever closes it need not wait."""
         self._owner.crew.kill()
 
-    # -- for the blocking face: from any thread, the outcome goes to the sink ------------------
-
-    def begin(self, method: str, params: Any, timeout: float | None, sink: Sink) -> Call:
-        """Send a call whose caller sees to its own deadline."""
-        limit = self._limit(method) if timeout is None else given(timeout)
-        call = self._new_call(Call.into_sink(sink), method, params, limit)
-        call.each = timeout is None and self._each
-        self.desk.submit(call)
-        return call
-
-    def begin_tool(
-        self,
-        name: str,
-        arguments: Any,
-        timeout: float | None,
-        context: Mapping[str, Any],
-        sink: Sink,
-    ) -> Call:
-        """Send the call of a tool whose caller sees to its own deadline."""
-        arguments = {} if arguments is None else arguments
-        tool = self._tool(name)
-        self._check(tool, arguments)
-        limit = self._tool_limit if timeout is None else given(timeout)
-        asked = ToolCall(name, arguments, context, tool, self.spec)
-        call = Call.into_sink(sink)
-        self._of_operation(call, self._operation("call_tool"), asked, name, limit)
-        call.each = timeout is None and self._each
-        call.context = context
-        self.desk.submit(call)
-        return call
-
     # -- inside ------------------------------------------------------------------------------
 
-    def _limit(self, method: str) -> float:
-        return self._method_limits.get(method, self._call_limit)
-
-    def _new_call(self, call: AnyCall, method: str, params: Any, timeout: float) -> AnyCall:
-        """A call in the dialect's own words, which may be more than one exchange."""
-        operation = self._methods.get(method)
-        if operation is not None:
-            return self._of_operation(call, operation, params, method, timeout)
-        if self.dialect.closed:
-            known = ", ".join(self._methods)
-            raise NotFound(
-                "X1203",
-                f"the {self.dialect.name} dialect has no method {method!r}",
-                extension=self.id,
-                help=f"its methods are: {known}",
-            )
-        return call.asks(method, params, timeout, self.desk.now())
-
-    def _of_operation(
-        self, call: AnyCall, operation: Operation, params: Any, name: str, timeout: float
-    ) -> AnyCall:
-        now = self.desk.now()
-        if isinstance(operation, Row):
-            method, asked, _ = operation.request(params)
-            return call.asks(method, asked, timeout, now).mapped(operation.result)
-        if isinstance(operation, Once):
-            call.once, call.plain = operation, False
-            return call.asks(name, params, timeout, now)
-        return call.asks(name, params, timeout, now).through(operation(params))
-
-    def _operation(self, name: str) -> Operation:
-        operation = self.dialect.operations.get(name)
-        if operation is None:
-            raise UsageError(
-                "X1308",
-                f"the {self.dialect.name} dialect has no way to do this: {name}",
-                extension=self.id,
-            )
-        return operation
-
-    async def _operate(
-        self,
-        name: str,
-        params: Any,
-        timeout: float | None,
-        shown: str,
-        context: Mapping[str, Any] = NONE,
-        on_progress: OnProgress | None = None,
-    ) -> Any:
+    async def _operate(self, name: str, params: Any, timeout: float | None, shown: str) -> Any:
         """Run one of the neutral operations."""
-        if timeout is not None:
-            limit = given(timeout)
-        else:
-            limit = self._tool_limit if name == "call_tool" else self._limit(name)
-        call = Awaited.at(self.desk)
-        self._of_operation(call, self._operation(name), params, shown, limit)
-        call.each = timeout is None and self._each
-        call.context = context
-        if on_progress is not None:
-            call.on_progress = on_progress
-        self.desk.take(call)
+        parts = self.calls.of_operation(name, params, timeout, shown)
+        call = AwaitableCall(*parts, self.queue)
+        self.queue.submit(call)
         try:
             await call
-        except asyncio.CancelledError:
-            self.desk.cancel(call)
-            raise
         except RuntimeError as error:
-            raise elsewhere(self.desk, error) from None
+            raise elsewhere(self.queue, error) from None
         return call.value
 
-    def _tool(self, name: str) -> Tool:
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name, as it was offered last. Raises NotFound."""
         tool = self._owner.tools.get(name)
         if tool is not None:
             return tool
         if self._owner.state is not State.READY and self._owner.cause is not None:
-            raise copy_of(self._owner.cause)
+            raise copy_error(self._owner.cause)
         near = nearest(name, self.tools)
         raise NotFound(
             "X1202",
@@ -416,33 +303,17 @@ class Extension(About):
             help=f"did you mean {near!r}?" if near else "see what it offers: exthost inspect",
         )
 
-    def _check(self, tool: Tool, arguments: Any) -> None:
-        known, checker = self._checkers.get(tool.name, (None, None))
-        if known is not tool:
-            checker = Checker.of(tool.input_schema)
-            if checker is not None and checker.warning:
-                _log.warning("[%s] %s: %s", self.id, tool.name, checker.warning)
-            self._checkers[tool.name] = (tool, checker)
-        problems = checker.problems(arguments) if checker is not None else []
-        if problems:
-            raise UsageError(
-                "X1301",
-                f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
-                extension=self.id,
-                help="nothing was sent; `exthost inspect --json` shows the tool's input_schema",
-            )
-
     async def _come_up(self, timeout: float | None) -> None:
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._owner.need()
         try:
-            async with asyncio.timeout(self._tool_limit if timeout is None else given(timeout)):
+            async with asyncio.timeout(self.calls.tool_limit if timeout is None else given(timeout)):
                 await self._owner.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing
 
     def _be_ready(self, what: str) -> None:
-        if self.desk.session is None:
+        if not self.queue.sessions:
             self._owner.need_probe()
             raise self.absence(what)
 
@@ -451,10 +322,10 @@ class Extension(About):
         cause = self._owner.cause
         if self._owner.state is State.OPEN:
             return self._owner.guard.refusal(what)
-        if self.desk.closed is not None:
-            return self.desk.closed(what)
+        if self.queue.closed is not None:
+            return self.queue.closed(what)
         if cause is not None:
-            return copy_of(cause)
+            return copy_error(cause)
         return ExtensionGone(
             "X1007",
             f"{what} is not available: the extension is {self.state}",

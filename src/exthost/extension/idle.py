@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from exthost.extension.processes import Member
-from exthost.session.desk import Desk
-from exthost.session.quiet import is_quiet
+from exthost.extension.call_queue import CallQueue
+
 
 # Looks per idle time: it is let go at most a quarter late.
 _LOOKS = 4
@@ -20,11 +20,11 @@ _LOOKS = 4
 class Idling:
     """The idleness of one extension."""
 
-    __slots__ = ("_desk", "_holders", "_limit", "_looked", "_seen", "_since", "uses")
+    __slots__ = ("_queue", "_holders", "_limit", "_looked", "_seen", "_since", "uses")
 
-    def __init__(self, limit: float | None, desk: Desk) -> None:
+    def __init__(self, limit: float | None, queue: CallQueue) -> None:
         self._limit = limit
-        self._desk = desk
+        self._queue = queue
         self._holders = 0
         self._looked = self._since = 0.0
         self._seen = (0, 0)
@@ -46,7 +46,7 @@ class Idling:
         self._seen = self._numbers(serving)
 
     def _numbers(self, serving: Sequence[Member]) -> tuple[int, int]:
-        return sum(one.session.state.next_id for one in serving), self.uses
+        return sum(one.session.next_id for one in serving), self.uses
 
     def next_look(self) -> float:
         """When to look again."""
@@ -58,7 +58,7 @@ class Idling:
             return False
         self._looked = now
         seen = self._numbers(serving)
-        busy = self._holders or self._desk.waiting or not all(is_quiet(s) for s in self._desk.live)
+        busy = self._holders or self._queue.waiting or not all(s.is_idle for s in self._queue.live_sessions)
         if busy or seen != self._seen:
             self._seen, self._since = seen, now
             return False

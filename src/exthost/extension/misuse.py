@@ -5,7 +5,6 @@ import asyncio
 from typing import Any
 
 from exthost.errors import UsageError
-from exthost.session.desk import Desk
 
 
 def given(timeout: Any) -> float:
@@ -19,13 +18,13 @@ def given(timeout: Any) -> float:
     )
 
 
-def elsewhere(desk: Desk, error: RuntimeError) -> BaseException:
+def elsewhere(queue: Any, error: RuntimeError) -> BaseException:
     """Why a task cannot wait for a call: asyncio says it in words about futures."""
-    if asyncio.get_running_loop() is desk.loop:
+    if asyncio.get_running_loop() is queue.loop:
         return error
     return UsageError(
         "X1319",
         "this host was opened in another event loop, and only that can wait for its calls",
-        extension=desk.extension,
+        extension=queue.extension,
         help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
     )

@@ -1,6 +1,6 @@
 """The one task that owns an extension for its life, and what anyone may wish of it.
 
-Never touches a call: calls go to the desk, and the desk to a session. The owner sleeps until it is
+Never touches a call: calls go to the queue, and the queue to a session. The owner sleeps until it is
 rung: by a wish, a start or a process that came to an end, the breaker, or the one timer that it
 sets for itself. Then it looks at everything once, without waiting for anything (`Keeper.heed`), and
 sleeps again. The only thing it waits for is the end of its processes, when it is to stop.
@@ -27,7 +27,7 @@ class Owner(Keeper):
     def __init__(self, *parts: Any, **settings: Any) -> None:
         super().__init__(*parts, **settings)
         self._task: asyncio.Task[None] | None = None
-        self._desk.on_need = self.need
+        self._queue.on_needed = self.need
 
     # -- wishes ------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ class Owner(Keeper):
     async def stop(self, patience: float = 0.0) -> None:
         """End it, as its dialect has it. Returns when nothing of it is left. Calls under way have
         so many seconds to end before."""
-        if self._desk.copied:
+        if self._queue.is_forked:
             return
         self._wishes.ask_to_stop(patience)
         if self._task is None:
@@ -94,7 +94,7 @@ class Owner(Keeper):
                     await self._sleep()
         finally:
             self._task = None
-            if not self._desk.copied:
+            if not self._queue.is_forked:
                 await self.crew.perish()  # the loop is being torn down around us, or we tripped
             wishes.tell_all()
         self._rest_for_good()
@@ -136,9 +136,9 @@ class Owner(Keeper):
             now = self._loop.time()
             if now >= began + wishes.patience:
                 return
-            if doors_open and now >= began + DOORS_SECONDS and not self._desk.waiting:
+            if doors_open and now >= began + DOORS_SECONDS and not self._queue.waiting:
                 doors_open = False
-                self._desk.close(self._why_closed)
+                self._queue.close(self._why_closed)
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _rest_for_good(self) -> None:
@@ -147,6 +147,6 @@ class Owner(Keeper):
         elif self.state is State.DISCOVERED:
             self._go(Event.ADMIT)
             self._go(Event.STOP)
-        self._desk.close(self._why_closed)
-        self._desk.stop_clock()
+        self._queue.close(self._why_closed)
+        self._queue.stop_timer()
         self._wishes.tell_all()

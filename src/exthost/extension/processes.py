@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.extension.startup import Start, Starter
-from exthost.session.desk import Desk
-from exthost.session.quiet import is_quiet, quiet
+from exthost.extension.call_queue import CallQueue
+
 from exthost.session.session import Session
 
 # A call may have been given its session in the moment before that was dismissed: by a thread of
@@ -37,17 +37,17 @@ class Member:
     @property
     def ended_some(self) -> bool:
         """Whether any of its own calls came to an end while it lived."""
-        return self.session.state.next_id - self.first_id > self.session.took_calls
+        return self.session.next_id - self.first_id > self.session.lost_calls
 
 
 class Crew:
     """Every process of one extension."""
 
-    __slots__ = ("_desk", "_leaving", "_ring", "_starter", "fallen", "serving", "starts")
+    __slots__ = ("_queue", "_leaving", "_ring", "_starter", "fallen", "serving", "starts")
 
-    def __init__(self, starter: Starter, desk: Desk, ring: Callable[[], None]) -> None:
+    def __init__(self, starter: Starter, queue: CallQueue, ring: Callable[[], None]) -> None:
         self._starter = starter
-        self._desk = desk
+        self._queue = queue
         self._ring = ring
         self.starts: list[Start] = []
         self.serving: list[Member] = []
@@ -74,7 +74,7 @@ class Crew:
     def enlist(self, start: Start, now: float, answered: int) -> Member:
         """Its handshake is done: it serves."""
         session = start.result()
-        member = Member(session, now, answered, session.state.next_id, start.seconds)
+        member = Member(session, now, answered, session.next_id, start.seconds)
         self.serving.append(member)
         session.ended.add_done_callback(lambda _: self._on_end(member))
         return member
@@ -82,7 +82,7 @@ class Crew:
     def _on_end(self, member: Member) -> None:
         if member not in self.serving:
             return  # dismissed: whoever leaves is seen out already
-        closing = self._desk.loop.create_task(member.session.close())
+        closing = self._queue.loop.create_task(member.session.close())
         closing.add_done_callback(lambda _: self._bury(member))
 
     def _bury(self, member: Member) -> None:
@@ -94,7 +94,7 @@ class Crew:
     def dismiss(self, member: Member) -> None:
         """It gets no more calls, and ends when those that it has are answered."""
         self.serving.remove(member)
-        self._desk.detach(member.session)
+        self._queue.stop_sending(member.session)
         self._leave(_see_out(member.session), member.session)
 
     def give_up_starts(self) -> None:
@@ -104,7 +104,7 @@ class Crew:
         self.starts = []
 
     def _leave(self, way: Coroutine[Any, Any, None], session: Session | None) -> None:
-        task = self._desk.loop.create_task(way)
+        task = self._queue.loop.create_task(way)
         self._leaving[task] = session
         task.add_done_callback(self._gone)
 
@@ -114,7 +114,7 @@ class Crew:
 
     def is_quiet(self) -> bool:
         """Whether nothing is under way, on whichever of them."""
-        return not self._desk.waiting and all(is_quiet(one) for one in self._desk.live)
+        return not self._queue.waiting and all(one.is_idle for one in self._queue.live_sessions)
 
     async def close(self) -> None:
         """End all of them as their dialect has it."""
@@ -127,20 +127,20 @@ class Crew:
     async def perish(self) -> None:
         """End all of them without a word, in a loop that is being torn down."""
         for session in self.sessions:
-            await session.perish()
+            await session.kill_and_wait()
         self.serving = []
 
     def kill(self) -> None:
         """End every process at once."""
         for session in self.sessions:
-            session.life.kill()
+            session.lifetime.kill()
 
 
 async def _see_out(session: Session) -> None:
     try:
         await asyncio.wait([session.ended], timeout=DOORS_SECONDS)
-        await quiet(session)
+        await session.until_idle()
         await session.close()
     except asyncio.CancelledError:  # the loop is being torn down around us
-        await session.perish()
+        await session.kill_and_wait()
         raise

@@ -18,7 +18,7 @@ from exthost.launch.plan import Launch, housed, prepare
 from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
-from exthost.session.desk import Desk
+from exthost.extension.call_queue import CallQueue
 from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
@@ -33,7 +33,7 @@ class Starter:
         "_environ",
         "argv",
         "attend",
-        "desk",
+        "queue",
         "dialect",
         "falls_back",
         "handlers",
@@ -49,7 +49,7 @@ class Starter:
         self,
         spec: Spec,
         dialect: Dialect,
-        desk: Desk,
+        queue: CallQueue,
         limits: Limits,
         *,
         handlers: Mapping[str, Handler],
@@ -59,7 +59,7 @@ class Starter:
     ) -> None:
         self.spec = spec
         self.dialect = dialect
-        self.desk = desk
+        self.queue = queue
         self.limits = limits
         self.handlers = handlers
         self.vet = vet
@@ -96,7 +96,7 @@ class Start:
         self.offer = NO_OFFER
         self.replaces = replaces
         self.seconds = 0.0
-        self._task = starter.desk.loop.create_task(self._run(first_id))
+        self._task = starter.queue.loop.create_task(self._run(first_id))
         self._task.add_done_callback(lambda _: done())
 
     @property
@@ -156,21 +156,21 @@ class Start:
             raise
 
     async def _one_process(self, first_id: int | None) -> Session:
-        starter, desk = self._starter, self._starter.desk
+        starter, queue = self._starter, self._starter.queue
         launch = housed(starter.prepared())
         check_files(starter.spec, launch.plan)
         starter.argv = launch.plan.argv
         child = Child(launch.plan, starter.spec.id)
-        child.guard(desk.loop.call_soon_threadsafe)
-        if Spawned in desk.bus.kinds:
+        child.guard(queue.loop.call_soon_threadsafe)
+        if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.grouped
             held = (starter.prepared() if refused else launch).enforced
-            desk.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
+            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,
             starter.dialect,
-            desk,
+            queue,
             starter.limits,
             first_id=first_id,
             handlers=handlers,
@@ -182,7 +182,7 @@ class Start:
         self.session = session
         self.relisting = Relisting(session, starter.listed)
         session.on_stale = self.relisting.want
-        began = desk.loop.time()
+        began = queue.loop.time()
         try:
             self.offer = await shake_hands(
                 session, launch.introduction, fallback=starter.falls_back
@@ -191,12 +191,12 @@ class Start:
             if starter.vet is not None:
                 starter.vet(self.offer)
         except BaseException as error:
-            await session.perish()
+            await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 error.help = missing(launch.plan, error.evidence.stderr) or error.help
             raise
         starter.known_tools = known
-        self.seconds = desk.loop.time() - began
+        self.seconds = queue.loop.time() - began
         return session
 
 

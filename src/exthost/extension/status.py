@@ -16,8 +16,8 @@ from exthost.extension.lifecycle import Event, State, step
 from exthost.extension.startup import Starter
 from exthost.launch.plan import admit
 from exthost.model import Offer, Spec, Tool
-from exthost.session.causes import copy_of
-from exthost.session.desk import Desk
+from exthost.session.failures import copy_error
+from exthost.extension.call_queue import CallQueue
 
 _log = logging.getLogger("exthost.extension")
 
@@ -27,7 +27,7 @@ class Standing:
 
     __slots__ = (
         "_bus",
-        "_desk",
+        "_queue",
         "_loop",
         "_objection",
         "_on_change",
@@ -44,7 +44,7 @@ class Standing:
     def __init__(
         self,
         starter: Starter,
-        desk: Desk,
+        queue: CallQueue,
         bus: Bus,
         *,
         on_change: Callable[[], None] | None = None,
@@ -60,11 +60,11 @@ class Standing:
         self.cause: ExthostError | None = None
         # Whether `tools` is what it really offers, and not what a manifest says of it.
         self.has_told = dialect.traits.tools == "manifest"
-        self._desk = desk
+        self._queue = queue
         self._bus = bus
         self._on_change = on_change
         self._objection = objection
-        self._loop: asyncio.AbstractEventLoop = desk.loop
+        self._loop: asyncio.AbstractEventLoop = queue.loop
         starter.listed = self._listed
 
     def admit(self) -> None:
@@ -85,7 +85,7 @@ class Standing:
     def _give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         self.cause = cause
         self._go(event, reason or cause.message)
-        self._desk.close(lambda method: _not_again(cause, reason))
+        self._queue.close(lambda method: _not_again(cause, reason))
 
     def _offered(self, offer: Offer) -> None:
         before, after = self.tools, {tool.name: tool for tool in offer.tools}
@@ -113,7 +113,7 @@ class Standing:
 
     def _why_closed(self, method: str) -> ExthostError:
         if self.state not in (State.STOPPED, State.DRAINING) and self.cause is not None:
-            return copy_of(self.cause)
+            return copy_error(self.cause)
         return ExtensionGone(
             "X1006",
             f"{method} was not sent: the extension was stopped",
@@ -124,7 +124,7 @@ class Standing:
 
 def _not_again(cause: ExthostError, reason: str) -> ExthostError:
     """The cause, for a call that comes too late, with the reason why it is not mended."""
-    error = copy_of(cause)
+    error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
         error.help = f"it is not started again: {reason}; restart() or a new load does"
     return error

@@ -11,6 +11,7 @@ were asked is answered; if it does not, they go on and whoever asked is told. No
 either way, and the extension is `ready` all the time.
 """
 
+import asyncio
 import logging
 import math
 import random
@@ -27,12 +28,12 @@ from exthost.extension.processes import Crew, Member
 from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
 from exthost.extension.startup import Start, Starter
 from exthost.extension.status import Standing
-from exthost.session.bell import Bell
-from exthost.session.causes import copy_of
-from exthost.session.desk import Desk
-from exthost.session.pooldesk import PoolDesk
+
+from exthost.session.failures import copy_error
+from exthost.extension.call_queue import CallQueue
+
 from exthost.session.session import Session
-from exthost.session.state import Phase
+
 
 _log = logging.getLogger("exthost.extension")
 
@@ -64,13 +65,13 @@ class Keeper(Standing):
     def __init__(
         self,
         starter: Starter,
-        desk: Desk,
+        queue: CallQueue,
         bus: Bus,
         *,
         on_change: Callable[[], None] | None = None,
         objection: Callable[[], Refused | None] | None = None,
     ) -> None:
-        super().__init__(starter, desk, bus, on_change=on_change, objection=objection)
+        super().__init__(starter, queue, bus, on_change=on_change, objection=objection)
         spec, dialect = starter.spec, starter.dialect
         self.history = History()
         self.ready_at: float | None = None
@@ -78,17 +79,17 @@ class Keeper(Standing):
         self.handshake_seconds = 0.0
         self._restart = restart_of(spec, dialect)
         self._pool = pool_of(spec)
-        self._wake = Bell(self._loop)
+        self._wake = asyncio.Event()
         self._wishes = Wishes(self._loop)
         self._due = math.inf  # when backoff is over
         self._grow_at = 0.0  # no further process of a pool before this
         self._wants_more = False
         self._last_id = dialect.traits.first_id
-        self.crew = Crew(starter, desk, self._wake.set)
-        self.guard = Guard(breaker_of(spec, dialect), desk, self._wake.set)
-        self.idling = Idling(starter.limits.idle, desk)
-        if isinstance(desk, PoolDesk):
-            desk.on_busy = self._more
+        self.crew = Crew(starter, queue, self._wake.set)
+        self.guard = Guard(breaker_of(spec, dialect), queue, self._wake.set)
+        self.idling = Idling(starter.limits.idle, queue)
+        if queue.is_pool:
+            queue.on_busy = self._more
 
     @property
     def session(self) -> Session | None:
@@ -128,7 +129,7 @@ class Keeper(Standing):
 
     def next_due(self) -> float:
         when = self._due
-        if self.guard.is_open and self._desk.closed is not None:
+        if self.guard.is_open and self._queue.closed is not None:
             when = min(when, self.guard.circuit.until)
         if self.state is State.READY:
             when = min(when, self.idling.next_look())
@@ -149,7 +150,7 @@ class Keeper(Standing):
             return
         if self.state not in (State.DISCOVERED, State.ADMITTED):
             return  # given up, or ready, since somebody wanted it
-        self._desk.closed = None
+        self._queue.closed = None
         self.admit()
         if not self._is_refused():
             self._go(Event.START)
@@ -164,7 +165,7 @@ class Keeper(Standing):
         if self.state is State.READY:
             self._launch(replaces=True)
             return
-        self._desk.closed = None
+        self._queue.closed = None
         self._due = math.inf
         self.guard.reset()
         if self.state is State.REFUSED:
@@ -191,7 +192,7 @@ class Keeper(Standing):
         self.crew.start(self._next_id() if continues else None, replaces=replaces)
 
     def _next_id(self) -> int:
-        return max([self._last_id, *(one.state.next_id for one in self._desk.live)])
+        return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])
 
     def _heed_start(self, start: Start) -> None:
         try:
@@ -205,7 +206,7 @@ class Keeper(Standing):
         now = self._loop.time()
         old = list(self.crew.serving) if start.replaces else []
         if self.dialect.traits.ids_continue:
-            session.state.next_id = self._next_id()
+            session.next_id = self._next_id()
         self.crew.enlist(start, now, self._answered())
         self.ready_at = now
         self.history = self.history.ready(now)
@@ -220,8 +221,8 @@ class Keeper(Standing):
         for one in old:  # in this very step: the next call finds the fresh one
             self.crew.dismiss(one)
         self.idling.begin(now, self.crew.serving)
-        if session.state.phase is Phase.OPEN:
-            self._desk.attach(session)
+        if session.is_open:
+            self._queue.attach(session)
         if start.replaces:
             for _ in range(self._pool.least - len(self.crew.serving)):
                 self._launch()
@@ -229,7 +230,7 @@ class Keeper(Standing):
     def _heed_failed_start(self, start: Start, error: ExthostError) -> None:
         self.history = self.history.ended(self._restart, self._loop.time())
         if start.session is not None:  # its handshake used up numbers, too
-            self._last_id = max(self._last_id, start.session.state.next_id)
+            self._last_id = max(self._last_id, start.session.next_id)
         if self.crew.serving:
             if start.replaces:
                 _log.warning("[%s] the old process goes on: %s", self.spec.id, error.message)
@@ -244,13 +245,13 @@ class Keeper(Standing):
     def _heed_end(self, member: Member) -> None:
         """A process that served ended by itself."""
         session = member.session
-        self._last_id = max(self._last_id, session.state.next_id)
+        self._last_id = max(self._last_id, session.next_id)
         served = self._answered() > member.answered and member.ended_some
         self.history = self.history.of(member.ready_at, has_served=served)
         by_us = session.retired
         self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
-        ended = session.gone("")
-        if not by_us and (session.took_calls or self.guard.is_half_open):
+        ended = session.closed_error("")
+        if not by_us and (session.lost_calls or self.guard.is_half_open):
             self.guard.crashed(ended)
         if self.crew.serving:
             self._heed_loss(ended)
@@ -297,7 +298,7 @@ class Keeper(Standing):
             self._give_up(Event.REFUSE, ended)
             return
         if failed_start and self.guard.is_half_open:
-            self._desk.fail_waiting(lambda method: copy_of(ended))
+            self._queue.fail_waiting(lambda method: copy_error(ended))
             self.guard.crashed(ended)
         if self.guard.is_open:
             self._open()
@@ -308,9 +309,9 @@ class Keeper(Standing):
                 self._give_up(Event.GAVE_UP, ended, reason)
             case OnDemand():
                 if failed_start:  # whoever waited caused this start, and is told what it came to
-                    self._desk.fail_waiting(lambda method: copy_of(ended))
+                    self._queue.fail_waiting(lambda method: copy_error(ended))
                 self._go(event_of(decision), ended.message)
-                if self._desk.waiting:
+                if self._queue.waiting:
                     self._go(Event.START)
                     self._start()
             case Again(delay):
@@ -331,7 +332,7 @@ class Keeper(Standing):
 
     def _let_probe(self) -> None:
         """Its time is over: the next call brings a fresh process, and waits for it."""
-        self._desk.closed = None
+        self._queue.closed = None
 
     # -- pool and idleness ---------------------------------------------------------------------
 
@@ -360,7 +361,7 @@ class Keeper(Standing):
             self._last_id = self._next_id()
             self.history = self.history.ended(self._restart, now, by_us=True)
             self._go(Event.REST, f"it was idle for {self.starter.limits.idle:g} s")
-            if self._desk.waiting:
+            if self._queue.waiting:
                 self._wishes.start = True
                 self._wake.set()
 
@@ -368,11 +369,11 @@ class Keeper(Standing):
 
     def _answered(self) -> int:
         """How many calls it answered, yes or no; a bad answer is none."""
-        return self._desk.results + self._desk.refusals
+        return self._queue.accounting.results + self._queue.accounting.refusals
 
 
 def _kept(cause: ExthostError) -> ExthostError:
     """Why a fresh process is not there, for whoever asked for it."""
-    error = copy_of(cause)
+    error = copy_error(cause)
     error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
     return error

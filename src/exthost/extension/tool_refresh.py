@@ -14,7 +14,6 @@ from exthost.dialects.dialect import Once, Row
 from exthost.errors import ExthostError
 from exthost.model import Tool
 from exthost.session.session import Session
-from exthost.session.state import Call
 
 _log = logging.getLogger("exthost.extension")
 
@@ -49,19 +48,11 @@ class Relisting:
         operation = session.dialect.operations.get("list_tools")
         if operation is None or isinstance(operation, Row | Once):
             return
-        desk, limit = session.desk, session.limits.call
+        limit = session.limits.call
         assert limit is not None
-        answered: asyncio.Future[Any] = desk.loop.create_future()
-        answered.add_done_callback(self._on_answer)
-        call = Call.of("list_tools", None, answered, limit, desk.now()).through(operation(None))
-        call.aside = True
         self._busy = True
-        try:
-            session.launch(call)
-        except ExthostError as error:
-            answered.set_exception(error)
-        else:
-            desk.watch(call)
+        call = session.run_operation("list_tools", operation(None), limit)
+        call.future.add_done_callback(self._on_answer)
 
     def _on_answer(self, answered: "asyncio.Future[Any]") -> None:
         self._busy = False
@@ -70,7 +61,7 @@ class Relisting:
             return
         if error is not None:
             _log.warning(
-                "[%s] its new tools are not known: %s", self._session.desk.extension, error
+                "[%s] its new tools are not known: %s", self._session.diagnostics.extension, error
             )
         else:
             self._listed(answered.result())

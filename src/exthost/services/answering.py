@@ -46,7 +46,7 @@ class Peer(Protocol):
 
     ended: "asyncio.Future[None]"
 
-    def tell(self, message: Notice) -> None: ...
+    def send(self, message: Notice) -> None: ...
 
 
 class Answering:
@@ -151,7 +151,7 @@ class _Attendant:
         self._unwatch = self._answering.configs.watch(
             self._extension,
             watched,
-            lambda key, value: self._peer.tell(wish.changed(key, value)),
+            lambda key, value: self._peer.send(wish.changed(key, value)),
         )
         if before is not None:
             before()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from exthost.errors import ConfigError
 from exthost.services.store import Missing, Store
-from exthost.session.alarm import alarm
+from exthost.extension.deadline_timer import deadline_timer
 
 __all__ = ["LOOK_SECONDS", "Elsewhere"]
 
@@ -67,7 +67,7 @@ class Elsewhere:
 
     async def _look(self, begun: asyncio.Event) -> None:
         loop, ringing = asyncio.get_running_loop(), asyncio.Event()
-        clock = alarm(loop, ringing.set)
+        clock = deadline_timer(loop, ringing.set)
         version: int | None = None
         try:
             version, self._known = await self._read(None)
@@ -82,7 +82,7 @@ class Elsewhere:
             _log.warning("what other hosts change is not seen any more: %s", error.message)
         finally:
             begun.set()
-            clock.clear()
+            clock.cancel()
 
     def _compare(self, found: Settings) -> None:
         for place, value in found.items():

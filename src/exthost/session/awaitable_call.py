@@ -13,7 +13,7 @@ elsewhere gets a real future (`FutureCall`).
 import asyncio
 from collections.abc import Callable, Generator
 from contextvars import Context
-from typing import Any
+from typing import Any, Protocol
 
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
@@ -58,6 +58,16 @@ class WakeBatch:
             raise
 
 
+class Queue(Protocol):
+    """What an awaitable call needs of the call queue."""
+
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+    wakes: WakeBatch
+
+    def cancel(self, call: Call) -> None: ...
+
+
 class AwaitableCall(Call):
     """A call and the future of its outcome in one. Use `await call`, then `call.value`."""
 
@@ -71,28 +81,21 @@ class AwaitableCall(Call):
     context_of_task: Context | None = None
 
     def __init__(
-        self,
-        method: str,
-        params: Any,
-        on_reply: ReplyHandler,
-        timeout: float,
-        now: float,
-        wakes: WakeBatch,
-        loop: asyncio.AbstractEventLoop,
+        self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: Queue
     ) -> None:
         self.method = method
         self.params = params
         self.on_reply = on_reply
         self.timeout = timeout
-        self.deadline = now + timeout
-        self._wakes = wakes
-        self._loop = loop
+        self.deadline = queue.now() + timeout
+        self._queue = queue
+        self._loop = queue.loop
 
     # -- from the call queue -------------------------------------------------------------------
 
     def deliver(self, value: Any) -> None:
         self.value = value
-        wakes = self._wakes
+        wakes = self._queue.wakes
         wakes.ended.append(self)
         if not wakes.is_held:
             wakes.schedule()
@@ -129,10 +132,6 @@ class AwaitableCall(Call):
         """The task is being cancelled: end the call, and let the task find the cancellation."""
         if self.ended:
             return False
-        self.give_up()
+        self._queue.cancel(self)
         self.reject(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
         return True
-
-    def give_up(self) -> None:
-        """Tell the call queue that nobody waits any more. The queue sets this."""
-        raise NotImplementedError

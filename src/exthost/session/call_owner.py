@@ -31,7 +31,7 @@ class CallOwner(Protocol):
     def fail(self, call: Call, error: ExthostError) -> None:
         """This call ends with an error."""
 
-    def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
+    def cancel(self, call: Call) -> None:
         """Nobody waits for this call any more."""
 
     def watch_deadline(self, call: Call) -> None:

@@ -271,7 +271,7 @@ class Conversation:
         subscriptions = self.requests.subscriptions
         if subscriptions and subscriptions.pop(id, None) is not None:
             failure = reply if isinstance(reply, Failure) else None
-            effects.append(SubscriptionEnded(id, failure))
+            effects.append(SubscriptionEnded(reply.id, failure))
         elif self._by_order:
             raise failures.not_a_message(Noise(b"", "an answer that nobody asked for"))
         else:

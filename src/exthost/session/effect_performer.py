@@ -147,6 +147,7 @@ class EffectPerformer:
         assert isinstance(stream, EventStream)
         if not call.ended:
             call.acknowledged()
+            self._owner.watch_deadline(call)
             stream.acknowledge()
 
     def _perform_serve_request(self, effect: ServeRequest) -> None:

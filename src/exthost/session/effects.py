@@ -84,7 +84,7 @@ class Subscribed(NamedTuple):
 class SubscriptionEnded(NamedTuple):
     """The child answered a request that should stay open."""
 
-    id: Id
+    id: Id | None
     failure: Failure | None
 
 

@@ -64,13 +64,12 @@ class MapResult(ReplyHandler):
 
 
 class MaybeMoreReply(ReplyHandler):
-    """Handles an operation whose first reply is mostly its last one. `finish` maps its value."""
+    """Handles an operation whose first reply is mostly its last one."""
 
-    __slots__ = ("_finish", "_operation")
+    __slots__ = ("_operation",)
 
-    def __init__(self, operation: Once, finish: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, operation: Once) -> None:
         self._operation = operation
-        self._finish = finish
 
     def request(self, method: str, params: Any) -> tuple[str, Any]:
         return self._operation.ask(params)
@@ -78,27 +77,20 @@ class MaybeMoreReply(ReplyHandler):
     def on_result(self, params: Any, result: Any) -> Any:
         value = self._operation.settle(params, result)
         if type(value) is GeneratorType:
-            return Switch(GeneratorReply(value, self._finish))
-        return value if self._finish is None else self._finish(value)
+            return Switch(GeneratorReply(value))
+        return value
 
 
 class GeneratorReply(ReplyHandler):
     """Runs a generator of a dialect: each reply is sent into it, and its return value ends the
-    call. `finish` maps that value. One object serves one call."""
+    call. One object serves one call."""
 
-    __slots__ = ("_finish", "_steps", "is_optional", "limits_each_request", "retires_process")
+    __slots__ = ("_steps", "is_optional", "limits_each_request", "retires_process")
 
     is_simple = False
 
-    def __init__(
-        self,
-        steps: Exchanges,
-        finish: Callable[[Any], Any] | None = None,
-        *,
-        limits_each_request: bool = False,
-    ) -> None:
+    def __init__(self, steps: Exchanges, *, limits_each_request: bool = False) -> None:
         self._steps = steps
-        self._finish = finish
         self.limits_each_request = limits_each_request  # the timeout is not for the whole call
         self.is_optional = False  # the request in flight may stay without a reply
         self.retires_process = False  # the process can serve no other call afterwards
@@ -108,7 +100,7 @@ class GeneratorReply(ReplyHandler):
         try:
             return Continue(self._steps.send(heard))
         except StopIteration as done:
-            return done.value if self._finish is None else self._finish(done.value)
+            return done.value
 
     def close(self) -> None:
         """End the generator: its call was given up."""

@@ -20,7 +20,7 @@ from threading import get_ident
 from typing import Any
 
 from exthost.dialects.dialect import Dialect, Exchanges
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Message, Notice, Request
 from exthost.model import Limits, Offer
 from exthost.process.child import Child
@@ -57,7 +57,6 @@ class Session:
         "_idle_waiter",
         "_loop",
         "_owner",
-        "_pending",
         "_performer",
         "_reader",
         "_send",
@@ -74,6 +73,7 @@ class Session:
         "lock",
         "lost_calls",
         "on_stale",
+        "pending",
         "retired",
         "wire_id",
     )
@@ -110,7 +110,7 @@ class Session:
         self._owner = owner
         self._loop = loop
         self._thread = get_ident()
-        self._pending = self.conversation.pending
+        self.pending = self.conversation.pending
         self._send = self.conversation.send
         self._writer = StdinWriter(
             child.stdin,
@@ -145,13 +145,38 @@ class Session:
 
     def __repr__(self) -> str:
         phase = self.conversation.phase.value
-        return f"<Session {self.diagnostics.extension!r} {phase}, {len(self._pending)} in flight>"
+        return f"<Session {self.diagnostics.extension!r} {phase}, {len(self.pending)} in flight>"
 
     def open(self, offer: Offer) -> None:
         """The handshake is done. Raises if the child went away in the same moment."""
         if self.conversation.phase is not Phase.HANDSHAKE:
             raise self.closed_error("the handshake")
         self.conversation.open(offer)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done and nothing has ended it since."""
+        return self.conversation.phase is Phase.OPEN
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next request."""
+        return self.conversation.requests.next_id
+
+    @next_id.setter
+    def next_id(self, id: int) -> None:
+        self.conversation.requests.next_id = id
+
+    def resume_reading(self) -> None:
+        """Read what the child writes, if reading was paused."""
+        self._reader.resume()
+
+    def with_evidence(self, error: ExthostError) -> ExthostError:
+        """Add what is known of the child to a violation that was found without it."""
+        if isinstance(error, ProtocolViolation) and not error.evidence.argv:
+            self.diagnostics.drain_stderr()
+            failures.with_evidence(error, self.diagnostics)
+        return error
 
     @property
     def first_output(self) -> bytes:
@@ -177,7 +202,7 @@ class Session:
                 self._write_frame(self._send(call))
         else:
             frame = self._send(call)
-            if type(frame) is bytes and len(self._pending) > 1:
+            if type(frame) is bytes and len(self.pending) > 1:
                 self._writer.gather(frame)
                 if not self._reader.is_reading:
                     self._reader.resume()
@@ -203,7 +228,7 @@ class Session:
         something else, and would pass for the reply to this."""
         if self.dialect.traits.correlation != "order":
             return
-        if not self._pending and self._reader.is_reading and get_ident() == self._thread:
+        if not self.pending and self._reader.is_reading and get_ident() == self._thread:
             wakes = self._owner.wakes
             wakes.in_task = True
             try:

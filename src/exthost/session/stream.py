@@ -6,6 +6,7 @@ after its last event. Leaving early cancels the stream.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -128,25 +129,34 @@ class EventStream(StreamQueue):
 
 
 class StreamCall(Call):
-    """The call that opens a stream. It ends when the stream ends, and so does its time limit: the
-    acknowledgement has `acknowledge_seconds`, the whole stream `whole_seconds` or no limit."""
+    """The call that opens a stream. It ends when the stream ends. `timeout` is the limit of the
+    first reply; after an acknowledgement the whole stream may take `whole_seconds`, or any time."""
+
+    started_at = 0.0  # a stored value, because the deadline may become infinite
 
     def __init__(
         self,
         method: str,
         params: Any,
         stream: EventStream,
-        now: float,
-        *,
         timeout: float,
+        now: float,
         whole_seconds: float | None,
     ) -> None:
         super().__init__(method, params, StreamReply(stream), timeout, now)
+        self.started_at = now
         self.stream = stream
-        self.whole_seconds = whole_seconds
-        self.first_deadline = self.deadline
+        self._whole_seconds = whole_seconds
         stream.params = params
         stream.call = self
+
+    def acknowledged(self) -> None:
+        """The child has accepted the stream: from now on the limit of the whole stream holds."""
+        if self._whole_seconds is None:
+            self.deadline = math.inf
+        else:
+            self.timeout = self._whole_seconds
+            self.deadline = self.started_at + self._whole_seconds
 
     def deliver(self, value: Any) -> None:
         self.stream.finish(value)

@@ -1,0 +1,91 @@
+"""How the calls of an extension ended: counted, published, passed on to the callers.
+
+Each call that was accepted ends in exactly one of result, error, timeout, cancelled, gone. Calls of
+the host's own (`internal`) are neither counted nor published.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from exthost.errors import CallFailed, ExthostError
+from exthost.events import Bus, CallEnded
+from exthost.session.call import Call
+from exthost.session.effects import Completions
+
+_log = logging.getLogger("exthost.events")
+
+# What a call can end in besides a result.
+LOSSES = ("error", "timeout", "cancelled", "gone")
+
+_OUTCOMES = {
+    "CallTimeout": "timeout",
+    "ExtensionGone": "gone",
+    "BreakerOpen": "gone",  # the call waited for a process, and none came
+}
+
+
+class Accounting:
+    """The counts of one extension."""
+
+    __slots__ = ("_bus", "_extension", "_kinds", "_now", "losses", "on_answer", "refusals", "results")
+
+    def __init__(self, extension: str, bus: Bus, now: Callable[[], float]) -> None:
+        self._extension = extension
+        self._bus = bus
+        self._kinds = bus.kinds  # empty most of the time: the cheapest question there is
+        self._now = now
+        self.results = 0
+        self.losses: Counter[str] = Counter()
+        self.refusals = 0  # of the errors, those that the extension itself answered with
+        # Called for each result, only while the breaker lets probes through.
+        self.on_answer: Callable[[], None] | None = None
+
+    def complete(self, completions: Completions) -> None:
+        """Count and deliver results."""
+        results = 0
+        for call, value in completions:
+            if not call.ended:
+                call.ended = True
+                call.deliver(value)
+                if not call.internal:
+                    results += 1
+        self.results += results
+        if CallEnded in self._kinds:
+            self._publish_results(completions)
+        if self.on_answer is not None:
+            for _ in range(results):
+                if self.on_answer is not None:
+                    self.on_answer()
+
+    def _publish_results(self, completions: Completions) -> None:
+        now = self._now()
+        listeners = self._kinds[CallEnded]
+        for call, _ in completions:
+            if not call.internal:
+                event = CallEnded(
+                    self._extension, call.method, "result", now - call.started_at, call.context
+                )
+                for listener in listeners:
+                    try:
+                        listener(event)
+                    except Exception:  # an onlooker cannot harm what it looks at
+                        _log.exception("a listener for CallEnded failed")
+
+    def reject(self, call: Call, error: ExthostError) -> None:
+        """Count an error and pass it on."""
+        if isinstance(error, CallFailed) and not call.internal:
+            self.refusals += 1
+        call.reject(error)
+        self.lose(call, _OUTCOMES.get(type(error).__name__, "error"))
+
+    def lose(self, call: Call, outcome: str) -> None:
+        """Count a call that ended without a result."""
+        if call.internal:
+            return
+        self.losses[outcome] += 1
+        if CallEnded in self._kinds:
+            seconds = self._now() - call.started_at
+            self._bus.publish(
+                CallEnded(self._extension, call.method, outcome, seconds, call.context)
+            )

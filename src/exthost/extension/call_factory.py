@@ -1,0 +1,168 @@
+"""From a method or a tool and its arguments to the parts of a call.
+
+Knows what the dialect makes of a method, checks the arguments of tools against their schemas, and
+applies the time limits. What it returns are the first four arguments of a `Call`: the method, the
+params, the handler of the reply, and the timeout. Sends nothing.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
+from exthost.errors import NotFound, UsageError
+from exthost.extension.misuse import given
+from exthost.launch.limits import method_limits_of
+from exthost.model import NONE, Limits, Spec, Tool
+from exthost.schema import Checker
+from exthost.session.replies import (
+    DELIVER,
+    GeneratorReply,
+    MapResult,
+    MaybeMoreReply,
+    ReplyHandler,
+)
+
+_log = logging.getLogger("exthost.extension")
+
+
+class CallParts(NamedTuple):
+    """What a call is made of."""
+
+    method: str
+    params: Any
+    on_reply: ReplyHandler
+    timeout: float
+
+
+class _PreparedTool(NamedTuple):
+    """A tool as it was offered last, and the checker of its arguments."""
+
+    tool: Tool
+    checker: Checker | None
+
+
+class CallFactory:
+    """Makes the calls of one extension."""
+
+    __slots__ = (
+        "_call_limit",
+        "_call_tool",
+        "_dialect",
+        "_limits_each_request",
+        "_method_limits",
+        "_prepared",
+        "_spec",
+        "_tool_handler",
+        "tool_limit",
+    )
+
+    def __init__(self, spec: Spec, dialect: Dialect, limits: Limits) -> None:
+        assert limits.call is not None
+        self._spec = spec
+        self._dialect = dialect
+        self._call_limit = limits.call
+        self._method_limits = method_limits_of(spec, dialect)
+        # Without a timeout of the caller's, the limit holds for each request of a call.
+        self._limits_each_request = dialect.traits.time_limit == "exchange"
+        self._prepared: dict[str, _PreparedTool] = {}
+        self._call_tool = dialect.operations.get("call_tool")
+        self._tool_handler = _shared_handler(self._call_tool)
+        self.tool_limit = self.limit_of("call_tool")
+
+    def limit_of(self, method: str) -> float:
+        """Return the time limit of a method or operation."""
+        return self._method_limits.get(method, self._call_limit)
+
+    def of_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
+        """Return the call of a method in the dialect's own words."""
+        limit = self.limit_of(method) if timeout is None else given(timeout)
+        operation = self._dialect.methods.get(method)
+        if operation is not None:
+            return self._of_operation(operation, method, params, limit, timeout is None)
+        if self._dialect.closed:
+            known = ", ".join(self._dialect.methods)
+            raise NotFound(
+                "X1203",
+                f"the {self._dialect.name} dialect has no method {method!r}",
+                extension=self._spec.id,
+                help=f"its methods are: {known}",
+            )
+        return CallParts(method, params, DELIVER, limit)
+
+    def of_operation(
+        self, name: str, params: Any, timeout: float | None, shown: str = ""
+    ) -> CallParts:
+        """Return the call of a neutral operation; `shown` is its name in errors and events."""
+        operation = self._dialect.operations.get(name)
+        if operation is None:
+            raise self._no_operation(name)
+        limit = self.limit_of(name) if timeout is None else given(timeout)
+        return self._of_operation(operation, shown or name, params, limit, timeout is None)
+
+    def of_tool(
+        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any] = NONE
+    ) -> CallParts:
+        """Return the call of a tool. Raises UsageError if the arguments do not fit its schema."""
+        prepared = self._prepared.get(tool.name)
+        if prepared is None or prepared.tool is not tool:
+            prepared = self._prepare(tool)
+        if prepared.checker is not None:
+            problems = prepared.checker.problems(arguments)
+            if problems:
+                raise self._bad_arguments(tool, problems)
+        operation = self._call_tool
+        asked = ToolCall(tool.name, arguments, context, tool, self._spec)
+        limit = self.tool_limit if timeout is None else given(timeout)
+        handler = self._tool_handler
+        if handler is None:
+            if operation is None:
+                raise self._no_operation("call_tool")
+            return self._of_operation(operation, tool.name, asked, limit, timeout is None)
+        if isinstance(operation, Row):
+            method, params, _ = operation.request(asked)
+            return CallParts(method, params, handler, limit)
+        return CallParts(tool.name, asked, handler, limit)
+
+    def _of_operation(
+        self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
+    ) -> CallParts:
+        if isinstance(operation, Row):
+            method, asked, _ = operation.request(params)
+            handler = DELIVER if operation.result is None else MapResult(operation.result)
+            return CallParts(method, asked, handler, limit)
+        if isinstance(operation, Once):
+            return CallParts(name, params, MaybeMoreReply(operation), limit)
+        each = is_default and self._limits_each_request
+        return CallParts(
+            name, params, GeneratorReply(operation(params), limits_each_request=each), limit
+        )
+
+    def _prepare(self, tool: Tool) -> _PreparedTool:
+        checker = Checker.of(tool.input_schema)
+        if checker is not None and checker.warning:
+            _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
+        prepared = self._prepared[tool.name] = _PreparedTool(tool, checker)
+        return prepared
+
+    def _bad_arguments(self, tool: Tool, problems: list[str]) -> UsageError:
+        return UsageError(
+            "X1301",
+            f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
+            extension=self._spec.id,
+            help="nothing was sent; `exthost inspect --json` shows the tool's input_schema",
+        )
+
+    def _no_operation(self, name: str) -> UsageError:
+        return UsageError(
+            "X1308",
+            f"the {self._dialect.name} dialect has no way to do this: {name}",
+            extension=self._spec.id,
+        )
+
+
+def _shared_handler(operation: Operation | None) -> ReplyHandler | None:
+    """Return a handler that serves every call of this operation; None if each needs its own."""
+    if isinstance(operation, Row):
+        return DELIVER if operation.result is None else MapResult(operation.result)
+    return MaybeMoreReply(operation) if isinstance(operation, Once) else None

@@ -1,0 +1,442 @@
+"""The calls of one extension: accepted here, sent when there is room, counted when they end.
+
+The queue outlives processes. It owns what belongs to the extension and not to one process: waiting,
+the room for calls in flight, deadlines, the accounting, and the choice among processes. A call is
+sent at once if a process is open and has room; otherwise it waits here, within its own time limit.
+Waiting costs no task: the caller awaits the same object either way.
+
+Deadlines have one timer and no queue of their own. When the earliest deadline comes, the tables of
+open calls are searched. That happens once per time limit and not once per call, so a deadline
+costs a call one comparison.
+
+Each call ends in exactly one of result, error, timeout, cancelled, gone (`accounting.py`).
+"""
+
+import asyncio
+import math
+import os
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+
+
+from exthost.errors import CallFailed, ExthostError
+from exthost.events import Bus, CallStarted
+from exthost.extension.accounting import Accounting
+from exthost.extension.deadline_timer import DeadlineTimer, deadline_timer
+from exthost.extension.process_choice import ProcessChoice
+from exthost.extension.timeouts import timeout_error
+from exthost.session.awaitable_call import WakeBatch
+from exthost.session.call import Call
+from exthost.session.effects import Completions
+from exthost.session.failures import failed_twice, used_after_fork
+from exthost.session.replies import GeneratorReply
+from exthost.session.session import Session
+
+# Deadlines that lie closer together than this are handled together.
+_TICK_SECONDS = 0.005
+
+# A loop's clock may be this coarse, and its timers this early.
+_CLOCK_SECONDS = 0.001
+
+WhyClosed = Callable[[str], ExthostError]
+"""From the name of a method to the error of a call of it."""
+
+
+class CallQueue:
+    """The calls of one extension."""
+
+    __slots__ = (
+        "__weakref__",
+        "_capacity",
+        "_choice",
+        "_concurrency",
+        "_held",
+        "_is_pumping",
+        "_live",
+        "_one",
+        "_timer",
+        "_timer_at",
+        "accounting",
+        "bus",
+        "closed",
+        "extension",
+        "is_forked",
+        "is_pool",
+        "is_serial",
+        "is_shared",
+        "loop",
+        "max_in_flight",
+        "now",
+        "on_busy",
+        "on_needed",
+        "on_session_ended",
+        "on_trouble",
+        "retry_once",
+        "waiting",
+        "wakes",
+    )
+
+    def __init__(
+        self,
+        extension: str,
+        *,
+        max_in_flight: int,
+        retry_once: bool = False,
+        is_shared: bool = False,
+        is_serial: bool = False,
+        is_pool: bool = False,
+        bus: Bus,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`is_shared`: other threads send calls, too. `is_serial`: one call at a time with all of
+        its requests. `is_pool`: there may be more than one process."""
+        self.extension = extension
+        self.bus = bus
+        self.loop = loop
+        # asyncio's own loops tell the time through a Python method round this very function.
+        self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
+        self.retry_once = retry_once
+        self.is_shared = is_shared
+        self.is_serial = is_serial
+        self.is_pool = is_pool
+        self.max_in_flight = max_in_flight  # per process, right now: 0 while calls are held
+        self._capacity = max_in_flight
+        self._concurrency = max_in_flight
+        self._held = 0  # how many sessions hold calls back
+        self._one: Session | None = None  # the only process, if there is only one
+        self._choice = ProcessChoice()
+        self._live: list[Session] = []  # every session that may have calls in flight
+        self.waiting: OrderedDict[Call, None] = OrderedDict()
+        self.wakes = WakeBatch(loop)
+        self.accounting = Accounting(extension, bus, self.now)
+        self._is_pumping = False
+        self._timer: DeadlineTimer | None = None
+        self._timer_at = math.inf
+        self.is_forked = False  # this process is a copy of the one that started the extension
+        # Set while no process will come: tells why, for each call.
+        self.closed: WhyClosed | None = None
+        # A call waits, and there is no process: one may be started.
+        self.on_needed: Callable[[], None] | None = None
+        # Every process of a pool is busy.
+        self.on_busy: Callable[[], None] | None = None
+        # A call of a living process failed with this.
+        self.on_trouble: Callable[[ExthostError], None] | None = None
+        # A session ended; its calls are told right after this.
+        self.on_session_ended: Callable[[Session], None] | None = None
+        _queues.add(self)
+
+    # -- accepting ---------------------------------------------------------------------------
+
+    def submit(self, call: Call) -> None:
+        """Send a call or let it wait; raise if no process will ever serve it. Loop's thread."""
+        session = self._choose(call)
+        if session is None:
+            self._enqueue(call)
+        else:
+            session.start(call)
+        if call.deadline < self._timer_at:
+            self._set_timer(call.deadline)
+        if self.bus.kinds:
+            self._publish_started(call)
+
+    def submit_threadsafe(self, call: Call) -> None:
+        """The same from any thread, whose caller watches the deadline itself."""
+        # A call that is more than one request goes through the loop's thread: between two of its
+        # requests nothing is in flight, and only that thread cannot look in that very moment.
+        simple = call.on_reply.is_simple and not self.is_serial
+        session = self._choose(call) if simple else None
+        if session is None:
+            self._enqueue(call)
+        else:
+            session.start(call)
+        if self.bus.kinds:
+            self.loop.call_soon_threadsafe(self._publish_started, call)
+
+    def _choose(self, call: Call) -> Session | None:
+        """Return the process that can take this call now."""
+        if self.waiting:  # those came first
+            return None
+        session = self._one
+        if session is not None:
+            return session if len(session.pending) < self.max_in_flight else None
+        return self._choose_of_pool(call)
+
+    def _choose_of_pool(self, call: Call) -> Session | None:
+        session = self._choice.choose(call.method, self.max_in_flight)
+        if session is not None and len(session.pending) and self.on_busy is not None:
+            self.loop.call_soon_threadsafe(self.on_busy)
+        return session
+
+    def _publish_started(self, call: Call) -> None:
+        if CallStarted in self.bus.kinds and not call.internal:
+            self.bus.publish(CallStarted(self.extension, call.method, call.context))
+
+    def _enqueue(self, call: Call) -> None:
+        if self.closed is not None:
+            raise self.closed(call.method)
+        self.waiting[call] = None
+        self.loop.call_soon_threadsafe(self._look_after_waiting)
+
+    def _look_after_waiting(self) -> None:
+        """Another thread may have enqueued a call in the moment in which the last reply came, or
+        the queue was closed."""
+        if self.closed is not None:
+            self.fail_waiting(self.closed)
+        elif self._choice.sessions:
+            self.pump()
+        elif self.waiting and self.on_needed is not None:
+            self.on_needed()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self.waiting)
+
+    def pump(self) -> None:
+        """Send waiting calls, as far as there is room."""
+        if self._is_pumping:  # a call that ends while it is started comes back here
+            return
+        self._is_pumping = True
+        try:
+            while self.waiting:
+                call = next(iter(self.waiting))
+                session = self._one
+                if session is None:
+                    session = self._choice.choose(call.method, self.max_in_flight)
+                elif len(session.pending) >= self.max_in_flight:
+                    session = None
+                if session is None:
+                    self._wait_for_room()
+                    return
+                del self.waiting[call]
+                if not call.ended:
+                    self._start_waiting(session, call)
+        finally:
+            self._is_pumping = False
+
+    def _start_waiting(self, session: Session, call: Call) -> None:
+        try:
+            session.start(call)
+        except ExthostError as error:
+            self.fail(call, error)
+
+    def _wait_for_room(self) -> None:
+        for session in self._choice.sessions:
+            session.resume_reading()  # back-pressure of a stream must not hold up those who wait
+        if self.is_pool and self._choice.sessions and self.on_busy is not None:
+            self.on_busy()
+
+    # -- room --------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Send no further call for now; those that come wait, within their own time."""
+        self._held += 1
+        self.max_in_flight = 0
+
+    def release(self) -> None:
+        """Send calls again, unless somebody else still holds them."""
+        self._held -= 1
+        self._update_room()
+
+    def set_concurrency(self, calls: int | None) -> None:
+        """Have at most this many calls in flight per process; None: as many as configured."""
+        self._concurrency = self._capacity if calls is None else calls
+        self._update_room()
+
+    def _update_room(self) -> None:
+        if not self._held:
+            self.max_in_flight = self._concurrency
+            if self.waiting:
+                self.pump()
+
+    # -- sessions come and go ----------------------------------------------------------------
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions that accept calls."""
+        return self._choice.sessions
+
+    @property
+    def live_sessions(self) -> list[Session]:
+        """Every session, also those in their handshake and those that accept no more calls."""
+        return self._live
+
+    def session_began(self, session: Session) -> None:
+        self._live.append(session)
+
+    def attach(self, session: Session) -> None:
+        """Send calls through this session from now on."""
+        self._choice.add(session)
+        self._find_only_one()
+        self.closed = None
+        self.pump()
+
+    def stop_sending(self, session: Session) -> None:
+        self._choice.remove(session)
+        self._find_only_one()
+
+    def _find_only_one(self) -> None:
+        sessions = self._choice.sessions
+        self._one = sessions[0] if len(sessions) == 1 and not self.is_pool else None
+
+    def session_ended(self, session: Session, calls: list[Call]) -> None:
+        self.stop_sending(session)
+        self._live.remove(session)
+        if self.on_session_ended is not None:  # first: the state is true when the error is seen
+            self.on_session_ended(session)
+        for call in reversed(calls):  # those that are sent again go before those that wait
+            call.session = None
+            self._requeue_or_fail(call, session.closed_error(call.method))
+
+    def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
+        """Let a call whose process died wait again, if it may be sent twice; else fail it."""
+        handler = call.on_reply
+        stream = handler.stream
+        untouched = stream is None or not (stream.delivered or stream.acknowledged)
+        repeatable = untouched and not isinstance(handler, GeneratorReply)
+        if self.retry_once and repeatable and call.first_error is None and not call.ended:
+            call.first_error = error
+            self.waiting[call] = None
+            self.waiting.move_to_end(call, last=False)
+        else:
+            self.fail(call, error)
+
+    def close(self, why: WhyClosed) -> None:
+        """No process will come: fail those that wait, and every call from now on."""
+        self._choice.clear()
+        self._one = None
+        self.closed = why
+        self.fail_waiting(why)
+
+    def fail_waiting(self, why: WhyClosed) -> None:
+        """Fail every call that waits."""
+        while self.waiting:
+            call, _ = self.waiting.popitem(last=False)
+            self.fail(call, why(call.method))
+
+    # -- the ends of calls -------------------------------------------------------------------
+
+    def complete(self, completions: Completions) -> None:
+        """End these calls with their values."""
+        if self.is_pool and self._choice.sessions:
+            call = completions[0][0]
+            seconds = self.now() - call.started_at
+            self._choice.replied(call.session, call.method, len(completions), seconds)
+        self.accounting.complete(completions)
+        if self.waiting:
+            self.pump()
+
+    def fail(self, call: Call, error: ExthostError) -> None:
+        """End a call with an error."""
+        if call.ended:
+            return
+        call.ended = True
+        session = call.session
+        if session is not None and not call.internal and session.cause is None:
+            self._tell_trouble(error)
+        self._reject(call, error)
+
+    def _tell_trouble(self, error: ExthostError) -> None:
+        """Before the caller sees the error: its next call must find what follows from it. An error
+        that also ended the session is counted with the session."""
+        if self.on_trouble is not None:
+            self.on_trouble(error)
+
+    def _reject(self, call: Call, error: ExthostError) -> None:
+        error.extension = error.extension or self.extension
+        if call.session is not None:
+            error = call.session.with_evidence(error)
+        if call.first_error is not None and not isinstance(error, CallFailed):
+            error = failed_twice(call.first_error, error)
+        self.accounting.reject(call, error)
+        if self.waiting:
+            self.pump()
+
+    def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
+        """End a call whose caller is no longer interested. The caller is told by nobody."""
+        if call.ended:
+            return
+        call.ended = True
+        self.waiting.pop(call, None)
+        if call.session is not None:
+            call.session.abandon(call, why)
+        self.accounting.lose(call, "cancelled")
+        if self.waiting:
+            self.pump()
+
+    def expire(self, call: Call) -> None:
+        """End a call whose time is over."""
+        session = call.session
+        if call.ended:
+            if session is not None:  # its consumer left, and no reply has come since
+                session.abandon(call, "no reply came")
+            return
+        handler = call.on_reply
+        if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
+            session.continue_without_reply(call)
+            return
+        error = timeout_error(self.extension, call, has_process=bool(self._choice.sessions))
+        self.waiting.pop(call, None)
+        call.ended = True
+        if session is not None:
+            # First, because its place is free for the next call as soon as this one has ended.
+            session.abandon(call, f"timed out after {call.timeout:g} s")
+            if not call.internal and session.cause is None:
+                self._tell_trouble(error)
+        self._reject(call, error)
+
+    # -- deadlines ---------------------------------------------------------------------------
+
+    def watch_deadline(self, call: Call) -> None:
+        """See to a deadline that was set or moved. Loop's thread only."""
+        if call.deadline < self._timer_at:
+            self._set_timer(call.deadline)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is None:
+            self._timer = deadline_timer(self.loop, self._on_time)
+        self._timer_at = when
+        self._timer.set(when)
+
+    def _on_time(self) -> None:
+        self._timer_at = math.inf
+        now = self.now()
+        calls = [*self.waiting]
+        for session in self._live:
+            calls += session.conversation.calls()
+        for call in calls:
+            if call.deadline <= now + _CLOCK_SECONDS:
+                self.expire(call)
+        upcoming = min((call.deadline for call in calls if not call.ended), default=math.inf)
+        if upcoming < self._timer_at:
+            self._set_timer(max(upcoming, now + _TICK_SECONDS))
+
+    def stop_timer(self) -> None:
+        """Let go of the timer, at the end of the extension's life."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = math.inf
+
+    # -- after a fork ------------------------------------------------------------------------
+
+    def disown(self) -> None:
+        """In a copy of our process: replies would go to the original."""
+        self.is_forked = True
+        self._choice.clear()
+        self._one = None
+        self.waiting = OrderedDict()
+        self.closed = lambda _: used_after_fork()
+
+
+_queues: "weakref.WeakSet[CallQueue]" = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for queue in tuple(_queues):
+        queue.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
+

@@ -1,0 +1,219 @@
+"""One timer for the earliest of many deadlines, which costs the loop nothing until it fires.
+
+While asyncio's own loop has any timer at all, it looks at the clock twice in each turn. Every call
+has a deadline, so that would be 7 % of each call (docs/architecture.md has the figures). On Linux
+the deadlines of a loop therefore use one kernel timer, whose descriptor the loop reads like a pipe.
+Elsewhere, and on loops whose timers cost nothing (uvloop), it is a plain timer of the loop.
+"""
+
+import asyncio
+import math
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+_CLOCK_MONOTONIC = 1
+_TFD_NONBLOCK_CLOEXEC = 0o2004000
+_TFD_TIMER_ABSTIME = 1
+
+
+class DeadlineTimer(Protocol):
+    """Set again, it fires at the new time only."""
+
+    def set(self, when: float) -> None:
+        """Fire at this time of the loop's clock."""
+
+    def cancel(self) -> None:
+        """Do not fire, and let go of everything."""
+
+
+def deadline_timer(
+    loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]
+) -> DeadlineTimer:
+    """Return a timer that calls `on_time` on the loop's thread."""
+    if isinstance(loop, asyncio.BaseEventLoop) and _timerfd() is not None:
+        return _KernelTimer(loop, on_time)
+    return _LoopTimer(loop, on_time)
+
+
+class _LoopTimer:
+    """A timer of the loop's own."""
+
+    __slots__ = ("_handle", "_loop", "_on_time")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> None:
+        self._loop = loop
+        self._on_time = on_time
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, when: float) -> None:
+        self.cancel()
+        self._handle = self._loop.call_at(when, self._on_time)
+
+    def cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+class _KernelTimer:
+    """One of the timers that share the kernel timer of their loop."""
+
+    __slots__ = ("_loop", "on_time", "when")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> None:
+        self._loop = loop
+        self.on_time = on_time
+        self.when = math.inf
+
+    def set(self, when: float) -> None:
+        self.when = when
+        clock = _clocks.get(self._loop)
+        if clock is None:
+            clock = _clocks[self._loop] = _KernelClock(self._loop)
+        clock.add(self)
+
+    def cancel(self) -> None:
+        clock = _clocks.get(self._loop)
+        if clock is not None:
+            clock.remove(self)
+
+
+class _KernelClock:
+    """The kernel timer of one loop. It exists while a timer is set."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        timerfd = _timerfd()
+        assert timerfd is not None
+        self._timerfd = timerfd
+        # Weak, because the loop must be able to go while a timer is set.
+        self._loop = weakref.ref(loop)
+        self._timers: set[_KernelTimer] = set()
+        self._fd = timerfd.create()
+        self._set_for = math.inf
+        loop.add_reader(self._fd, self._on_time)
+
+    def add(self, timer: _KernelTimer) -> None:
+        self._timers.add(timer)
+        self._fire_by(timer.when)
+
+    def remove(self, timer: _KernelTimer) -> None:
+        self._timers.discard(timer)
+        if not self._timers:
+            self._close()
+
+    def _fire_by(self, when: float) -> None:
+        """Fire no later than this. It may also fire for a timer that was moved or cancelled, and
+        finds nothing due then; that costs less than a search whenever a timer changes."""
+        if when < self._set_for:
+            self._set_for = when
+            self._timerfd.set(self._fd, when)
+
+    def _on_time(self) -> None:
+        loop = self._loop()
+        assert loop is not None, "the loop itself calls this"
+        now = loop.time()
+        due = sorted((one for one in self._timers if one.when <= now), key=lambda one: one.when)
+        self._timers.difference_update(due)
+        self._set_for = math.inf  # setting it again also clears that it has fired
+        for timer in due:
+            timer.on_time()
+        if self._fd < 0:
+            return
+        if self._timers:
+            self._fire_by(min(timer.when for timer in self._timers))
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        loop = self._loop()
+        if self._fd >= 0:
+            if loop is not None:
+                _clocks.pop(loop, None)
+                if not loop.is_closed():
+                    loop.remove_reader(self._fd)
+            self._timerfd.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if self._fd >= 0:  # the loop is gone with timers set
+            self._timerfd.close(self._fd)
+
+
+_clocks: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _KernelClock]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+class _Timerfd(Protocol):
+    def create(self) -> int: ...
+    def set(self, fd: int, when: float) -> None: ...
+    def close(self, fd: int) -> None: ...
+
+
+_found: list[Any] = []
+
+
+def _timerfd() -> _Timerfd | None:
+    """Return the kernel's timers, where there are any and Python or the C library has them."""
+    if not _found:
+        try:
+            is_linux = sys.platform == "linux" and sys.maxsize > 2**32
+            by_os = sys.version_info >= (3, 13) and hasattr(os, "timerfd_create")
+            _found.append((_OsTimerfd() if by_os else _LibcTimerfd()) if is_linux else None)
+        except (OSError, AttributeError, ImportError):
+            _found.append(None)
+    found: _Timerfd | None = _found[0]
+    return found
+
+
+class _OsTimerfd:
+    """timerfd of Python itself, from 3.13 on."""
+
+    def __init__(self) -> None:
+        self.close = os.close
+        self.close(self.create())
+
+    def create(self) -> int:
+        fd: int = os.timerfd_create(  # type: ignore[attr-defined,unused-ignore]
+            _CLOCK_MONOTONIC,
+            flags=_TFD_NONBLOCK_CLOEXEC,
+        )
+        return fd
+
+    def set(self, fd: int, when: float) -> None:
+        os.timerfd_settime(  # type: ignore[attr-defined,unused-ignore]
+            fd,
+            flags=_TFD_TIMER_ABSTIME,
+            initial=max(when, 1e-6),  # zero would switch it off
+            interval=0,
+        )
+
+
+class _LibcTimerfd:
+    """timerfd by way of the C library, for Python 3.11 and 3.12."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        library = ctypes.CDLL(None, use_errno=True)
+        self._create: Callable[..., int] = library.timerfd_create
+        self._settime: Callable[..., int] = library.timerfd_settime
+        self._spec = ctypes.c_long * 4  # an interval, which is not used, and a time
+        self._errno: Callable[[], int] = ctypes.get_errno
+        self.close = os.close
+        self.close(self.create())
+
+    def create(self) -> int:
+        fd = self._create(_CLOCK_MONOTONIC, _TFD_NONBLOCK_CLOEXEC)
+        if fd < 0:
+            raise OSError(self._errno(), "no timer could be made")
+        return fd
+
+    def set(self, fd: int, when: float) -> None:
+        seconds, rest = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
+        spec = self._spec(0, 0, int(seconds), int(rest * 1e9))
+        if self._settime(fd, _TFD_TIMER_ABSTIME, spec, None) < 0:
+            raise OSError(self._errno(), "the timer could not be set")

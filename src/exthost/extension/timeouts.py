@@ -1,0 +1,44 @@
+"""The error of a call whose time is over: what was missing, and what to do next."""
+
+from exthost.errors import CallTimeout
+from exthost.session.call import Call
+from exthost.session.diagnostics import STRAY
+from exthost.session.stream import StreamCall
+
+
+def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeout:
+    """Return the error. `has_process`: some process of the extension accepts calls."""
+    if isinstance(call, StreamCall) and call.stream.acknowledged:
+        return CallTimeout(
+            "X0840",
+            f"{call.method} took longer than {call.timeout:g} s, "
+            "and its last event has not come",
+            extension=extension,
+            help="give the stream a longer timeout, or look at what the extension is doing",
+        )
+    session = call.session
+    unreadable = call.unreadable_reply
+    if unreadable is not None and unreadable[0] != call.id:
+        unreadable = None
+    help = "give the call a longer timeout, or look at what the extension is doing"
+    if unreadable is not None:
+        state = f"what it answered is no message ({unreadable[1].why})"
+        help = "the extension has to answer with a message of its dialect"
+    elif session is not None:
+        state = "no answer came"
+        if stray := session.diagnostics.counts.get(STRAY, 0):
+            help = f"its answer may be among the {stray} {STRAY}: the log has them"
+    elif has_process:
+        state = "it was still waiting for its turn"
+    else:
+        state = "the extension was not ready"
+    error = CallTimeout(
+        "X0801",
+        f"{call.method} took longer than {call.timeout + call.extended:g} s: {state}",
+        extension=extension,
+        help=help,
+    )
+    if session is not None:
+        shown = b"" if unreadable is None else unreadable[1].data
+        error.evidence = session.diagnostics.evidence(shown)
+    return error
