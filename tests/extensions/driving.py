@@ -15,8 +15,8 @@ from exthost.dialects.dialect import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
-from exthost.extension.about import LOSSES
 from exthost.extension.extension import Extension
+from exthost.extension.stats import LOSSES
 from exthost.model import CloseStdin, Terminate
 
 HOSTILE = Path(__file__).parent / "hostile.py"

@@ -69,6 +69,7 @@ class Desk:
         "now",
         "on_answer",
         "on_need",
+        "on_session_ended",
         "on_trouble",
         "refusals",
         "results",
@@ -114,6 +115,8 @@ class Desk:
         self.closed: Callable[[str], ExthostError] | None = None
         # Told when a call waits and there is no session: the owner may start one.
         self.on_need: Callable[[], None] | None = None
+        # Called when a session has ended, before its calls fail: what follows is decided then.
+        self.on_session_ended: Callable[[Session], None] | None = None
         # Told what a call of a living process failed with, and, only while the breaker lets probes
         # through, of each answer: who counts failures in a row sees the others by `results`.
         self.on_trouble: Callable[[ExthostError], None] | None = None

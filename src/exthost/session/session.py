@@ -586,6 +586,8 @@ class Session:
         self.took_calls = sum(not call.aside for call in calls)
         self.desk.detach(self)
         self.desk.live.remove(self)
+        if self.desk.on_session_ended is not None:
+            self.desk.on_session_ended(self)
         for call in reversed(calls):  # each that may be sent again goes before those that wait
             call.session = None
             self.desk.give_back(call, cause(call.method))
