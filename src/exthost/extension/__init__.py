@@ -10,6 +10,7 @@ In reading order:
     stats            what `ext.stats` shows; counts that a reload keeps
 
     supervisor       the task that starts and ends processes: `reconcile`
+    wakeup           what the supervisor's task sleeps on
     commands         start, restart, stop: what the supervisor is told to do
     status           state, offer, tools and cause; publishes their changes
     recovery         what follows when a process ends by itself or does not get ready

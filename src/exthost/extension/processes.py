@@ -52,6 +52,7 @@ class Processes:
     """Every process of one extension."""
 
     __slots__ = (
+        "_closing",
         "_desk",
         "_exiting",
         "_last_id",
@@ -69,13 +70,14 @@ class Processes:
         self._last_id = starter.dialect.traits.first_id
         self.starting: list[Start] = []
         self.serving: list[Worker] = []
+        self._closing: list[Session] = []  # those that served when `close` was called
         self._exiting: dict[asyncio.Task[None], Session] = {}
         self._leaving: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
         """Every session that has not ended by itself, those that serve first."""
-        serving = [worker.session for worker in self.serving]
+        serving = [worker.session for worker in self.serving] + self._closing
         starting = [start.session for start in self.starting if start.session is not None]
         return serving + starting + [one for one in self._leaving.values() if one is not None]
 
@@ -177,16 +179,16 @@ class Processes:
     async def close(self) -> None:
         """End all of them as their dialect has it."""
         self.cancel_starts()
-        while self.serving:
-            session = self.serving.pop().session
-            self._leave(session.close(), session)
+        self._closing += [worker.session for worker in self.serving]
+        self.serving = []  # from here on their ends are ours
         closing = [session.close() for session in self.sessions]
         await asyncio.gather(*closing, *self._leaving, *self._exiting)
+        self._closing = []
 
     async def kill_and_wait(self) -> None:
         """End all of them without a word, in a loop that is being torn down."""
         sessions = [*self.sessions, *self._exiting.values()]
-        self.serving = []
+        self.serving, self._closing = [], []
         for session in sessions:
             await session.perish()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
+from exthost.model import NONE
 from exthost.session.desk import Desk
 
 # What a call can end in besides a result.
@@ -48,22 +49,22 @@ class Totals:
     __slots__ = ("_ended", "_instances")
 
     def __init__(self, counts: Counts) -> None:
-        self._instances = [counts]
-        self._ended: Counter[str] = Counter()
+        self._instances: tuple[Counts, ...] = (counts,)
+        self._ended: Mapping[str, int] = NONE
 
     def add(self, counts: Counts) -> None:
         """Count one more instance: it replaces the others."""
-        self._instances.append(counts)
+        self._instances += (counts,)
 
     def remove(self, counts: Counts) -> None:
         """Keep the last counts of an instance that has ended, if another one replaced it."""
         if len(self._instances) > 1 and counts in self._instances:
-            self._instances.remove(counts)
-            self._ended.update(counts.read())
+            self._instances = tuple(one for one in self._instances if one is not counts)
+            self._ended = Counter(self._ended) + Counter(counts.read())
 
     def read(self) -> Counter[str]:
         """Return the sums."""
-        sums = self._ended.copy()
+        sums = Counter(self._ended)
         for counts in self._instances:
             sums.update(counts.read())
         return sums

@@ -29,6 +29,7 @@ from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import not_ready, old_process_goes_on, stopped
+from exthost.extension.wakeup import Wakeup
 from exthost.session.causes import copy_of
 from exthost.session.desk import Desk
 from exthost.session.pooldesk import PoolDesk
@@ -62,11 +63,10 @@ class Supervisor:
         self._status = status
         self._loop = desk.loop
         self._commands = Commands(desk.loop)
-        self._wakeup = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        wake = self._wakeup.set
-        self.processes = Processes(starter, desk, wake)
-        self.recovery = Recovery(starter, desk, status, self.processes, wake)
+        self._wakeup = Wakeup(desk.loop)
+        self.processes = Processes(starter, desk, self._wakeup.set)
+        self.recovery = Recovery(starter, desk, status, self.processes, self._wakeup.set)
         self.idle = IdleTimer(starter.limits.idle, desk)
         starter.on_tools_listed = status.set_tools
         desk.on_need = self.need
@@ -97,7 +97,7 @@ class Supervisor:
         probes = state is State.OPEN and self.recovery.gate.may_probe()
         if not self._commands.stop and (waits or probes):
             self._commands.start = True
-            self._wake()
+            self._carry_out()
 
     def need_probe(self) -> None:
         """Start a probe if the breaker's time is over, for a caller who does not wait for it."""
@@ -108,7 +108,7 @@ class Supervisor:
         """Have a fresh process, whatever the state is. The future is done when it serves; its
         result is an error if the fresh process failed and the old one goes on."""
         future = self._commands.request_restart()
-        self._wake()
+        self._carry_out()
         return future
 
     async def settle(self) -> None:
@@ -142,7 +142,8 @@ class Supervisor:
 
     # -- the task ----------------------------------------------------------------------------
 
-    def _wake(self) -> None:
+    def _carry_out(self) -> None:
+        """Have the task look at its commands, and make it if there is none."""
         if self._task is None:
             name = f"supervisor of {self._starter.spec.id}"
             self._task = self._loop.create_task(self._run(), name=name)
@@ -162,22 +163,13 @@ class Supervisor:
                     commands.complete_settled()
                     commands.complete_restarts(None)
                 if not commands.stop:
-                    await self._sleep()
+                    await self._wakeup.wait_until(self._next_due())
         finally:
             self._task = None
             if not self._desk.copied:  # the loop is being torn down around us, or we failed
                 await self.processes.kill_and_wait()
             commands.complete_all()
         self._finish()
-
-    async def _sleep(self) -> None:
-        when = self._next_due()
-        timer = self._loop.call_at(when, self._wakeup.set) if when < math.inf else None
-        try:
-            await self._wakeup.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
 
     def _next_due(self) -> float:
         if self.processes.has_exiting:
