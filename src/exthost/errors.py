@@ -143,6 +143,11 @@ class HandshakeFailed(ExthostError):
 
     exit_code = 5
 
+    @property
+    def process_ended(self) -> bool:
+        """Whether its process ended by itself before the handshake was done."""
+        return self.code == "X0501"
+
 
 class ProtocolViolation(ExthostError):
     """The peer broke the rules of its dialect."""

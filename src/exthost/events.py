@@ -47,7 +47,8 @@ class Progressed(NamedTuple):
 
 
 class StateChanged(NamedTuple):
-    """An extension moved in the life-cycle table."""
+    """An extension moved in the life-cycle table. After a reload that changed its state, `before`
+    and `after` may be any two states, and `reason` is "reloaded"."""
 
     extension: str
     before: str
@@ -56,11 +57,13 @@ class StateChanged(NamedTuple):
 
 
 class OfferChanged(NamedTuple):
-    """What an extension offers is not what it was."""
+    """The tools of an extension changed. Each tool is named once: in `added`, in `removed`, or in
+    `changed` if it was and is offered and its description or a schema differs."""
 
     extension: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
 
 
 class ToolsChanged(NamedTuple):

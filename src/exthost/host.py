@@ -1,9 +1,9 @@
 """The host: the one object a user must know.
 
 Puts the parts together and does nothing by itself: config and discovery say which extensions are
-wanted, supervision keeps each of them, the registry knows what can be called. `async with` returns
-when each eager extension is ready or has failed; one that failed never raises there: its cause
-is raised by the calls to it.
+wanted, each `Extension` keeps its processes, the registry knows what can be called. `async with`
+returns when each eager extension is ready or has failed; one that failed never raises there: its
+cause is raised by the calls to it.
 """
 
 import asyncio
@@ -138,8 +138,12 @@ class Host:
         The new one gets ready first; if it does not, its cause is raised and the old one goes on.
         Then it takes the old one's place in one step. The old one answers what it was asked, within
         the limits of those calls, and ends; nobody waits for that but the end of the host.
+
+        Whoever looks on sees one extension: nothing is published of the new one before it takes
+        the old one's place, then only what differs, and nothing of the old one afterwards.
         """
-        new = self._made(await self._answering.completed(self.config.apply_overrides(spec)))
+        completed = await self._answering.completed(self.config.apply_overrides(spec))
+        new = self._made(completed, replaces=spec.id in self._extensions)
         try:
             new.admit()
             if new.starts_eagerly:
@@ -152,6 +156,7 @@ class Host:
         old = self._extensions.get(spec.id)
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
+        new.take_over(old)
         self._registry.changed()
         for one in (old, renamed):
             if one is not None:
@@ -425,7 +430,7 @@ class Host:
         if sink is not None:
             self._sinks.add(extension, sink)
 
-    def _made(self, spec: Spec) -> Extension:
+    def _made(self, spec: Spec, *, replaces: bool = False) -> Extension:
         dialect = dialects.get(spec.dialect)
         return Extension(
             spec,
@@ -438,6 +443,7 @@ class Host:
             attend=self._answering.attend(spec, dialect),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
+            replaces=replaces,
         )
 
     def _tell_tools_changed(self) -> None:

@@ -84,7 +84,7 @@ class SyncExtension:
         """Ask in the dialect's own words, and wait for the answer."""
         extension = self.target
         queue = extension.queue
-        call = BlockingCall(*extension.calls.of_method(method, params, timeout), queue)
+        call = BlockingCall(*extension.calls.factory.of_method(method, params, timeout), queue)
         queue.submit_threadsafe(call)
         return call.wait()
 
@@ -103,8 +103,8 @@ class SyncExtension:
                 lambda: extension.call_tool(name, arguments, timeout=timeout, context=context)
             )
         queue = extension.queue
-        asked = {} if arguments is None else arguments
-        parts = extension.calls.of_tool(extension.tool(name), asked, timeout, context)
+        calls = extension.calls
+        parts = calls.of_tool(calls.tool(name), arguments, timeout, context)
         call = BlockingCall(*parts, queue)
         call.context = context
         queue.submit_threadsafe(call)

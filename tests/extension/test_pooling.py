@@ -11,7 +11,7 @@ import pytest
 import exthost
 from exthost.errors import ExtensionGone
 from exthost.extension import parallel_start
-from exthost.extension.supervisor import Keeper
+from exthost.extension.supervisor import Supervisor
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.driving import Ledger, command, failing, plain, until
 from tests.extensions.looking import gone
@@ -120,7 +120,7 @@ async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
 ) -> None:
     """Thirty on two cores, half of which never answer: bounded, and not one after another."""
     monkeypatch.setattr(parallel_start, "STARTS_PER_CORE", 1)
-    monkeypatch.setattr(parallel_start, "TURN_SECONDS", 0.1)
+    monkeypatch.setattr(parallel_start, "SLOT_SECONDS", 0.1)
     entries = []
     for n in range(16):
         program, *args = command(*(["hang_at=initialize"] if n % 2 else []))
@@ -148,12 +148,12 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
 ) -> None:
     """It is looked at when something happens or is due, and not in a circle until it has come."""
     looks = 0
-    heed = Keeper.heed
+    reconcile = Supervisor.reconcile
 
-    def counted(keeper: Keeper) -> None:
+    def counted(supervisor: Supervisor) -> None:
         nonlocal looks
         looks += 1
-        heed(keeper)
+        reconcile(supervisor)
 
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
@@ -165,6 +165,6 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
         await asyncio.sleep(0)
         assert await ext.call("echo", 1) == 1  # the only one is busy: another is started, and hangs
         assert await ext.call("echo", 2) == 2
-        monkeypatch.setattr(Keeper, "heed", counted)
+        monkeypatch.setattr(Supervisor, "reconcile", counted)
         await kept
         assert looks < 30 and ext.stats["processes"] == 1

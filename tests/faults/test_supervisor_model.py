@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
-from exthost.extension.about import LOSSES
 from exthost.extension.extension import Extension
+from exthost.extension.stats import LOSSES
 from exthost.process.child import Child
 from tests.extensions.puppet import Puppet
 

@@ -123,7 +123,9 @@ class Circuit:
 
     def left(self, now: float) -> float:
         """Seconds until it may be probed; 0 if it may."""
-        return max(0.0, self.until - now) if self.phase is Phase.OPEN else 0.0
+        if self.phase is not Phase.OPEN:
+            return 0.0
+        return min(self.span, max(0.0, self.until - now))  # a sum may be rounded up
 
 
 def counts(settings: Breaker, error: ExthostError) -> bool:

@@ -1,8 +1,9 @@
-"""The breaker at work: what it hears of the calls, and what it does to their queue.
+"""The breaker at work: counts what calls ended in, and opens and closes their queue.
 
-Between the pure table (`breaker`) and the owner, who moves the extension by it. Hears of failures
-only: how many calls were answered in between it reads off the queue's counts, so a call that goes
-well costs nothing here. Only while probes are let through is it told of each answer.
+Stands between the pure table (`breaker`) and the supervisor, which moves the extension by it. Only
+failures are reported here: how many calls were answered in between shows in the counts of the
+queue, so a call that goes well costs nothing. Only while probes are let through is every answer
+reported.
 """
 
 from collections.abc import Callable
@@ -13,15 +14,17 @@ from exthost.model import Breaker
 from exthost.extension.call_queue import CallQueue
 
 
-class Guard:
+class BreakerGate:
     """The breaker of one extension; does nothing where it has no settings."""
 
-    __slots__ = ("_answered", "_queue", "_ring", "_settings", "circuit", "last")
+    __slots__ = ("_answered", "_queue", "_on_open", "_settings", "circuit", "last")
 
-    def __init__(self, settings: Breaker | None, queue: CallQueue, ring: Callable[[], None]) -> None:
+    def __init__(self, settings: Breaker | None, queue: CallQueue, on_open: Callable[[], None]) -> None:
+        """`on_open` is called in the step in which failing calls open the breaker, before their
+        callers see the errors."""
         self._settings = settings
         self._queue = queue
-        self._ring = ring
+        self._on_open = on_open
         self._answered = 0
         self.circuit = Circuit()
         self.last: ExthostError | None = None
@@ -41,30 +44,32 @@ class Guard:
         return self.circuit.phase is Phase.HALF_OPEN
 
     def may_probe(self) -> bool:
-        """Whether it is open, and its time is over."""
+        """Whether the breaker is open, and its time is over."""
         return self.is_open and self.circuit.left(self._queue.now()) == 0
 
-    def crashed(self, error: ExthostError) -> None:
-        """A process ended and took calls with it: one failure, however many they were."""
+    def count_crash(self, error: ExthostError) -> bool:
+        """Count a process that ended with calls under way: one failure, however many they were.
+        Return whether this opened the breaker; the caller then opens the extension."""
         self._count_answers()
-        self._fail(error)
+        return self._count_failure(error)
 
     def _on_trouble(self, error: ExthostError) -> None:
         settings = self._settings
         assert settings is not None
         if counts(settings, error):
             self._count_answers()
-            self._fail(error)
+            if self._count_failure(error):
+                self._on_open()
         elif isinstance(error, CallFailed) and self.is_half_open:
             self._on_answer()
 
-    def _fail(self, error: ExthostError) -> None:
-        if self._settings is not None:
-            self.last = error
-            self.circuit = self.circuit.failed(self._settings, self._queue.now())
-            if self.is_open:
-                self.shut()  # in this very step: the place that became free is nobody's
-                self._ring()
+    def _count_failure(self, error: ExthostError) -> bool:
+        if self._settings is None:
+            return False
+        was_open = self.is_open
+        self.last = error
+        self.circuit = self.circuit.failed(self._settings, self._queue.now())
+        return self.is_open and not was_open
 
     def _count_answers(self) -> None:
         """Failures are in a row only if nothing was answered in between."""
@@ -79,30 +84,30 @@ class Guard:
         assert self._settings is not None
         self.circuit = self.circuit.succeeded(self._settings)
         if self.circuit.phase is Phase.CLOSED:
-            self._stand_aside()
+            self._stop_probing()
 
     def probe(self) -> None:
-        """Let one call at a time through, to a process that is yet to come."""
+        """Let one call at a time through, to a process that is yet to start."""
         self.circuit = self.circuit.probing()
         self._queue.set_concurrency(1)
         self._queue.accounting.on_answer = self._on_answer
 
     def reset(self) -> None:
-        """Somebody asked again: nothing is held against it."""
+        """Close the breaker and forget every failure: a restart was requested."""
         self.circuit = Circuit()
-        self._stand_aside()
+        self._stop_probing()
 
-    def _stand_aside(self) -> None:
+    def _stop_probing(self) -> None:
         self._queue.accounting.on_answer = None
         self._queue.set_concurrency(None)
 
-    def shut(self) -> None:
-        """Send every call away, until its time is over."""
-        self._queue.close(self.refusal)  # first: nobody who waits is let through
-        self._stand_aside()
+    def reject_calls(self) -> None:
+        """Fail every call, until the breaker's time is over."""
+        self._queue.close(self.refusal)  # first: no call that waits is let through
+        self._stop_probing()
 
     def refusal(self, method: str) -> BreakerOpen:
-        """Why a call is not sent now."""
+        """Return why a call is not sent now."""
         cause = self.last
         left = self.circuit.left(self._queue.now())
         last = f"; the last of them: {cause.message}" if cause is not None else ""

@@ -1,80 +1,79 @@
-"""What others want of an extension's owner, and who waits for it to be done.
+"""Commands to an extension's supervisor, and the futures of those who wait for them.
 
-Anyone may wish, from any task of the loop and in any order; the later wish wins. The owner heeds
-them in its own step, one at a time, and tells those who wait.
+Any task of the loop may give a command, in any order; the later command wins. The supervisor
+carries them out in its own step, one at a time, and then completes the futures.
 """
 
 import asyncio
+from typing import TypeVar
 
 from exthost.errors import ExthostError
 
+_T = TypeVar("_T")
 
-class Wishes:
-    """The open wishes of one extension.
 
-    start    somebody wants to use it
-    again    somebody wants a fresh process, whatever state it is in
-    stop     it is to end; `patience` is how many seconds its calls under way have for it
+class Commands:
+    """The pending commands of one extension.
+
+    start    start a process, because a caller wants to use the extension
+    restart  start a fresh process, whatever the state is
+    stop     end the extension; calls under way have `patience` seconds to end before
     """
 
-    __slots__ = ("_agains", "_loop", "_settled", "_stops", "again", "patience", "start", "stop")
+    __slots__ = ("_loop", "_restarts", "_settled", "_stops", "patience", "restart", "start", "stop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.start = False
-        self.again = False
+        self.restart = False
         self.stop = False
         self.patience = 0.0
         self._settled: list[asyncio.Future[None]] = []
-        self._agains: list[asyncio.Future[ExthostError | None]] = []
+        self._restarts: list[asyncio.Future[ExthostError | None]] = []
         self._stops: list[asyncio.Future[None]] = []
 
-    def ask_again(self) -> "asyncio.Future[ExthostError | None]":
-        """Done when the fresh one serves; with an error if it did not, and another goes on."""
-        self.again, self.start, self.stop = True, False, False
-        _tell(self._stops, None)
+    def request_restart(self) -> "asyncio.Future[ExthostError | None]":
+        """Return a future that is done when the fresh process serves. Its result is an error if
+        the fresh process failed and another one goes on."""
+        self.restart, self.start, self.stop = True, False, False
+        _complete(self._stops, None)
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
-        self._agains.append(future)
+        self._restarts.append(future)
         return future
 
-    def ask_to_stop(self, patience: float) -> None:
-        """Who asks a second time may be less patient, never more."""
+    def request_stop(self, patience: float) -> None:
+        """A second request may shorten the patience of the first, never lengthen it."""
         self.patience = min(patience, self.patience) if self.stop else patience
-        self.start, self.again, self.stop = False, False, True
+        self.start, self.restart, self.stop = False, False, True
 
-    def stopped(self) -> asyncio.Future[None]:
-        """Done when nothing is left of it."""
+    def wait_stopped(self) -> asyncio.Future[None]:
+        """Return a future that is done when nothing of the extension is left."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._stops.append(future)
         return future
 
-    def settled(self) -> asyncio.Future[None]:
-        """Done when it is ready, or rests."""
+    def wait_settled(self) -> asyncio.Future[None]:
+        """Return a future that is done when the extension is ready, or will not change by
+        itself."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._settled.append(future)
         return future
 
-    def tell_settled(self) -> None:
-        _tell(self._settled, None)
+    def complete_settled(self) -> None:
+        _complete(self._settled, None)
 
-    def tell_again(self, error: ExthostError | None) -> None:
-        _tell(self._agains, error)
+    def complete_restarts(self, error: ExthostError | None) -> None:
+        _complete(self._restarts, error)
 
-    def tell_stopped(self) -> None:
-        _tell(self._stops, None)
-
-    def tell_all(self) -> None:
-        """Whatever happened, nobody waits for what will not come."""
-        self.tell_settled()
-        self.tell_again(None)
-        self.tell_stopped()
+    def complete_all(self) -> None:
+        """Complete every future: what they wait for will not come any more."""
+        _complete(self._settled, None)
+        _complete(self._restarts, None)
+        _complete(self._stops, None)
 
 
-def _tell(
-    waiting: "list[asyncio.Future[None]] | list[asyncio.Future[ExthostError | None]]",
-    what: ExthostError | None,
-) -> None:
-    for future in waiting:
+def _complete(futures: "list[asyncio.Future[_T]]", result: _T) -> None:
+    for future in futures:
         if not future.done():
-            future.set_result(what)  # type: ignore[arg-type]
-    waiting.clear()
+            future.set_result(result)
+    futures.clear()

@@ -61,7 +61,7 @@ class _LoopTimer:
 class _KernelTimer:
     """One of the timers that share the kernel timer of their loop."""
 
-    __slots__ = ("_loop", "on_time", "when")
+    __slots__ = ("__weakref__", "_loop", "on_time", "when")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> None:
         self._loop = loop
@@ -76,6 +76,7 @@ class _KernelTimer:
         clock.add(self)
 
     def cancel(self) -> None:
+        self.when = math.inf
         clock = _clocks.get(self._loop)
         if clock is not None:
             clock.remove(self)
@@ -90,7 +91,8 @@ class _KernelClock:
         self._timerfd = timerfd
         # Weak, because the loop must be able to go while a timer is set.
         self._loop = weakref.ref(loop)
-        self._timers: set[_KernelTimer] = set()
+        # Weak, because they belong to call queues, which know the loop.
+        self._timers: weakref.WeakSet[_KernelTimer] = weakref.WeakSet()
         self._fd = timerfd.create()
         self._set_for = math.inf
         loop.add_reader(self._fd, self._on_time)
@@ -119,7 +121,8 @@ class _KernelClock:
         self._timers.difference_update(due)
         self._set_for = math.inf  # setting it again also clears that it has fired
         for timer in due:
-            timer.on_time()
+            if timer.when <= now:  # an earlier one may have moved it
+                timer.on_time()
         if self._fd < 0:
             return
         if self._timers:

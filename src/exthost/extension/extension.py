@@ -1,58 +1,60 @@
 """One extension, as its users hold it: something that can be called, whichever process serves it.
 
-Any task may call it or close it, in any order. A call goes straight to the queue in the caller's
-own step; the owner task beside it starts, restarts and ends processes, and is never in a call's
-way. Facets of the dialect (`ext.inference`, `ext.hooks` …) are attributes.
+Any task may call it or close it, in any order. Calls are made by `Calls` and go straight to their
+queue; the `Supervisor` beside them starts, restarts and ends processes, and is never in a call's
+way. What is shown comes from `Status`. Facets of the dialect (`ext.inference`, `ext.prompts` …) are
+attributes.
 """
 
 import asyncio
-import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Self
 
-from exthost.dialects.dialect import (
-    Dialect,
-    HookAnswer,
-    HookCall,
-    OnProgress,
-)
-from exthost.errors import (
-    CallTimeout,
-    ExtensionGone,
-    ExthostError,
-    NotFound,
-    Refused,
-    UsageError,
-)
+from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, OnProgress
+from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
-from exthost.extension.about import About
-from exthost.extension.lifecycle import State
-from exthost.extension.misuse import elsewhere, given
-from exthost.extension.owner import Owner
-from exthost.extension.policy import pool_of
+from exthost.extension.calls import Calls, make_queue
+from exthost.extension.facets import Facet, attach_facets
+from exthost.extension.lifecycle import State, health, serves
+from exthost.extension.misuse import given
 from exthost.extension.startup import Starter
+from exthost.extension.stats import Counts, Totals, build_stats
+from exthost.extension.status import Status
 from exthost.extension.streaming import make_stream
+from exthost.extension.supervisor import Supervisor
+from exthost.extension.toolbox import Toolbox
+from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
 from exthost.messages import Notice
 from exthost.model import NONE, Offer, Spec, Tool
-from exthost.names import nearest
-from exthost.session.awaitable_call import AwaitableCall
+from exthost.names import registered_name
+from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
-from exthost.extension.call_factory import CallFactory
-from exthost.extension.call_queue import CallQueue
 from exthost.session.inbound import Handler
-
 from exthost.session.session import Session
 from exthost.session.stream import EventStream
 
-_log = logging.getLogger("exthost.extension")
 
-
-class Extension(About):
+class Extension:
     """One extension under supervision. Made by `connect` or by a host."""
+
+    # What a dialect may add; one that its dialect does not have raises when it is used.
+    typed: Any = Facet()
+    inference: Any = Facet()
+    subagents: Any = Facet()
+    tasks: Any = Facet()
+    providers: Any = Facet()
+    commands: Any = Facet()
+    settings: Any = Facet()
+    info: Any = Facet()
+    sidecar: Any = Facet()
+    resources: Any = Facet()
+    prompts: Any = Facet()
+    completion: Any = Facet()
+    logging: Any = Facet()
 
     def __init__(
         self,
@@ -62,33 +64,25 @@ class Extension(About):
         bus: Bus | None = None,
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
-        on_change: Any = None,
+        on_change: Callable[[], None] | None = None,
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
         shared: bool = False,
+        replaces: bool = False,
     ) -> None:
-        """`objection` tells why a host must not admit it, asked each time it comes to the gate;
-        `vet` raises if what its handshake came to cannot be had beside the others. `attend` has
-        the handlers of one process of its; `handlers` are for any, and go before those."""
+        """`objection` returns why a host must not admit the extension; it is called every time
+        that is decided. `vet` raises if an offer conflicts with another extension. `attend`
+        returns the handlers for one process; `handlers` are for all of them, and go first.
+        `replaces`: no change is published before `take_over`."""
+        loop = asyncio.get_running_loop()
         limits = limits_of(spec, dialect)
-        assert limits.max_in_flight is not None
+        bus = bus or Bus()
         self.spec = spec
         self.dialect = dialect
+        self.queue = make_queue(spec, dialect, limits, bus=bus, is_shared=shared, loop=loop)
         self._stop_limit = limits.stop
-        self._loop = asyncio.get_running_loop()
-        self.calls = CallFactory(spec, dialect, limits)
-        self.queue = CallQueue(
-            spec.id,
-            max_in_flight=limits.max_in_flight,
-            retry_once=(spec.retry or dialect.traits.retry) == "once",
-            is_shared=shared,
-            is_serial=dialect.traits.in_turn,
-            is_pool=pool_of(spec).most > 1,
-            bus=bus or Bus(),
-            loop=self._loop,
-        )
-        starter = Starter(
+        self._starter = Starter(
             spec,
             dialect,
             self.queue,
@@ -96,41 +90,42 @@ class Extension(About):
             handlers=handlers,
             environ=environ,
             vet=vet,
+            objection=objection,
             attend=attend,
         )
-        self._owner = Owner(
-            starter, self.queue, self.queue.bus, on_change=on_change, objection=objection
+        self._status = Status(
+            spec,
+            bus,
+            offer_is_known=dialect.traits.tools == "manifest",
+            on_change=on_change,
+            is_published=not replaces,
         )
-        self.add_facets(dialect)
+        self._supervisor = Supervisor(self._starter, self.queue, self._status)
+        self.calls = Calls(spec, dialect, limits, self.queue, self._status, self._supervisor)
+        self._counts = Counts(self.queue, self._supervisor)
+        self._totals = Totals(self._counts)
+        attach_facets(self, dialect)
 
     def __repr__(self) -> str:
         return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"
 
-    # -- calling -----------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------
 
-    async def call(
+    def call(
         self,
         method: str,
         params: Any = None,
         *,
         timeout: float | None = None,
         wait: bool = True,
-    ) -> Any:
-        """Send a request in the dialect's own words, and wait for its result.
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a method of the dialect, and return its result.
 
         `wait=False` fails at once if the extension is not ready, instead of waiting for it.
         """
-        if not wait:
-            self._be_ready(method)
-        call = AwaitableCall(*self.calls.of_method(method, params, timeout), self.queue)
-        self.queue.submit(call)
-        try:
-            await call
-        except RuntimeError as error:
-            raise elsewhere(self.queue, error) from None
-        return call.value
+        return self.calls.call(method, params, timeout=timeout, wait=wait)
 
-    async def call_tool(
+    def call_tool(
         self,
         name: str,
         arguments: Any = None,
@@ -139,65 +134,50 @@ class Extension(About):
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
         on_progress: OnProgress | None = None,
-    ) -> Any:
-        """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
-        where the extension tells."""
-        if not wait:
-            self._be_ready(name)
-        owner = self._owner
-        tool = owner.tools.get(name)
-        if tool is None or not owner.has_told:
-            if self._may_offer_more:
-                # What it offers is known when it is there; the call itself would start it as well.
-                await self._come_up(timeout)
-            tool = self.tool(name)
-        parts = self.calls.of_tool(tool, {} if arguments is None else arguments, timeout, context)
-        call = AwaitableCall(*parts, self.queue)
-        call.context = context
-        if on_progress is not None:
-            call.on_progress = on_progress
-        self.queue.submit(call)
-        try:
-            await call
-        except RuntimeError as error:
-            raise elsewhere(self.queue, error) from None
-        return call.value
+    ) -> Coroutine[Any, Any, Any]:
+        """Call one of its tools by the tool's own name. `on_progress` is called with the progress
+        that the extension reports."""
+        return self.calls.call_tool(
+            name, arguments, timeout=timeout, context=context, wait=wait, on_progress=on_progress
+        )
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
-        listed: tuple[Tool, ...] = await self._operate("list_tools", None, timeout, "list_tools")
-        return listed
+        tools: tuple[Tool, ...] = await self.calls.operate(
+            "list_tools", None, timeout, "list_tools"
+        )
+        return tools
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer:
-        """Let one of its hooks look at an event."""
-        answer: HookAnswer = await self._operate("hook", HookCall(name, event), timeout, name)
+        """Run one of its hooks on an event."""
+        answer: HookAnswer = await self.calls.operate("hook", HookCall(name, event), timeout, name)
         return answer
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
-        """Ask it how it is, where its dialect has a way to ask. `health` then shows what it said,
-        for as long as this process serves and until it is asked again."""
+        """Ask it for its health, where its dialect has a way to ask. `health` then shows the
+        answer, for as long as this process serves and until it is asked again."""
         try:
-            answer = await self._operate("health", None, timeout, "health")
+            answer = await self.calls.operate("health", None, timeout, "health")
         except CallTimeout:
-            self._owner.ailment = "unhealthy"
+            self._status.reported_health = "unhealthy"
             raise
-        status = answer.get("status") if isinstance(answer, Mapping) else None
-        self._owner.ailment = status if status in ("degraded", "unhealthy") else ""
+        reported = answer.get("status") if isinstance(answer, Mapping) else None
+        is_ill = reported in ("degraded", "unhealthy")
+        self._status.reported_health = str(reported) if is_ill else ""
         return answer
 
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None:
-        """Tell it something that has no answer.
+        """Send a notification, which has no answer.
 
-        With a `timeout` it is only said once everything before it was taken in: who does not read
-        for so long is told no more.
+        With a `timeout` it is only sent once the process has read everything before it; if that
+        takes longer, CallTimeout is raised.
         """
-        self._be_ready(method)
-        session = self.queue.sessions[0]
-        self._owner.idling.uses += 1
+        session = self.calls.require_session(method)
+        self._supervisor.idle.uses += 1
         if timeout is not None:
             try:
                 async with asyncio.timeout(timeout):
@@ -214,19 +194,19 @@ class Extension(About):
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> EventStream:
-        """Ask for something that answers in events: `async with ext.stream(…) as events`.
+        """Call a method that answers in events: `async with ext.stream(…) as events`.
 
-        `timeout` is for the whole of it, to its last event.
+        `timeout` is for the whole stream, to its last event.
         """
-        limit = self.calls.limit_of(method)
+        limit = self.calls.factory.limit_of(method)
         whole = None if timeout is None else given(timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, whole)
 
-    # -- living ------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Let it through the gate, or refuse it; nothing is started yet."""
-        self._owner.admit()
+        """Admit it, or refuse it if something that it requires is not there; start nothing."""
+        self._supervisor.admit()
 
     @property
     def starts_eagerly(self) -> bool:
@@ -235,100 +215,149 @@ class Extension(About):
 
     async def start(self) -> Self:
         """Start it and wait until it is ready; raises why it did not get ready."""
-        if self._owner.state is not State.READY:
-            self._owner.need()
-            await self._owner.settle()
-        if self._owner.state is not State.READY:
-            raise self.absence("it")
+        if self._status.state is not State.READY:
+            self._supervisor.need()
+            await self._supervisor.settle()
+        self._require_ready()
         return self
 
     async def restart(self) -> None:
-        """Have a fresh process, also out of `failed`.
+        """Start a fresh process, also out of `failed`.
 
         If one is serving, the fresh one gets ready beside it and then takes its place: calls under
         way are answered by the old one, new ones by the new. If the fresh one does not get ready,
-        the old one goes on, and why is raised.
+        the old one goes on, and the error is raised.
         """
-        error = await self._owner.ask_again()
+        error = await self._supervisor.restart()
         if error is not None:
             raise copy_error(error)
-        if self._owner.state is not State.READY:
+        self._require_ready()
+
+    def _require_ready(self) -> None:
+        if self._status.state is not State.READY:
             raise self.absence("it")
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep it from being let go as idle (`limits.idle`): `with ext.hold(): …`."""
-        return self._owner.idling.hold()
+        """Keep it from being ended as idle (`limits.idle`): `with ext.hold(): …`."""
+        return self._supervisor.idle.hold()
 
     async def close(self, *, patience: float | None = 0.0) -> None:
         """End it. Returns when nothing of it is left; closing twice is fine.
 
-        Calls under way have `patience` seconds to end before (None: their own limits alone say how
-        long), and then what their process gives them when it is asked to end.
+        Calls under way have `patience` seconds to end before (None: as long as their own limits
+        say), and then what their process gives them when it is asked to end.
         """
-        await self._owner.stop(math.inf if patience is None else patience)
+        await self._supervisor.stop(math.inf if patience is None else patience)
+        self._totals.remove(self._counts)
 
     async def drain(self) -> None:
         """End it when its calls under way have ended, or `limits.stop` is over."""
         await self.close(patience=self._stop_limit)
 
     def kill(self) -> None:
-        """End its processes at once, without a word; whoever closes it need not wait."""
-        self._owner.crew.kill()
+        """Kill its processes at once; whoever closes it need not wait."""
+        self._supervisor.processes.kill()
 
-    # -- inside ------------------------------------------------------------------------------
+    def take_over(self, old: "Extension | None") -> None:
+        """Be the extension of this id from now on, in place of `old`: publish what differs
+        between the two, and go on with its counts. `old` publishes no change any more."""
+        if old is not None:
+            self._totals = old._totals
+            self._totals.add(self._counts)
+        self._status.take_over(old._status if old is not None else None)
 
-    async def _operate(self, name: str, params: Any, timeout: float | None, shown: str) -> Any:
-        """Run one of the neutral operations."""
-        parts = self.calls.of_operation(name, params, timeout, shown)
-        call = AwaitableCall(*parts, self.queue)
-        self.queue.submit(call)
-        try:
-            await call
-        except RuntimeError as error:
-            raise elsewhere(self.queue, error) from None
-        return call.value
+    # -- facts -------------------------------------------------------------------------------
 
-    def tool(self, name: str) -> Tool:
-        """Return the tool of this name, as it was offered last. Raises NotFound."""
-        tool = self._owner.tools.get(name)
-        if tool is not None:
-            return tool
-        if self._owner.state is not State.READY and self._owner.cause is not None:
-            raise copy_error(self._owner.cause)
-        near = nearest(name, self.tools)
-        raise NotFound(
-            "X1202",
-            f"it offers no tool {name!r}",
-            extension=self.id,
-            help=f"did you mean {near!r}?" if near else "see what it offers: exthost inspect",
-        )
+    @property
+    def id(self) -> str:
+        return self.spec.id
 
-    async def _come_up(self, timeout: float | None) -> None:
-        """Wait until it is ready or is not going to be, within the time of the call."""
-        self._owner.need()
-        try:
-            async with asyncio.timeout(self.calls.tool_limit if timeout is None else given(timeout)):
-                await self._owner.settle()
-        except TimeoutError:
-            pass  # the call that follows says what was missing
+    @property
+    def state(self) -> str:
+        """Its state in the life-cycle table, as a word."""
+        return self._status.state.value
 
-    def _be_ready(self, what: str) -> None:
-        if not self.queue.sessions:
-            self._owner.need_probe()
-            raise self.absence(what)
+    @property
+    def health(self) -> str:
+        """One word: running, degraded, unhealthy, restarting, idle, suspended, failed …
+
+        While it is ready, this is what it last answered to `check_health`, or degraded if it has
+        crashed before or its breaker is not closed again yet.
+        """
+        status, recovery = self._status, self._supervisor.recovery
+        if status.state is State.READY and status.reported_health:
+            return status.reported_health
+        crashed = recovery.restarts.has_crashed or recovery.gate.is_half_open
+        return health(status.state, crashed=crashed)
+
+    @property
+    def cause(self) -> ExthostError | None:
+        """Why it is not ready, when it is not."""
+        return self._status.cause
+
+    @property
+    def offer(self) -> Offer:
+        """What it offers, by its last handshake or its manifest."""
+        return self._status.offer
+
+    @property
+    def tools(self) -> Toolbox:
+        """Its tools by their own names; `tools.call` returns an error where `call_tool` raises."""
+        return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
+
+    @property
+    def manifest(self) -> Any:
+        """Its manifest as the dialect reads it; None where there is none."""
+        return self.spec.manifest
+
+    @property
+    def serves(self) -> bool:
+        """Whether its tools are listed: it can serve them, or will be started for a call."""
+        return serves(self._status.state)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What was executed, or would be."""
+        return self._starter.argv
+
+    @property
+    def environment(self) -> Environment:
+        """Which variables its process gets, and which are held back."""
+        return self._starter.prepared().environment
+
+    @property
+    def enforced(self) -> Mapping[str, str]:
+        """What contains its process, as data."""
+        return self._starter.prepared().enforced
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What could be pinned of it, by the keys of `sha256` in a config."""
+        return digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
+
+    def registered_name(self, tool: str) -> str:
+        """Return the name under which a host lists one of its tools."""
+        return registered_name(self.id, tool)
+
+    def knows(self, tool: str) -> bool:
+        """Return whether the extension itself, and not only its manifest, offers this tool."""
+        return self.calls.knows(tool)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody knows what it offers until it is started."""
+        return not self._status.tools and self.calls.may_offer_more
 
     def absence(self, what: str) -> ExthostError:
-        """Why it cannot serve this just now."""
-        cause = self._owner.cause
-        if self._owner.state is State.OPEN:
-            return self._owner.guard.refusal(what)
-        if self.queue.closed is not None:
-            return self.queue.closed(what)
-        if cause is not None:
-            return copy_error(cause)
-        return ExtensionGone(
-            "X1007",
-            f"{what} is not available: the extension is {self.state}",
-            extension=self.id,
-            help="wait for it, or start it with restart()",
-        )
+        """Return why it cannot serve this now."""
+        return self._supervisor.absence(what)
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """Counts since it was loaded, over restarts and reloads, and facts of the process that is
+        there now.
+
+        `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted
+        call ends in exactly one of them, and is in `in_flight` or `waiting` until then.
+        """
+        return build_stats(self._totals, self._status, self._supervisor, self.queue.loop.time())

@@ -1,42 +1,28 @@
 """Facets: what extensions of one dialect can do beyond the rest, as attributes of an extension.
 
-`ext.inference` is there if the dialect has it. If it has not, but another one does, asking for it
-is an error that names the dialect; any other unknown attribute is a plain AttributeError.
+`ext.inference` is there if the dialect has it. If only another dialect has it, the attribute raises
+an error that names the dialect; any other unknown attribute is a plain AttributeError.
 
-No `__getattr__`: a class that has one pays for it at every attribute, on the way of every call.
+There is no `__getattr__`: a class that has one pays for it at every attribute, on the way of every
+call.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import UsageError
-
-# Every facet of every dialect that is built in.
-FACET_NAMES = (
-    "hooks",
-    "inference",
-    "subagents",
-    "tasks",
-    "providers",
-    "commands",
-    "settings",
-    "info",
-    "sidecar",
-    "resources",
-    "prompts",
-    "completion",
-    "logging",
-)
 
 
 class _NoFacet(UsageError, AttributeError):
     """Also an AttributeError, so that hasattr() and copy() work."""
 
 
-class _Missing:
-    """Stands where a facet would be; the facet itself, where there is one, hides it."""
+class Facet:
+    """Stands in the class where a facet may be; the facet of an instance hides it."""
 
-    def __init__(self, name: str) -> None:
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, extension: Any, owner: type) -> Any:
@@ -51,18 +37,7 @@ class _Missing:
         )
 
 
-class Facets:
-    """The base of whatever has facets."""
-
-    if TYPE_CHECKING:  # which ones there are depends on the dialect
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def add_facets(self, dialect: Dialect) -> None:
-        """Make the facets of its dialect attributes of it."""
-        for name, make in dialect.facets.items():
-            self.__dict__[name] = make(self)
-
-
-for _name in FACET_NAMES:
-    setattr(Facets, _name, _Missing(_name))
+def attach_facets(extension: Any, dialect: Dialect) -> None:
+    """Make the facets of a dialect attributes of one extension."""
+    for name, make in dialect.facets.items():
+        vars(extension)[name] = make(extension)

@@ -1,38 +1,38 @@
-"""When an extension has had nothing to do for long enough to be let go, and who objects.
+"""When an extension has been idle for long enough to end its processes, and who keeps it.
 
-Looked at from time to time, never told: a call must not pay for it. Whether anything happened
-shows in the numbers that sessions give out anyway, and in `uses`, for what has no number. Whoever
-wants it to stay holds it (`hold`); a setting of None never lets go.
+The supervisor asks from time to time; no call reports here, so no call pays for it. Activity shows
+in the request ids that sessions give out anyway, and in `uses`, for what has no id. `hold` keeps
+the extension; a limit of None never ends it.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from exthost.extension.processes import Member
+from exthost.extension.processes import Worker
 from exthost.extension.call_queue import CallQueue
 
 
-# Looks per idle time: it is let go at most a quarter late.
-_LOOKS = 4
+# Checks per idle limit: the extension ends at most a quarter late.
+_CHECKS = 4
 
 
-class Idling:
-    """The idleness of one extension."""
+class IdleTimer:
+    """The idle time of one extension."""
 
-    __slots__ = ("_queue", "_holders", "_limit", "_looked", "_seen", "_since", "uses")
+    __slots__ = ("_checked", "_queue", "_holders", "_limit", "_seen", "_since", "uses")
 
     def __init__(self, limit: float | None, queue: CallQueue) -> None:
         self._limit = limit
         self._queue = queue
         self._holders = 0
-        self._looked = self._since = 0.0
+        self._checked = self._since = 0.0
         self._seen = (0, 0)
         self.uses = 0
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Not while somebody is in here; from the end on the time counts anew."""
+        """Never count as idle inside the `with` block; the idle time begins anew after it."""
         self._holders += 1
         try:
             yield
@@ -40,24 +40,24 @@ class Idling:
             self._holders -= 1
             self.uses += 1
 
-    def begin(self, now: float, serving: Sequence[Member]) -> None:
-        """A process has just got ready: it has not been idle yet."""
-        self._looked = self._since = now
-        self._seen = self._numbers(serving)
+    def begin(self, now: float, serving: Sequence[Worker]) -> None:
+        """Start anew: a process has just got ready."""
+        self._checked = self._since = now
+        self._seen = self._activity(serving)
 
-    def _numbers(self, serving: Sequence[Member]) -> tuple[int, int]:
-        return sum(one.session.next_id for one in serving), self.uses
+    def _activity(self, serving: Sequence[Worker]) -> tuple[int, int]:
+        return sum(worker.session.next_id for worker in serving), self.uses
 
-    def next_look(self) -> float:
-        """When to look again."""
-        return math.inf if self._limit is None else self._looked + self._limit / _LOOKS
+    def next_check(self) -> float:
+        """Return when to check again."""
+        return math.inf if self._limit is None else self._checked + self._limit / _CHECKS
 
-    def is_over(self, now: float, serving: Sequence[Member]) -> bool:
-        """Look: whether it has been idle for too long, and nobody holds it."""
-        if self._limit is None or now < self.next_look():
+    def is_over(self, now: float, serving: Sequence[Worker]) -> bool:
+        """Check whether the extension was idle for its limit, and nobody holds it."""
+        if self._limit is None or now < self.next_check():
             return False
-        self._looked = now
-        seen = self._numbers(serving)
+        self._checked = now
+        seen = self._activity(serving)
         busy = self._holders or self._queue.waiting or not all(s.is_idle for s in self._queue.live_sessions)
         if busy or seen != self._seen:
             self._seen, self._since = seen, now

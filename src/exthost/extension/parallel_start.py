@@ -1,8 +1,8 @@
-"""Starting many at once, but no more at a time than the machine has cores for.
+"""Starts many extensions at once, but no more at a time than the machine has cores for.
 
-A program that starts mostly computes: five hundred of them at once on two cores all run into their
-time limits. Some of them mostly wait (for a network, a lock), and must not hold up the others: a
-turn is over when its start is, or after a moment, whichever comes first.
+A program that starts mostly computes: five hundred of them at once on two cores all exceed their
+time limits. Some of them mostly wait (for a network, a lock), and must not delay the others: each
+start holds a slot until it is done, or for a moment, whichever is shorter.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from typing import Any
 # Starts under way per core: while one computes, others read their files.
 STARTS_PER_CORE = 4
 
-# One that has not started by then is waiting for something else than a core.
-TURN_SECONDS = 0.25
+# A start that takes longer is waiting for something else than a core.
+SLOT_SECONDS = 0.25
 
 
 async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
-    """Start each in its turn. Returns when all of them have started or failed, which is theirs to
-    tell; whoever is cancelled here cancels those under way."""
-    turns = asyncio.Semaphore(STARTS_PER_CORE * _cores())
+    """Run every start, and return when all of them are done. Their errors are not raised here.
+    Cancelling this cancels the starts under way."""
+    slots = asyncio.Semaphore(STARTS_PER_CORE * _cores())
 
     async def one(start: Callable[[], Awaitable[Any]]) -> None:
-        async with turns:
+        async with slots:
             starting = asyncio.ensure_future(start())
             try:
-                await asyncio.wait([starting], timeout=TURN_SECONDS)
+                await asyncio.wait([starting], timeout=SLOT_SECONDS)
             except asyncio.CancelledError:
                 starting.cancel()
                 raise

@@ -1,12 +1,14 @@
-"""The processes of one extension: those that start, those that serve, those on their way out.
+"""The processes of one extension: those that start, serve, exit and leave.
 
-Holds them and sees them out; decides nothing. The owner (above) starts and dismisses them by its
-tables, and is rung whenever something has come to its end here.
+Keeps them and ends them; decides nothing. The supervisor starts and dismisses them, and is woken
+whenever one of them has come to its end.
 
-A process that serves and ends by itself stays in `serving` until it is reaped, and is then found in
-`fallen`: nothing is started in its place while it may still hold what the next one needs. One that
-is dismissed leaves at once, and ends when what it was asked is answered (`quiet`); nobody waits for
-it but the end of the extension.
+    starting   spawned, not ready yet
+    serving    ready: calls go to them
+    exiting    ended by themselves, and not reaped yet; nothing starts in their place until they
+               are, since they may still hold what the next process needs
+    leaving    dismissed: they end when their calls are answered; only the end of the extension
+               waits for them
 """
 
 import asyncio
@@ -25,118 +27,178 @@ DOORS_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
-    """One process that serves, since when, and what had been answered by then."""
+class Worker:
+    """One process that serves.
+
+    ready_at  when it got ready
+    answered  how many calls the extension had answered by then
+    first_id  the first request id that its calls could get
+    """
 
     session: Session
     ready_at: float
     answered: int
     first_id: int
-    handshake_seconds: float
 
-    @property
-    def ended_some(self) -> bool:
-        """Whether any of its own calls came to an end while it lived."""
-        return self.session.next_id - self.first_id > self.session.lost_calls
+    def has_served(self, answered: int) -> bool:
+        """Return whether it answered a call, if the extension has `answered` so many by now."""
+        session = self.session
+        ended_some = session.next_id - self.first_id > session.lost_calls
+        # A session retires after an operation that it has answered, before that is counted.
+        return session.retired or (answered > self.answered and ended_some)
 
 
-class Crew:
+class Processes:
     """Every process of one extension."""
 
-    __slots__ = ("_queue", "_leaving", "_ring", "_starter", "fallen", "serving", "starts")
+    __slots__ = (
+        "_closing",
+        "_queue",
+        "_exiting",
+        "_last_id",
+        "_leaving",
+        "_starter",
+        "_wake",
+        "serving",
+        "starting",
+    )
 
-    def __init__(self, starter: Starter, queue: CallQueue, ring: Callable[[], None]) -> None:
+    def __init__(self, starter: Starter, queue: CallQueue, wake: Callable[[], None]) -> None:
         self._starter = starter
         self._queue = queue
-        self._ring = ring
-        self.starts: list[Start] = []
-        self.serving: list[Member] = []
-        self.fallen: list[Member] = []
+        self._wake = wake
+        self._last_id = starter.dialect.traits.first_id
+        self.starting: list[Start] = []
+        self.serving: list[Worker] = []
+        self._closing: list[Session] = []  # those that served when `close` was called
+        self._exiting: dict[asyncio.Task[None], Session] = {}
         self._leaving: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
-        """Every session there is, the one that serves first."""
-        serving = [member.session for member in self.serving]
-        starting = [start.session for start in self.starts if start.session is not None]
+        """Every session that has not ended by itself, those that serve first."""
+        serving = [worker.session for worker in self.serving] + self._closing
+        starting = [start.session for start in self.starting if start.session is not None]
         return serving + starting + [one for one in self._leaving.values() if one is not None]
 
-    def start(self, first_id: int | None, *, replaces: bool = False) -> None:
-        """Have one more, or one in place of the others."""
-        self.starts.append(Start(self._starter, first_id, replaces=replaces, done=self._ring))
+    @property
+    def count(self) -> int:
+        """How many serve or start."""
+        return len(self.serving) + len(self.starting)
 
-    def started(self) -> list[Start]:
-        """The starts that came to something, one way or the other."""
-        done = [start for start in self.starts if start.done]
-        self.starts = [start for start in self.starts if not start.done]
-        return done
+    @property
+    def is_replacing(self) -> bool:
+        """Whether a process starts that is to take the place of those that serve."""
+        return any(start.replaces for start in self.starting)
 
-    def enlist(self, start: Start, now: float, answered: int) -> Member:
-        """Its handshake is done: it serves."""
-        session = start.result()
-        member = Member(session, now, answered, session.next_id, start.seconds)
-        self.serving.append(member)
-        session.ended.add_done_callback(lambda _: self._on_end(member))
-        return member
+    @property
+    def has_exiting(self) -> bool:
+        """Whether a process that ended by itself is not reaped yet."""
+        return bool(self._exiting)
 
-    def _on_end(self, member: Member) -> None:
-        if member not in self.serving:
-            return  # dismissed: whoever leaves is seen out already
-        closing = self._queue.loop.create_task(member.session.close())
-        closing.add_done_callback(lambda _: self._bury(member))
+    def start(self, *, replaces: bool = False) -> None:
+        """Start one more process, or one in place of the others."""
+        first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
+        self.starting.append(Start(self._starter, first_id, replaces=replaces, done=self._wake))
 
-    def _bury(self, member: Member) -> None:
-        if member in self.serving:
-            self.serving.remove(member)
-            self.fallen.append(member)
-            self._ring()
+    def take_finished_starts(self) -> list[Start]:
+        """Remove and return the starts that are done, whether they failed or not."""
+        finished = [start for start in self.starting if start.done]
+        self.starting = [start for start in self.starting if not start.done]
+        return finished
 
-    def dismiss(self, member: Member) -> None:
-        """It gets no more calls, and ends when those that it has are answered."""
-        self.serving.remove(member)
-        self._queue.stop_sending(member.session)
-        self._leave(_see_out(member.session), member.session)
+    def add(self, session: Session, now: float) -> None:
+        """Let a session serve: its handshake is done."""
+        if self._starter.dialect.traits.ids_continue:
+            session.next_id = self._next_id()
+        self.serving.append(Worker(session, now, self._answered(), session.next_id))
 
-    def give_up_starts(self) -> None:
-        """None of those that start is wanted any more."""
-        for start in self.starts:
+    def has_served(self, worker: Worker) -> bool:
+        """Return whether a worker answered a call."""
+        return worker.has_served(self._answered())
+
+    def _answered(self) -> int:
+        """Return how many calls the extension answered, with a result or an error of its own."""
+        return self._queue.accounting.results + self._queue.accounting.refusals
+
+    def _next_id(self) -> int:
+        return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])
+
+    def on_exit(self, session: Session) -> Worker | None:
+        """A session has ended: if it served, stop counting it, reap its process and return its
+        worker."""
+        self._last_id = max(self._last_id, session.next_id)
+        worker = next((one for one in self.serving if one.session is session), None)
+        if worker is not None:
+            self.serving.remove(worker)
+            closing = self._queue.loop.create_task(session.close())
+            self._exiting[closing] = session
+            closing.add_done_callback(self._on_reaped)
+        return worker
+
+    def _on_reaped(self, closing: asyncio.Task[None]) -> None:
+        del self._exiting[closing]
+        self._wake()
+
+    async def wait_reaped(self) -> None:
+        """Return when every process that ended by itself is reaped."""
+        if self._exiting:
+            await asyncio.wait(self._exiting)
+
+    def dismiss(self, worker: Worker) -> None:
+        """Give a worker no more calls; it ends when those that it has are answered."""
+        self.serving.remove(worker)
+        self._queue.stop_sending(worker.session)
+        self._leave(_close_when_quiet(worker.session), worker.session)
+
+    def dismiss_all(self) -> None:
+        """Cancel every start, and dismiss every worker."""
+        self.cancel_starts()
+        for worker in list(self.serving):
+            self.dismiss(worker)
+
+    def cancel_starts(self) -> None:
+        """Cancel every start."""
+        for start in self.starting:
             self._leave(start.cancel(), None)
-        self.starts = []
+        self.starting = []
 
-    def _leave(self, way: Coroutine[Any, Any, None], session: Session | None) -> None:
-        task = self._queue.loop.create_task(way)
+    def _leave(self, ending: Coroutine[Any, Any, None], session: Session | None) -> None:
+        task = self._queue.loop.create_task(ending)
         self._leaving[task] = session
-        task.add_done_callback(self._gone)
+        task.add_done_callback(self._on_left)
 
-    def _gone(self, task: asyncio.Task[None]) -> None:
+    def _on_left(self, task: asyncio.Task[None]) -> None:
         del self._leaving[task]
-        self._ring()
+        self._wake()
 
     def is_quiet(self) -> bool:
-        """Whether nothing is under way, on whichever of them."""
+        """Return whether no call waits or is under way, on whichever of them."""
         return not self._queue.waiting and all(one.is_idle for one in self._queue.live_sessions)
 
     async def close(self) -> None:
         """End all of them as their dialect has it."""
-        self.give_up_starts()
-        sessions = self.sessions
-        await asyncio.gather(*(one.close() for one in sessions), *self._leaving)
-        self.serving = []
-        self.fallen = []
+        self.cancel_starts()
+        self._closing += [worker.session for worker in self.serving]
+        self.serving = []  # from here on their ends are ours
+        closing = [session.close() for session in self.sessions]
+        await asyncio.gather(*closing, *self._leaving, *self._exiting)
+        self._closing = []
 
-    async def perish(self) -> None:
+    async def kill_and_wait(self) -> None:
         """End all of them without a word, in a loop that is being torn down."""
-        for session in self.sessions:
+        sessions = [*self.sessions, *self._exiting.values()]
+        self.serving, self._closing = [], []
+        for session in sessions:
             await session.kill_and_wait()
-        self.serving = []
 
     def kill(self) -> None:
-        """End every process at once."""
+        """Kill every process at once."""
         for session in self.sessions:
             session.lifetime.kill()
 
 
-async def _see_out(session: Session) -> None:
+async def _close_when_quiet(session: Session) -> None:
     try:
         await asyncio.wait([session.ended], timeout=DOORS_SECONDS)
         await session.until_idle()

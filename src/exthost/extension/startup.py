@@ -1,7 +1,7 @@
-"""One start: from a launch, over the spawn and the handshake, to an open session; or the reason.
+"""One start of a process: plan, spawn, handshake; the result is an open session, or an error.
 
-Knows no policy and no other process of the same extension. Whatever goes wrong comes out as one of
-our errors, and leaves no process.
+Knows no policy and no other process of the same extension. Every failure is one of our errors, and
+leaves no process.
 """
 
 import asyncio
@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Mapping
 
 from exthost.dialects.dialect import Dialect
-from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
+from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
-from exthost.extension.tool_refresh import Relisting
+from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.containment import Landmarks, missing
 from exthost.launch.integrity import check_files, check_tools
-from exthost.launch.plan import Launch, housed, prepare
+from exthost.launch.plan import Launch, admit, housed, prepare
 from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
@@ -31,6 +31,7 @@ class Starter:
 
     __slots__ = (
         "_environ",
+        "_objection",
         "argv",
         "attend",
         "queue",
@@ -40,7 +41,7 @@ class Starter:
         "known_tools",
         "landmarks",
         "limits",
-        "listed",
+        "on_tools_listed",
         "spec",
         "vet",
     )
@@ -55,6 +56,7 @@ class Starter:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None,
         vet: Callable[[Offer], None] | None,
+        objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
     ) -> None:
         self.spec = spec
@@ -67,30 +69,38 @@ class Starter:
         self.argv = spec.argv
         self.landmarks: Landmarks = NONE  # where its paths led when it was admitted
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
-        self.falls_back = False  # the dialect's usual handshake is more than it can take
-        # Told what it offers now, whenever that has changed while it runs.
-        self.listed: Callable[[tuple[Tool, ...]], None] = _unheard
+        self.falls_back = False  # the dialect's usual handshake killed it once
+        # Called with the tools that a running process lists, whenever they have changed.
+        self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
         self._environ = environ
+        self._objection = objection
 
     def environ(self) -> Mapping[str, str]:
-        """The host's own variables."""
+        """Return the host's own variables."""
         return our_variables() if self._environ is None else self._environ
 
+    def admit(self) -> None:
+        """Raise Refused unless everything that the extension requires is there."""
+        objection = self._objection() if self._objection is not None else None
+        if objection is not None:
+            raise objection
+        self.landmarks = admit(self.spec, self.environ())
+
     def prepared(self) -> Launch:
-        """What the next start would execute."""
+        """Return what the next start would execute."""
         handles = frozenset(self.handlers)
         return prepare(self.spec, self.dialect, self.environ(), handles, self.landmarks)
 
 
 class Start:
-    """One process on its way to be asked. `session` is there from its spawn on."""
+    """One process that starts. `session` is set from its spawn on."""
 
-    __slots__ = ("_starter", "_task", "offer", "relisting", "replaces", "seconds", "session")
+    __slots__ = ("_starter", "_task", "offer", "replaces", "seconds", "session", "tool_refresh")
 
     def __init__(
         self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
     ) -> None:
-        """`replaces`: it is to take the place of those that serve. `done` is told when it is."""
+        """`replaces`: it is to take the place of those that serve. `done` is called at its end."""
         self._starter = starter
         self.session: Session | None = None
         self.offer = NO_OFFER
@@ -104,11 +114,11 @@ class Start:
         return self._task.done()
 
     def result(self) -> Session:
-        """The open session. Raises why there is none."""
+        """Return the open session, or raise why there is none."""
         return self._task.result()
 
     async def cancel(self) -> None:
-        """See it out; nothing is left of it."""
+        """Cancel the start, and return when nothing of it is left."""
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -120,7 +130,7 @@ class Start:
         limit = starter.limits.start
         try:
             async with asyncio.timeout(limit):
-                return await self._spawn_and_shake(first_id)
+                return await self._start_process(first_id)
         except TimeoutError:
             raise HandshakeFailed(
                 "X0507",
@@ -139,23 +149,23 @@ class Start:
                 help="if its configuration is right, this is a bug here: report it",
             ) from error
 
-    async def _spawn_and_shake(self, first_id: int | None) -> Session:
+    async def _start_process(self, first_id: int | None) -> Session:
         starter = self._starter
         if starter.dialect.fallback is None or starter.falls_back:
-            return await self._one_process(first_id)
+            return await self._spawn_and_shake_hands(first_id)
         try:
-            return await self._one_process(first_id)
+            return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            if error.code != "X0501":  # only one that died of it gets a second chance
+            if not error.process_ended:  # only a process that died of it gets a second chance
                 raise
         starter.falls_back = True
         try:
-            return await self._one_process(first_id)
+            return await self._spawn_and_shake_hands(first_id)
         except BaseException:
             starter.falls_back = False
             raise
 
-    async def _one_process(self, first_id: int | None) -> Session:
+    async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         launch = housed(starter.prepared())
         check_files(starter.spec, launch.plan)
@@ -177,11 +187,11 @@ class Start:
             wire_id=starter.spec.wire_id,
         )
         if starter.attend is not None and isinstance(handlers, dict):
-            # Before a byte is read: it may ask in its first breath.
+            # Before a byte is read: its first message may be a question.
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
-        self.relisting = Relisting(session, starter.listed)
-        session.on_stale = self.relisting.want
+        self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
+        session.on_stale = self.tool_refresh.request
         began = queue.loop.time()
         try:
             self.offer = await shake_hands(
@@ -200,5 +210,5 @@ class Start:
         return session
 
 
-def _unheard(_: tuple[Tool, ...]) -> None:
+def _ignore(_: tuple[Tool, ...]) -> None:
     pass

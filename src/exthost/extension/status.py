@@ -1,130 +1,129 @@
-"""Where an extension stands, and what it shows of itself: state, offer, why it is not ready.
+"""What an extension shows of itself: its state, its offer, its tools, and why it is not ready.
 
-Steps through the life-cycle table and tells everyone who looks on; passes the gate; tells calls
-that come too late why. Knows no process.
+Moves through the life-cycle table and publishes every change. Knows no process, no queue and no
+policy.
+
+**A reload.** The extension that is to replace another one gets ready unpublished: its changes are
+kept to itself. `take_over` then silences the replaced one and publishes what differs between the
+two, so whoever looks on sees one extension all the time.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from exthost.dialects.dialect import Dialect
-from exthost.errors import ExtensionGone, ExthostError, Refused
+from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
-from exthost.extension.lifecycle import Event, State, step
-from exthost.extension.startup import Starter
-from exthost.launch.plan import admit
+from exthost.extension.lifecycle import FIRST, Event, State, step
 from exthost.model import Offer, Spec, Tool
-from exthost.session.failures import copy_error
-from exthost.extension.call_queue import CallQueue
 
 _log = logging.getLogger("exthost.extension")
 
 
-class Standing:
-    """The public face of one extension's owner."""
+class Status:
+    """The state and the offer of one extension.
+
+    cause              why it is not ready, or None
+    offer_is_known     whether `tools` are what the extension offers, and not what a manifest claims
+    is_published       whether changes are published
+    ready_at           when a process last got ready; None while no process serves
+    handshake_seconds  how long the last handshake took
+    reported_health    what the extension last said of its own health, if that was not good
+    """
 
     __slots__ = (
         "_bus",
-        "_queue",
-        "_loop",
-        "_objection",
+        "_id",
         "_on_change",
         "cause",
-        "dialect",
-        "has_told",
+        "handshake_seconds",
+        "is_published",
         "offer",
-        "spec",
-        "starter",
+        "offer_is_known",
+        "ready_at",
+        "reported_health",
         "state",
         "tools",
     )
 
     def __init__(
         self,
-        starter: Starter,
-        queue: CallQueue,
+        spec: Spec,
         bus: Bus,
         *,
+        offer_is_known: bool = False,
         on_change: Callable[[], None] | None = None,
-        objection: Callable[[], Refused | None] | None = None,
+        is_published: bool = True,
     ) -> None:
-        spec, dialect = starter.spec, starter.dialect
-        self.spec: Spec = spec
-        self.dialect: Dialect = dialect
-        self.starter = starter
-        self.state = State.DISCOVERED
-        self.offer = Offer(tools=spec.tools, version=spec.version)
-        self.tools = {tool.name: tool for tool in spec.tools}
-        self.cause: ExthostError | None = None
-        # Whether `tools` is what it really offers, and not what a manifest says of it.
-        self.has_told = dialect.traits.tools == "manifest"
-        self._queue = queue
+        self._id = spec.id
         self._bus = bus
         self._on_change = on_change
-        self._objection = objection
-        self._loop: asyncio.AbstractEventLoop = queue.loop
-        starter.listed = self._listed
+        self.is_published = is_published
+        self.state = FIRST
+        self.offer = Offer(tools=spec.tools, version=spec.version)
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
+        self.cause: ExthostError | None = None
+        self.offer_is_known = offer_is_known
+        self.ready_at: float | None = None
+        self.handshake_seconds = 0.0
+        self.reported_health = ""
 
-    def admit(self) -> None:
-        """Pass the gate, or be refused; nothing is started."""
-        if self.state is not State.DISCOVERED:
-            return
-        try:
-            objection = self._objection() if self._objection is not None else None
-            if objection is not None:
-                raise objection
-            self.starter.landmarks = admit(self.spec, self.starter.environ())
-        except Refused as refused:
-            _log.warning("[%s] not started: %s", self.spec.id, refused.message)
-            self._give_up(Event.REFUSE, refused)
-        else:
-            self._go(Event.ADMIT)
-
-    def _give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
-        self.cause = cause
-        self._go(event, reason or cause.message)
-        self._queue.close(lambda method: _not_again(cause, reason))
-
-    def _offered(self, offer: Offer) -> None:
-        before, after = self.tools, {tool.name: tool for tool in offer.tools}
-        changed = {name for name in before.keys() & after if before[name] != after[name]}
-        added = tuple(sorted((after.keys() - before.keys()) | changed))
-        removed = tuple(sorted((before.keys() - after.keys()) | changed))
-        self.offer, self.tools, self.has_told = offer, after, True
-        if self._on_change is not None:
-            self._on_change()
-        for warning in offer.warnings:
-            _log.warning("[%s] %s", self.spec.id, warning)
-        if (added or removed) and OfferChanged in self._bus.kinds:
-            self._bus.publish(OfferChanged(self.spec.id, added, removed))
-
-    def _listed(self, tools: tuple[Tool, ...]) -> None:
-        """It was asked again what it offers, and said this."""
-        self._offered(replace(self.offer, tools=tools, warnings=()))
-
-    def _go(self, event: Event, reason: str = "") -> None:
+    def move(self, event: Event, reason: str = "") -> None:
+        """Move through the life-cycle table, and publish the change."""
         before, self.state = self.state, step(self.state, event)
-        if StateChanged in self._bus.kinds:
-            self._bus.publish(StateChanged(self.spec.id, before.value, self.state.value, reason))
-        if self._on_change is not None:
+        self._publish_state(before, reason)
+        self._tell_change()
+
+    def process_ready(self, now: float, handshake_seconds: float) -> None:
+        """A process serves from now on: nothing is wrong any more."""
+        self.ready_at, self.handshake_seconds = now, handshake_seconds
+        self.cause, self.reported_health = None, ""
+
+    def set_offer(self, offer: Offer) -> None:
+        """Replace the offer, and publish which tools differ."""
+        before = self.tools
+        self.offer, self.offer_is_known = offer, True
+        self.tools = {tool.name: tool for tool in offer.tools}
+        self._tell_change()
+        for warning in offer.warnings:
+            _log.warning("[%s] %s", self._id, warning)
+        self._publish_tools(before)
+
+    def set_tools(self, tools: tuple[Tool, ...]) -> None:
+        """Replace the tools of the offer, as the running process lists them now."""
+        self.set_offer(replace(self.offer, tools=tools, warnings=()))
+
+    def take_over(self, old: "Status | None") -> None:
+        """Publish from now on in place of `old`, which publishes nothing any more."""
+        if self.is_published:
+            return
+        state, tools = (FIRST, _NO_TOOLS) if old is None else (old.state, old.tools)
+        if old is not None:
+            old.is_published = False
+        self.is_published = True
+        if self.state is not state:
+            self._publish_state(state, "reloaded")
+        self._tell_change()
+        self._publish_tools(tools)
+
+    def _publish_state(self, before: State, reason: str) -> None:
+        if self.is_published and StateChanged in self._bus.kinds:
+            self._bus.publish(StateChanged(self._id, before.value, self.state.value, reason))
+
+    def _publish_tools(self, before: Mapping[str, Tool]) -> None:
+        if not self.is_published or OfferChanged not in self._bus.kinds:
+            return
+        after = self.tools
+        added = tuple(sorted(after.keys() - before.keys()))
+        removed = tuple(sorted(before.keys() - after.keys()))
+        both = before.keys() & after.keys()
+        changed = tuple(sorted(name for name in both if before[name] != after[name]))
+        if added or removed or changed:
+            self._bus.publish(OfferChanged(self._id, added, removed, changed))
+
+    def _tell_change(self) -> None:
+        if self.is_published and self._on_change is not None:
             self._on_change()
 
-    def _why_closed(self, method: str) -> ExthostError:
-        if self.state not in (State.STOPPED, State.DRAINING) and self.cause is not None:
-            return copy_error(self.cause)
-        return ExtensionGone(
-            "X1006",
-            f"{method} was not sent: the extension was stopped",
-            extension=self.spec.id,
-            help="start it again with restart(), or load it anew",
-        )
 
-
-def _not_again(cause: ExthostError, reason: str) -> ExthostError:
-    """The cause, for a call that comes too late, with the reason why it is not mended."""
-    error = copy_error(cause)
-    if reason and isinstance(cause, ExtensionGone):
-        error.help = f"it is not started again: {reason}; restart() or a new load does"
-    return error
+_NO_TOOLS: Mapping[str, Tool] = {}

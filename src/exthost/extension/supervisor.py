@@ -1,379 +1,396 @@
-"""What becomes of an extension's processes: every decision of its owner, and none of its waiting.
+"""The one task that owns an extension for its life, and every decision about its processes.
 
-Synchronous throughout. The owner (above) calls `heed` whenever something may have happened; it
-looks at everything once, decides by three pure tables (the life cycle, the restart policy, the
-breaker), and starts and dismisses processes through its `Crew`. What others want of it are
-`Wishes`. `next_due` tells when to look again if nobody rings.
+Calls never pass through here: they go to their queue, and the queue gives them to a session. The
+supervisor sleeps until a command, the end of a start or of a process, or its one timer wakes it.
+Then `reconcile` looks at everything once, without waiting, and starts and ends processes. It only
+waits for the end of its processes, when it is told to stop.
 
-**A fresh process beside the old.** Asked again while it is ready, it starts a process beside those
-that serve. If that one gets ready it takes their place in one step, and they end when what they
-were asked is answered; if it does not, they go on and whoever asked is told. No call is lost
-either way, and the extension is `ready` all the time.
+**State is true when the error is.** A session reports its end before its calls fail, and a breaker
+reports that it opens before the last failure is delivered. `Recovery` decides in that very step:
+whoever catches the error finds state, health, stats and tools changed already. Only the next
+process waits, until the one that ended is reaped.
+
+**A fresh process beside the old one.** A restart of an extension that is ready starts a process
+beside those that serve. If it gets ready, it takes their place in one step, and they end when
+their calls are answered. If it does not, they go on, and whoever requested the restart is told. No
+call is lost either way, and the extension is `ready` all the time.
 """
 
 import asyncio
 import logging
 import math
-import random
-from collections.abc import Callable
 
-from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
-from exthost.events import Bus
-from exthost.extension.breaker_gate import Guard
-from exthost.extension.commands import Wishes
-from exthost.extension.idle import Idling
+from exthost.errors import ExthostError, Refused
+from exthost.extension.commands import Commands
+from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, rests
-from exthost.extension.policy import breaker_of, pool_of, restart_of
-from exthost.extension.processes import Crew, Member
-from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from exthost.extension.processes import DOORS_SECONDS, Processes
+from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
-from exthost.extension.status import Standing
-
+from exthost.extension.status import Status
+from exthost.extension.unavailable import not_ready, old_process_goes_on, stopped
+from exthost.extension.wakeup import Wakeup
 from exthost.session.failures import copy_error
 from exthost.extension.call_queue import CallQueue
 
 from exthost.session.session import Session
 
-
 _log = logging.getLogger("exthost.extension")
 
-# Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
-_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506", "X0560"})
+# How often a stop with patience checks whether the calls under way have ended.
+_CHECK_SECONDS = 0.02
 
 
-class Keeper(Standing):
-    """Decides what becomes of the processes of one extension."""
+class Supervisor:
+    """Keeps one extension in the state that is wanted."""
 
     __slots__ = (
-        "_due",
-        "_grow_at",
-        "_last_id",
-        "_pool",
-        "_restart",
-        "_wake",
-        "_wants_more",
-        "_wishes",
-        "ailment",
-        "crew",
-        "guard",
-        "handshake_seconds",
-        "history",
-        "idling",
-        "ready_at",
+        "_commands",
+        "_queue",
+        "_loop",
+        "_starter",
+        "_status",
+        "_task",
+        "_wakeup",
+        "idle",
+        "processes",
+        "recovery",
     )
 
-    def __init__(
-        self,
-        starter: Starter,
-        queue: CallQueue,
-        bus: Bus,
-        *,
-        on_change: Callable[[], None] | None = None,
-        objection: Callable[[], Refused | None] | None = None,
-    ) -> None:
-        super().__init__(starter, queue, bus, on_change=on_change, objection=objection)
-        spec, dialect = starter.spec, starter.dialect
-        self.history = History()
-        self.ready_at: float | None = None
-        self.ailment = ""  # what the process that serves said of its own health, if it is not well
-        self.handshake_seconds = 0.0
-        self._restart = restart_of(spec, dialect)
-        self._pool = pool_of(spec)
-        self._wake = asyncio.Event()
-        self._wishes = Wishes(self._loop)
-        self._due = math.inf  # when backoff is over
-        self._grow_at = 0.0  # no further process of a pool before this
-        self._wants_more = False
-        self._last_id = dialect.traits.first_id
-        self.crew = Crew(starter, queue, self._wake.set)
-        self.guard = Guard(breaker_of(spec, dialect), queue, self._wake.set)
-        self.idling = Idling(starter.limits.idle, queue)
+    def __init__(self, starter: Starter, queue: CallQueue, status: Status) -> None:
+        self._starter = starter
+        self._queue = queue
+        self._status = status
+        self._loop = queue.loop
+        self._commands = Commands(queue.loop)
+        self._task: asyncio.Task[None] | None = None
+        self._wakeup = Wakeup(queue.loop)
+        self.processes = Processes(starter, queue, self._wakeup.set)
+        self.recovery = Recovery(starter, queue, status, self.processes, self._wakeup.set)
+        self.idle = IdleTimer(starter.limits.idle, queue)
+        starter.on_tools_listed = status.set_tools
+        queue.on_needed = self.need
+        queue.on_session_ended = self._on_session_ended
         if queue.is_pool:
-            queue.on_busy = self._more
+            queue.on_busy = self._on_busy
 
-    @property
-    def session(self) -> Session | None:
-        """The session that serves, or the one that is to."""
-        return next(iter(self.crew.sessions), None)
+    # -- commands ----------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Check what the extension requires, and refuse it if that is not there."""
+        status = self._status
+        if status.state is not State.DISCOVERED:
+            return
+        try:
+            self._starter.admit()
+        except Refused as refused:
+            if status.is_published:
+                _log.warning("[%s] not started: %s", self._starter.spec.id, refused.message)
+            self.recovery.give_up(Event.REFUSE, refused)
+        else:
+            status.move(Event.ADMIT)
+
+    def need(self) -> None:
+        """Start the extension for a caller, unless it runs or was given up."""
+        state = self._status.state
+        waits = state in (State.DISCOVERED, State.ADMITTED)
+        probes = state is State.OPEN and self.recovery.gate.may_probe()
+        if not self._commands.stop and (waits or probes):
+            self._commands.start = True
+            self._carry_out()
+
+    def need_probe(self) -> None:
+        """Start a probe if the breaker's time is over, for a caller who does not wait for it."""
+        if self._status.state is State.OPEN:
+            self.need()
+
+    def restart(self) -> "asyncio.Future[ExthostError | None]":
+        """Have a fresh process, whatever the state is. The future is done when it serves; its
+        result is an error if the fresh process failed and the old one goes on."""
+        future = self._commands.request_restart()
+        self._carry_out()
+        return future
+
+    async def settle(self) -> None:
+        """Wait until the extension is ready, or will not change by itself."""
+        if not self._is_settled():
+            await self._commands.wait_settled()
+
+    async def stop(self, patience: float = 0.0) -> None:
+        """End the extension as its dialect has it. Calls under way have `patience` seconds to end
+        before. Returns when nothing of the extension is left."""
+        if self._queue.is_forked:
+            return
+        self._commands.request_stop(patience)
+        if self._task is None:
+            self._finish()
+            return
+        stopped = self._commands.wait_stopped()
+        self._wakeup.set()
+        await stopped
+
+    def absence(self, what: str) -> ExthostError:
+        """Return why the extension cannot serve this now."""
+        status = self._status
+        if status.state is State.OPEN:
+            return self.recovery.gate.refusal(what)
+        if self._queue.closed is not None:
+            return self._queue.closed(what)
+        if status.cause is not None:
+            return copy_error(status.cause)
+        return not_ready(self._queue.extension, what, status.state.value)
+
+    # -- the task ----------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        """Have the task look at its commands, and make it if there is none."""
+        if self._task is None:
+            name = f"supervisor of {self._starter.spec.id}"
+            self._task = self._loop.create_task(self._run(), name=name)
+        self._wakeup.set()
+
+    async def _run(self) -> None:
+        commands = self._commands
+        try:
+            while True:
+                self._wakeup.clear()
+                if commands.stop:
+                    await self._stop_processes()
+                    if commands.stop:
+                        break
+                self.reconcile()
+                if self._is_settled():
+                    commands.complete_settled()
+                    commands.complete_restarts(None)
+                if not commands.stop:
+                    await self._wakeup.wait_until(self._next_due())
+        finally:
+            self._task = None
+            if not self._queue.is_forked:  # the loop is being torn down around us, or we failed
+                await self.processes.kill_and_wait()
+            commands.complete_all()
+        self._finish()
+
+    def _next_due(self) -> float:
+        if self.processes.has_exiting:
+            return math.inf  # the reaped process wakes us
+        when = self.recovery.due
+        if self.recovery.gate.is_open and self._queue.closed is not None:
+            when = min(when, self.recovery.gate.circuit.until)
+        if self._status.state is State.READY:
+            when = min(when, self.idle.next_check())
+            if not self.processes.starting:
+                when = min(when, self.recovery.growth.next_due())
+        return when
 
     def _is_settled(self) -> bool:
-        wishes = self._wishes
-        at_rest = self.state in (State.READY, State.ADMITTED, State.OPEN) or rests(self.state)
-        return at_rest and not (wishes.start or wishes.again or self._is_replacing)
+        state, commands = self._status.state, self._commands
+        at_rest = state in (State.READY, State.ADMITTED, State.OPEN) or rests(state)
+        pending = commands.start or commands.restart or self.processes.is_replacing
+        return at_rest and not pending
 
-    @property
-    def _is_replacing(self) -> bool:
-        return any(start.replaces for start in self.crew.starts)
-
-    def heed(self) -> None:
-        """Look at everything that may have happened, and do what follows."""
-        for start in self.crew.started():
-            self._heed_start(start)
-        while self.crew.fallen:
-            self._heed_end(self.crew.fallen.pop(0))
-        if self.guard.is_open and self.state in (State.READY, State.STARTING):
-            self._open()
-        if self._wishes.again:
-            self._begin_again()
-        elif self._wishes.start:
+    def reconcile(self) -> None:
+        """Look at everything that may have happened, and do what follows from it."""
+        status, commands, queue = self._status, self._commands, self._queue
+        for start in self.processes.take_finished_starts():
+            self._on_start_finished(start)
+        if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
+            self.recovery.open_breaker()
+        if queue.closed is not None:  # a call that was to be sent again finds nobody
+            queue.fail_waiting(queue.closed)
+        if self.processes.has_exiting:
+            return  # nothing starts before they are reaped
+        if status.state is State.ADMITTED and queue.waiting:
+            commands.start = True
+        if commands.restart:
+            self._restart()
+        elif commands.start:
             self._begin()
         now = self._loop.time()
-        if now >= self._due:
-            self._due = math.inf
-            self._go(Event.RETRY_DUE)
-            self._launch()  # one for one retry; a pool grows again as it is used
-        if self.guard.may_probe():
-            self._let_probe()
-        if self.state is State.READY:
+        if now >= self.recovery.due:
+            self.recovery.due = math.inf
+            status.move(Event.RETRY_DUE)
+            self._launch()  # one process for one retry; a pool grows again as it is used
+        if self.recovery.gate.may_probe():
+            queue.closed = None  # the next call brings a fresh process, and waits for it
+        if status.state is State.READY:
             self._fit_pool(now)
-
-    def next_due(self) -> float:
-        when = self._due
-        if self.guard.is_open and self._queue.closed is not None:
-            when = min(when, self.guard.circuit.until)
-        if self.state is State.READY:
-            when = min(when, self.idling.next_look())
-            if self._wants_more and not self.crew.starts:
-                when = min(when, self._grow_at)
-        return when
 
     # -- starting ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """The first start, or the next one on demand, or a probe."""
-        self._wishes.start = False
-        if self.guard.may_probe():
-            self._let_probe()
-            self.guard.probe()
-            self._go(Event.PROBE)
-            self._start()
+        """Start for the first time, or on demand, or as a probe."""
+        self._commands.start = False
+        if self.recovery.gate.may_probe():
+            self._queue.closed = None
+            self.recovery.gate.probe()
+            self._status.move(Event.PROBE)
+            self._launch_all()
             return
-        if self.state not in (State.DISCOVERED, State.ADMITTED):
-            return  # given up, or ready, since somebody wanted it
+        if self._status.state not in (State.DISCOVERED, State.ADMITTED):
+            return  # given up, or ready, since the command was given
         self._queue.closed = None
         self.admit()
-        if not self._is_refused():
-            self._go(Event.START)
-            self._start()
+        if self._status.state is State.ADMITTED:
+            self._status.move(Event.START)
+            self._launch_all()
 
-    def _begin_again(self) -> None:
-        """A fresh one was asked for."""
-        self._wishes.again = False
-        self.crew.give_up_starts()
-        self.history = self.history.asked_again()
-        self._grow_at = 0.0
-        if self.state is State.READY:
+    def _restart(self) -> None:
+        """Carry out a restart."""
+        status = self._status
+        self._commands.restart = False
+        self.processes.cancel_starts()
+        self.recovery.forgive()
+        if status.state is State.READY:
             self._launch(replaces=True)
             return
         self._queue.closed = None
-        self._due = math.inf
-        self.guard.reset()
-        if self.state is State.REFUSED:
-            self._go(Event.ASKED_AGAIN)  # the gate judges anew
+        if status.state is State.REFUSED:
+            status.move(Event.ASKED_AGAIN)  # it is judged anew
         self.admit()
-        if self._is_refused():
+        if status.state is State.REFUSED:
             return
-        if self.state is not State.STARTING:
-            self._go(Event.ASKED_AGAIN)
-        self._start()
+        if status.state is not State.STARTING:
+            status.move(Event.ASKED_AGAIN)
+        self._launch_all()
 
-    def _is_refused(self) -> bool:
-        return self.state is State.REFUSED
-
-    def _start(self) -> None:
-        """As many processes as there are always to be, and one at least."""
-        least = 1 if self.guard.is_half_open else max(1, self._pool.least)
-        for _ in range(least):
+    def _launch_all(self) -> None:
+        """Start as many processes as the pool always has, and one at least."""
+        for _ in range(1 if self.recovery.gate.is_half_open else self.recovery.growth.size.least):
             self._launch()
 
     def _launch(self, *, replaces: bool = False) -> None:
-        self.history = self.history.started(self._loop.time())
-        continues = self.dialect.traits.ids_continue
-        self.crew.start(self._next_id() if continues else None, replaces=replaces)
+        self.recovery.restarts.started()
+        self.processes.start(replaces=replaces)
 
-    def _next_id(self) -> int:
-        return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])
-
-    def _heed_start(self, start: Start) -> None:
+    def _on_start_finished(self, start: Start) -> None:
         try:
             session = start.result()
         except ExthostError as error:
-            self._heed_failed_start(start, error)
+            self._on_start_failed(start, error)
         else:
-            self._enlist(start, session)
+            self._add_worker(start, session)
 
-    def _enlist(self, start: Start, session: Session) -> None:
+    def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
-        old = list(self.crew.serving) if start.replaces else []
-        if self.dialect.traits.ids_continue:
-            session.next_id = self._next_id()
-        self.crew.enlist(start, now, self._answered())
-        self.ready_at = now
-        self.history = self.history.ready(now)
-        self.cause, self.ailment = None, ""
-        self.handshake_seconds = start.seconds
-        self._offered(start.offer)
-        start.relisting.begin()
-        if self.state is State.STARTING:
-            self._go(Event.SHOOK_HANDS)
+        old = list(self.processes.serving) if start.replaces else []
+        self.processes.add(session, now)
+        self.recovery.restarts.ready()
+        self._status.process_ready(now, start.seconds)
+        self._status.set_offer(start.offer)
+        start.tool_refresh.begin()
+        if self._status.state is State.STARTING:
+            self._status.move(Event.SHOOK_HANDS)
+        for worker in old:  # in this very step: the next call finds the fresh one
+            self.processes.dismiss(worker)
+        self.idle.begin(now, self.processes.serving)
         if start.replaces:
-            self.guard.reset()
-        for one in old:  # in this very step: the next call finds the fresh one
-            self.crew.dismiss(one)
-        self.idling.begin(now, self.crew.serving)
-        if session.is_open:
-            self._queue.attach(session)
-        if start.replaces:
-            for _ in range(self._pool.least - len(self.crew.serving)):
+            self.recovery.gate.reset()
+            for _ in range(self.recovery.growth.size.least - len(self.processes.serving)):
                 self._launch()
+        if session.cause is None:
+            self._queue.attach(session)
+        else:  # it ended before it could serve
+            self._on_session_ended(session)
 
-    def _heed_failed_start(self, start: Start, error: ExthostError) -> None:
-        self.history = self.history.ended(self._restart, self._loop.time())
-        if start.session is not None:  # its handshake used up numbers, too
-            self._last_id = max(self._last_id, start.session.next_id)
-        if self.crew.serving:
+    def _on_start_failed(self, start: Start, error: ExthostError) -> None:
+        self.recovery.restarts.start_failed()
+        if self.processes.serving:
             if start.replaces:
-                _log.warning("[%s] the old process goes on: %s", self.spec.id, error.message)
-                self.history = self.history.asked_again()
-                if not self._wishes.again:
-                    self._wishes.tell_again(_kept(error))
+                id = self._queue.extension
+                _log.warning("[%s] the old process goes on: %s", id, error.message)
+                self.recovery.restarts.forgive()
+                if not self._commands.restart:
+                    self._commands.complete_restarts(old_process_goes_on(error))
             else:
-                self._heed_loss(error)
-        elif not self.crew.starts:  # the last hope
-            self._follow(error)
+                self.recovery.on_worker_lost(error)
+        elif not self.processes.starting:  # the last one
+            self.recovery.on_last_ended(error)
 
-    def _heed_end(self, member: Member) -> None:
-        """A process that served ended by itself."""
-        session = member.session
-        self._last_id = max(self._last_id, session.next_id)
-        served = self._answered() > member.answered and member.ended_some
-        self.history = self.history.of(member.ready_at, has_served=served)
-        by_us = session.retired
-        self.history = self.history.ended(self._restart, self._loop.time(), by_us=by_us)
-        ended = session.closed_error("")
-        if not by_us and (session.lost_calls or self.guard.is_half_open):
-            self.guard.crashed(ended)
-        if self.crew.serving:
-            self._heed_loss(ended)
-            return
-        self.ready_at = None
-        if self.state is not State.READY:
-            return  # the breaker opened meanwhile, and its probe brings a fresh one
-        if self.crew.starts and not self.guard.is_open:  # the next is on its way already
-            self.cause = ended
-            if self._is_replacing:  # asked for by somebody: what came before is forgotten
-                self.history = self.history.asked_again().started(self._loop.time())
-            self._go(Event.WILL_RETRY, ended.message)
-            self._go(Event.ASKED_AGAIN)
-            return
-        self._follow(ended)
+    def _on_session_ended(self, session: Session) -> None:
+        """Decide what follows from the end of a process. The session calls this in the step in
+        which it ends, before its calls fail."""
+        worker = self.processes.on_exit(session)
+        if worker is not None:
+            if self._status.state is not State.DRAINING:
+                self.recovery.on_worker_ended(worker)
+            self._wakeup.set()
 
-    def _heed_loss(self, ended: ExthostError) -> None:
-        """One of several is gone, and the extension still serves."""
-        decision, self.history = self._decide(ended)
-        match decision:
-            case Again(delay):
-                self._grow_at = self._loop.time() + delay
-                self._wants_more = True
-            case GiveUp(reason):
-                self._grow_at = math.inf
-                _log.warning("[%s] it goes on with fewer processes: %s", self.spec.id, reason)
-            case OnDemand():
-                pass
+    # -- pool and idle time ------------------------------------------------------------------
 
-    def _decide(self, ended: ExthostError) -> tuple[Again | OnDemand | GiveUp, History]:
-        return decide(
-            self._restart,
-            self.history,
-            now=self._loop.time(),
-            jitter=random.random(),
-            permanent=isinstance(ended, SpawnFailed | HandshakeFailed) and ended.code in _PERMANENT,
-        )
-
-    def _follow(self, ended: ExthostError) -> None:
-        """The last process ended by itself, or did not come up: let the policy decide."""
-        self.cause = ended
-        failed_start = self.state is State.STARTING
-        if isinstance(ended, Refused):
-            self._give_up(Event.REFUSE, ended)
-            return
-        if failed_start and self.guard.is_half_open:
-            self._queue.fail_waiting(lambda method: copy_error(ended))
-            self.guard.crashed(ended)
-        if self.guard.is_open:
-            self._open()
-            return
-        decision, self.history = self._decide(ended)
-        match decision:
-            case GiveUp(reason):
-                self._give_up(Event.GAVE_UP, ended, reason)
-            case OnDemand():
-                if failed_start:  # whoever waited caused this start, and is told what it came to
-                    self._queue.fail_waiting(lambda method: copy_error(ended))
-                self._go(event_of(decision), ended.message)
-                if self._queue.waiting:
-                    self._go(Event.START)
-                    self._start()
-            case Again(delay):
-                self._go(event_of(decision), ended.message)
-                self._due = self._loop.time() + delay
-
-    # -- the breaker -------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Too many failures: send calls away, and let those end that are under way."""
-        self.cause = self.guard.last
-        self.ready_at = None
-        self._go(Event.BREAKER_OPENED, self.cause.message if self.cause is not None else "")
-        self.guard.shut()
-        self.crew.give_up_starts()
-        for member in list(self.crew.serving):
-            self.crew.dismiss(member)
-
-    def _let_probe(self) -> None:
-        """Its time is over: the next call brings a fresh process, and waits for it."""
-        self._queue.closed = None
-
-    # -- pool and idleness ---------------------------------------------------------------------
-
-    def _more(self) -> None:
+    def _on_busy(self) -> None:
         """Every process of the pool is busy."""
-        if len(self.crew.serving) + len(self.crew.starts) < self._pool.most:
-            self._wants_more = True
-            self._wake.set()
+        if self.processes.count < self.recovery.growth.size.most:
+            self.recovery.growth.request()
+            self._wakeup.set()
 
     def _fit_pool(self, now: float) -> None:
         """Have as many processes as are needed, and no idle ones."""
-        crew, pool = self.crew, self._pool
-        there = len(crew.serving) + len(crew.starts)
-        is_idle = self.idling.is_over(now, crew.serving)
-        if self._wants_more and now >= self._grow_at and not crew.starts:
-            self._wants_more = False
-            if there < pool.most and not self.guard.is_half_open:
-                self._launch()
-                return
-        if crew.starts or not is_idle:
+        processes, size = self.processes, self.recovery.growth.size
+        is_idle = self.idle.is_over(now, processes.serving)
+        wants_more = not processes.starting and self.recovery.growth.take_due(now)
+        has_room = len(processes.serving) < size.most and not self.recovery.gate.is_half_open
+        if wants_more and has_room:
+            self._launch()
             return
-        for member in crew.serving[pool.kept :]:
-            self.crew.dismiss(member)
-        if not crew.serving:
-            self.ready_at = None
-            self._last_id = self._next_id()
-            self.history = self.history.ended(self._restart, now, by_us=True)
-            self._go(Event.REST, f"it was idle for {self.starter.limits.idle:g} s")
+        if processes.starting or not is_idle:
+            return
+        for worker in processes.serving[size.kept :]:
+            processes.dismiss(worker)
+        if not processes.serving:
+            self._status.ready_at = None
+            self.recovery.restarts.idle_ended()
+            self._status.move(Event.REST, f"it was idle for {self._starter.limits.idle:g} s")
             if self._queue.waiting:
-                self._wishes.start = True
-                self._wake.set()
+                self._wakeup.set()
 
-    # -- small things ------------------------------------------------------------------------
+    # -- stopping ----------------------------------------------------------------------------
 
-    def _answered(self) -> int:
-        """How many calls it answered, yes or no; a bad answer is none."""
-        return self._queue.accounting.results + self._queue.accounting.refusals
+    async def _stop_processes(self) -> None:
+        await self.processes.wait_reaped()
+        if not self._commands.stop:
+            return
+        self.recovery.due = math.inf
+        state = self._status.state
+        if not rests(state) and state is not State.DISCOVERED:
+            self._status.move(Event.STOP)
+        self.recovery.growth.cancel()
+        if self.processes.serving and self._commands.patience > 0:
+            await self._let_calls_end()
+        await self.processes.close()
+        self._status.ready_at = None
+        if self._status.state is State.DRAINING:
+            self._status.move(Event.ENDED)
 
+    async def _let_calls_end(self) -> None:
+        """Give calls under way their time, unless a command with less patience or a restart comes.
 
-def _kept(cause: ExthostError) -> ExthostError:
-    """Why a fresh process is not there, for whoever asked for it."""
-    error = copy_error(cause)
-    error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
-    return error
+        Checks from time to time instead of waiting to be told, since calls are taken in at first:
+        one that was on its way here when the stop came is let in, and so are those that wait.
+        """
+        commands, began = self._commands, self._loop.time()
+        takes_calls = True
+        while commands.stop and (takes_calls or not self.processes.is_quiet()):
+            now = self._loop.time()
+            if now >= began + commands.patience:
+                return
+            if takes_calls and now >= began + DOORS_SECONDS and not self._queue.waiting:
+                takes_calls = False
+                self._queue.close(self._why_closed)
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    def _finish(self) -> None:
+        if self._status.state is State.ADMITTED:
+            self._status.move(Event.STOP)
+        elif self._status.state is State.DISCOVERED:
+            self._status.move(Event.ADMIT)
+            self._status.move(Event.STOP)
+        self._queue.close(self._why_closed)
+        self._queue.stop_timer()
+        self._commands.complete_all()
+
+    def _why_closed(self, method: str) -> ExthostError:
+        status = self._status
+        if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
+            return copy_error(status.cause)
+        return stopped(self._queue.extension, method)

@@ -1,8 +1,8 @@
-"""An extension said that its offer is not what it was: it is asked again, once for many such words.
+"""Asks a running process again for its tools, after it reported that they have changed.
 
-One question at a time: what is said while it is under way leads to one more, after it. Nothing is
-asked before hands were shaken. One that does not answer well keeps the offer it had, and the log
-says why. It ends with its session, whose calls all end then.
+One request at a time: reports that come while it is under way lead to one more request after it.
+Nothing is asked before the handshake is done. If the answer is an error, the extension keeps the
+offer that it had, and the log says why. A refresh ends with its session.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from exthost.session.session import Session
 _log = logging.getLogger("exthost.extension")
 
 
-class Relisting:
-    """Keeps what one session's extension offers up to date."""
+class ToolRefresh:
+    """Keeps the tools of one session up to date."""
 
-    __slots__ = ("_begun", "_busy", "_listed", "_session", "_wanted")
+    __slots__ = ("_begun", "_busy", "_on_listed", "_session", "_wanted")
 
-    def __init__(self, session: Session, listed: Callable[[tuple[Tool, ...]], None]) -> None:
+    def __init__(self, session: Session, on_listed: Callable[[tuple[Tool, ...]], None]) -> None:
         self._session = session
-        self._listed = listed
+        self._on_listed = on_listed
         self._begun = False
         self._busy = False
         self._wanted = False
 
     def begin(self) -> None:
-        """Hands were shaken, and what it offers is known: from now on it may be asked again."""
+        """The handshake is done, and the offer is known: from now on it may be asked again."""
         self._begun = True
-        self._look()
+        self._ask_if_wanted()
 
-    def want(self) -> None:
-        """It said that something has changed."""
+    def request(self) -> None:
+        """The process reported that its tools have changed."""
         self._wanted = True
-        self._look()
+        self._ask_if_wanted()
 
-    def _look(self) -> None:
+    def _ask_if_wanted(self) -> None:
         if not (self._begun and self._wanted) or self._busy:
             return
         self._wanted = False
@@ -64,5 +64,5 @@ class Relisting:
                 "[%s] its new tools are not known: %s", self._session.diagnostics.extension, error
             )
         else:
-            self._listed(answered.result())
-        self._look()
+            self._on_listed(answered.result())
+        self._ask_if_wanted()

@@ -18,13 +18,17 @@ from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
 
-__all__ = ["KILL_SECONDS", "LAST_OUTPUT_SECONDS", "ProcessLifetime", "Send"]
+__all__ = ["KILL_SECONDS", "LAST_OUTPUT_SECONDS", "EXIT_SECONDS", "ProcessLifetime", "Send"]
 
 _log = logging.getLogger("exthost.session")
 
 # After the exit: how long the child's last output may take to come through a pipe that something
-# else still holds. After the end of its output: how long its exit may take to be seen.
+# else still holds.
 LAST_OUTPUT_SECONDS = 0.25
+
+# After the end of a pipe: how long the exit may take to be seen. A process that dies closes its
+# pipes first, and on a busy machine it may take a while to go on.
+EXIT_SECONDS = 2.0
 
 Send = Callable[[Request | Notice], "asyncio.Future[None] | None"]
 """Sends a message; the future, if there is one, is done when the reply or an error came."""
@@ -79,13 +83,18 @@ class ProcessLifetime:
             self._bus.publish(Exited(self._diagnostics.extension, self.child.pid, str(status)))
         if not self.exited.done():
             self.exited.set_result(None)
-        self.over_soon(Died())
+        self._over_within(LAST_OUTPUT_SECONDS, Died())
         self._on_exit()
 
-    def over_soon(self, cause: EndCause) -> None:
-        """The session is over in a moment; more may be known then."""
-        if self._grace is None:
-            self._grace = self._loop.call_later(LAST_OUTPUT_SECONDS, self._on_over, cause)
+    def pipe_closed(self, cause: EndCause) -> None:
+        """A pipe has ended: the session is over when the exit is seen, or some time later."""
+        if not self.exited.done():
+            self._over_within(EXIT_SECONDS, cause)
+
+    def _over_within(self, seconds: float, cause: EndCause) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+        self._grace = self._loop.call_later(seconds, self._on_over, cause)
 
     def release_after_exit(self) -> None:
         """The session is over: let go of the process as soon as it has exited."""

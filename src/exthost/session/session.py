@@ -59,6 +59,7 @@ class Session:
         "_owner",
         "_performer",
         "_reader",
+        "_reads_first",
         "_send",
         "_thread",
         "_writer",
@@ -110,6 +111,7 @@ class Session:
         self._owner = owner
         self._loop = loop
         self._thread = get_ident()
+        self._reads_first = dialect.traits.correlation == "order"
         self.pending = self.conversation.pending
         self._send = self.conversation.send
         self._writer = StdinWriter(
@@ -193,9 +195,10 @@ class Session:
         """
         if self.cause is not None:
             raise self.closed_error(call.method)
+        if self._reads_first:
+            self._read_before_sending(call.method)
         call.session = self
         if not call.on_reply.is_simple:
-            self._read_before_sending()
             self.perform(self.conversation.begin(call))
         elif self._owner.is_shared:
             with self.lock:
@@ -223,11 +226,9 @@ class Session:
         if not self._reader.is_reading:  # back-pressure of a stream must not hold up this call
             self._loop.call_soon_threadsafe(self._reader.resume)
 
-    def _read_before_sending(self) -> None:
+    def _read_before_sending(self, method: str) -> None:
         """Where replies have no ids, read first: what the child has already written answers
         something else, and would pass for the reply to this."""
-        if self.dialect.traits.correlation != "order":
-            return
         if not self.pending and self._reader.is_reading and get_ident() == self._thread:
             wakes = self._owner.wakes
             wakes.in_task = True
@@ -236,7 +237,7 @@ class Session:
             finally:
                 wakes.in_task = False
             if self.cause is not None:
-                raise self.closed_error("")
+                raise self.closed_error(method)
 
     def send(self, message: Message) -> None:
         """Send a message that waits for no reply: a notification, or our answer to a request."""
@@ -381,10 +382,10 @@ class Session:
         if self.lifetime.child.see_exit() is not None:
             self.end(failures.Died(broken))
         else:
-            self.lifetime.over_soon(failures.ClosedPipe("stdout", broken))
+            self.lifetime.pipe_closed(failures.ClosedPipe("stdout", broken))
 
     def _on_broken_stdin(self) -> None:
-        self.lifetime.over_soon(failures.ClosedPipe("stdin"))
+        self.lifetime.pipe_closed(failures.ClosedPipe("stdin"))
 
     def _on_stall(self) -> None:
         self.end(failures.Stalled(self._writer.stall_seconds))

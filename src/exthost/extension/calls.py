@@ -1,0 +1,178 @@
+"""The calls of one extension: made here, sent through its queue, awaited by their callers.
+
+Any task may call. A call goes to the queue in the caller's own step. The supervisor is only asked
+where no process serves.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.dialects.dialect import Dialect, OnProgress
+from exthost.errors import NotFound
+from exthost.events import Bus
+from exthost.extension.call_factory import CallFactory, CallParts
+from exthost.extension.call_queue import CallQueue
+from exthost.extension.lifecycle import State
+from exthost.extension.misuse import elsewhere, given
+from exthost.extension.policy import pool_of
+from exthost.extension.status import Status
+from exthost.extension.supervisor import Supervisor
+from exthost.model import NONE, Limits, Spec, Tool
+from exthost.names import nearest
+from exthost.session.awaitable_call import AwaitableCall
+from exthost.session.failures import copy_error
+from exthost.session.session import Session
+
+# States in which a start is under way or a call would cause one.
+_UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
+
+
+def make_queue(
+    spec: Spec,
+    dialect: Dialect,
+    limits: Limits,
+    *,
+    bus: Bus,
+    is_shared: bool,
+    loop: asyncio.AbstractEventLoop,
+) -> CallQueue:
+    """Make the queue of an extension's calls, for one process or a pool."""
+    assert limits.max_in_flight is not None
+    return CallQueue(
+        spec.id,
+        max_in_flight=limits.max_in_flight,
+        retry_once=(spec.retry or dialect.traits.retry) == "once",
+        is_shared=is_shared,
+        is_serial=dialect.traits.in_turn,
+        is_pool=pool_of(spec).most > 1,
+        bus=bus,
+        loop=loop,
+    )
+
+
+class Calls:
+    """Makes and sends the calls of one extension."""
+
+    __slots__ = ("_dialect", "_queue", "_spec", "_status", "_supervisor", "factory")
+
+    def __init__(
+        self,
+        spec: Spec,
+        dialect: Dialect,
+        limits: Limits,
+        queue: CallQueue,
+        status: Status,
+        supervisor: Supervisor,
+    ) -> None:
+        self._spec = spec
+        self._dialect = dialect
+        self._queue = queue
+        self._status = status
+        self._supervisor = supervisor
+        self.factory = CallFactory(spec, dialect, limits)
+
+    async def call(
+        self, method: str, params: Any, *, timeout: float | None, wait: bool
+    ) -> Any:
+        """Send a request in the dialect's own words, and return its result."""
+        if not wait:
+            self.require_session(method)
+        call = AwaitableCall(*self.factory.of_method(method, params, timeout), self._queue)
+        self._queue.submit(call)
+        try:
+            await call
+        except RuntimeError as error:
+            raise elsewhere(self._queue, error) from None
+        return call.value
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        timeout: float | None,
+        context: Mapping[str, Any] = NONE,
+        wait: bool,
+        on_progress: OnProgress | None,
+    ) -> Any:
+        """Call a tool, and return its result as the dialect has it."""
+        if not wait:
+            self.require_session(name)
+        status = self._status
+        tool = status.tools.get(name)
+        if tool is None or not status.offer_is_known:
+            if self.may_offer_more:
+                # What it offers is known when it is there; the call itself would start it as well.
+                await self._wait_for_start(timeout)
+            tool = self.tool(name)
+        call = AwaitableCall(*self.of_tool(tool, arguments, timeout, context), self._queue)
+        call.context = context
+        if on_progress is not None:
+            call.on_progress = on_progress
+        self._queue.submit(call)
+        try:
+            await call
+        except RuntimeError as error:
+            raise elsewhere(self._queue, error) from None
+        return call.value
+
+    async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:
+        """Run one of the neutral operations; `shown` is its name in errors and events."""
+        parts = self.factory.of_operation(name, params, timeout, shown)
+        call = AwaitableCall(*parts, self._queue)
+        self._queue.submit(call)
+        try:
+            await call
+        except RuntimeError as error:
+            raise elsewhere(self._queue, error) from None
+        return call.value
+
+    def of_tool(
+        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
+    ) -> CallParts:
+        """Return the parts of a call of this tool."""
+        return self.factory.of_tool(tool, {} if arguments is None else arguments, timeout, context)
+
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name, as it was offered last. Raises NotFound."""
+        tool = self._status.tools.get(name)
+        if tool is not None:
+            return tool
+        if self._status.state is not State.READY and self._status.cause is not None:
+            raise copy_error(self._status.cause)
+        near = nearest(name, self._status.tools)
+        raise NotFound(
+            "X1202",
+            f"it offers no tool {name!r}",
+            extension=self._spec.id,
+            help=f"did you mean {near!r}?" if near else "see what it offers: exthost inspect",
+        )
+
+    async def _wait_for_start(self, timeout: float | None) -> None:
+        """Wait until it is ready or is not going to be, within the time of the call."""
+        self._supervisor.need()
+        limit = self.factory.tool_limit if timeout is None else given(timeout)
+        try:
+            async with asyncio.timeout(limit):
+                await self._supervisor.settle()
+        except TimeoutError:
+            pass  # the call that follows says what was missing
+
+    def require_session(self, what: str) -> Session:
+        """Return a session that serves, or raise why there is none."""
+        sessions = self._queue.sessions
+        if not sessions:
+            self._supervisor.need_probe()
+            raise self._supervisor.absence(what)
+        return sessions[0]
+
+    def knows(self, tool: str) -> bool:
+        """Return whether the extension itself offers this tool. A manifest may name tools without
+        their schemas, and arguments are not sent unchecked."""
+        return self._status.offer_is_known and tool in self._status.tools
+
+    @property
+    def may_offer_more(self) -> bool:
+        """Whether a handshake, still to come, tells what it offers; a manifest tells at once."""
+        return self._status.state in _UNDERWAY and self._dialect.traits.tools == "handshake"

@@ -1,0 +1,47 @@
+"""When a pool gets one more process: on demand, and not before a restart delay is over."""
+
+import math
+
+from exthost.extension.policy import PoolSize
+
+
+class PoolGrowth:
+    """Whether one more process is wanted, and from when on it may start."""
+
+    __slots__ = ("_not_before", "_wanted", "size")
+
+    def __init__(self, size: PoolSize) -> None:
+        self.size = size
+        self._wanted = False
+        self._not_before = 0.0
+
+    def request(self) -> None:
+        """Every process is busy: want one more."""
+        self._wanted = True
+
+    def request_at(self, when: float) -> None:
+        """A process was lost: want one more, from `when` on."""
+        self._wanted, self._not_before = True, when
+
+    def stop(self) -> None:
+        """Start no more processes, until `reset`."""
+        self._not_before = math.inf
+
+    def reset(self) -> None:
+        """A restart was requested: no delay holds any more."""
+        self._not_before = 0.0
+
+    def cancel(self) -> None:
+        """Nobody wants more any longer."""
+        self._wanted = False
+
+    def next_due(self) -> float:
+        """Return when to start one more; infinity if none is wanted."""
+        return self._not_before if self._wanted else math.inf
+
+    def take_due(self, now: float) -> bool:
+        """Return whether one more is to start now, and stop wanting it."""
+        is_due = self._wanted and now >= self._not_before
+        if is_due:
+            self._wanted = False
+        return is_due

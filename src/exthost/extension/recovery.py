@@ -1,0 +1,155 @@
+"""What follows when a process ends by itself or does not get ready.
+
+Decides by three pure tables: the life cycle, the restart policy, the breaker. Synchronous, and
+starts nothing: it moves the status, sets `due`, opens the breaker or closes the queue. The
+supervisor starts the next process by what is decided here, when the one that ended is reaped.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+
+from exthost.errors import ExthostError, Refused
+from exthost.extension.breaker_gate import BreakerGate
+from exthost.extension.lifecycle import Event, State
+from exthost.extension.policy import breaker_of, pool_of, restart_of
+from exthost.extension.pool_growth import PoolGrowth
+from exthost.extension.processes import Processes, Worker
+from exthost.extension.restart import Again, GiveUp, OnDemand, event_of
+from exthost.extension.restart_tracker import RestartTracker
+from exthost.extension.startup import Starter
+from exthost.extension.status import Status
+from exthost.extension.unavailable import given_up
+from exthost.session.failures import copy_error
+from exthost.extension.call_queue import CallQueue
+
+_log = logging.getLogger("exthost.extension")
+
+
+class Recovery:
+    """The restart policy and the breaker of one extension. `due` is when a restart delay ends;
+    infinity if none runs."""
+
+    __slots__ = (
+        "_queue",
+        "_now",
+        "_processes",
+        "_status",
+        "_wake",
+        "due",
+        "gate",
+        "growth",
+        "restarts",
+    )
+
+    def __init__(
+        self,
+        starter: Starter,
+        queue: CallQueue,
+        status: Status,
+        processes: Processes,
+        wake: Callable[[], None],
+    ) -> None:
+        spec, dialect = starter.spec, starter.dialect
+        self._queue = queue
+        self._now = queue.loop.time
+        self._status = status
+        self._processes = processes
+        self._wake = wake
+        self.due = math.inf
+        self.restarts = RestartTracker(restart_of(spec, dialect), self._now)
+        self.gate = BreakerGate(breaker_of(spec, dialect), queue, self.open_breaker)
+        self.growth = PoolGrowth(pool_of(spec))
+
+    def forgive(self) -> None:
+        """A restart was requested: forget every failure."""
+        self.restarts.forgive()
+        self.growth.reset()
+        if self._status.state is not State.READY:
+            self.due = math.inf
+            self.gate.reset()
+
+    def on_worker_ended(self, worker: Worker) -> None:
+        """A process that served ended by itself."""
+        session, status = worker.session, self._status
+        by_us = session.retired
+        has_served = self._processes.has_served(worker)
+        self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_us=by_us)
+        error = session.closed_error("")
+        counts = not by_us and (session.lost_calls or self.gate.is_half_open)
+        if counts and self.gate.count_crash(error):
+            self.open_breaker()
+        if self._processes.serving:
+            self.on_worker_lost(error)
+            return
+        status.ready_at = None
+        if status.state is not State.READY:
+            return  # the breaker is open, and its probe brings a fresh process
+        if self._processes.starting and not self.gate.is_open:  # the next one is on its way
+            status.cause = error
+            if self._processes.is_replacing:  # by request: what came before is forgotten
+                self.restarts.forgive()
+                self.restarts.started()
+            status.move(Event.WILL_RETRY, error.message)
+            status.move(Event.ASKED_AGAIN)
+            return
+        self.on_last_ended(error)
+
+    def on_worker_lost(self, error: ExthostError) -> None:
+        """One of several processes is gone, and the extension still serves."""
+        match self.restarts.decide(error):
+            case Again(delay):
+                self.growth.request_at(self._now() + delay)
+            case GiveUp(reason):
+                self.growth.stop()
+                _log.warning(
+                    "[%s] it goes on with fewer processes: %s", self._queue.extension, reason
+                )
+            case OnDemand():
+                pass
+
+    def on_last_ended(self, error: ExthostError) -> None:
+        """The last process ended by itself, or did not get ready: let the policy decide."""
+        status, failed_start = self._status, self._status.state is State.STARTING
+        status.cause = error
+        if isinstance(error, Refused):
+            self.give_up(Event.REFUSE, error)
+            return
+        if failed_start and self.gate.is_half_open:
+            self.gate.count_crash(error)
+            self.open_breaker(lambda method: copy_error(error))  # whoever waits caused this probe
+            return
+        if self.gate.is_open:
+            self.open_breaker()
+            return
+        decision = self.restarts.decide(error)
+        match decision:
+            case GiveUp(reason):
+                self.give_up(Event.GAVE_UP, error, reason)
+            case OnDemand():
+                status.move(event_of(decision), error.message)
+                if failed_start:  # whoever waits caused this start, and is told what it came to
+                    self._queue.fail_waiting(lambda method: copy_error(error))
+            case Again(delay):
+                status.move(event_of(decision), error.message)
+                self.due = self._now() + delay
+
+    def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
+        """Start nothing any more, and fail every call, until a restart is requested."""
+        self._status.cause = cause
+        self._status.move(event, reason or cause.message)
+        self._queue.close(lambda method: given_up(cause, reason))
+
+    def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
+        """Too many failures: reject calls, and let those end that are under way. `waiting` makes
+        the errors of the calls that wait, where they are not to be rejected like later ones."""
+        status = self._status
+        if status.state in (State.READY, State.STARTING):
+            status.cause, status.ready_at = self.gate.last, None
+            reason = status.cause.message if status.cause is not None else ""
+            status.move(Event.BREAKER_OPENED, reason)
+            self._processes.dismiss_all()
+        if waiting is not None:
+            self._queue.fail_waiting(waiting)
+        self.gate.reject_calls()
+        self._wake()

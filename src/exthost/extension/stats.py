@@ -1,0 +1,94 @@
+"""Counts of an extension, as `ext.stats` shows them.
+
+**A reload keeps the counts.** An extension that replaces another one shares its `Totals`: the
+counts of both are added up, and calls that the replaced one still ends are counted, too. So no
+count ever goes back.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.extension.accounting import LOSSES
+from exthost.extension.status import Status
+from exthost.extension.supervisor import Supervisor
+from exthost.model import NONE
+from exthost.extension.call_queue import CallQueue
+
+_OUTCOMES = ("result", *LOSSES)
+
+
+class Counts:
+    """The counts of one instance of an extension."""
+
+    __slots__ = ("_queue", "_supervisor")
+
+    def __init__(self, queue: CallQueue, supervisor: Supervisor) -> None:
+        self._queue = queue
+        self._supervisor = supervisor
+
+    def read(self) -> dict[str, int]:
+        """Return every count that a reload keeps."""
+        queue, restarts = self._queue, self._supervisor.recovery.restarts
+        under_way = [call for one in queue.live_sessions for call in one.conversation.calls()]
+        return {
+            "result": queue.accounting.results,
+            **{name: queue.accounting.losses[name] for name in LOSSES},
+            "in_flight": sum(not call.internal for call in under_way),
+            "waiting": len(queue.waiting),
+            "restarts": restarts.restarts,
+            "crashes": restarts.crashes,
+        }
+
+
+class Totals:
+    """The counts of one extension over all instances of it that reloads have made."""
+
+    __slots__ = ("_ended", "_instances")
+
+    def __init__(self, counts: Counts) -> None:
+        self._instances: tuple[Counts, ...] = (counts,)
+        self._ended: Mapping[str, int] = NONE
+
+    def add(self, counts: Counts) -> None:
+        """Count one more instance: it replaces the others."""
+        self._instances += (counts,)
+
+    def remove(self, counts: Counts) -> None:
+        """Keep the last counts of an instance that has ended, if another one replaced it."""
+        if len(self._instances) > 1 and counts in self._instances:
+            self._instances = tuple(one for one in self._instances if one is not counts)
+            self._ended = Counter(self._ended) + Counter(counts.read())
+
+    def read(self) -> Counter[str]:
+        """Return the sums."""
+        sums = Counter(self._ended)
+        for counts in self._instances:
+            sums.update(counts.read())
+        return sums
+
+
+def build_stats(
+    totals: Totals, status: Status, supervisor: Supervisor, now: float
+) -> dict[str, Any]:
+    """Return the value of `ext.stats`."""
+    counts: Mapping[str, int] = totals.read()
+    session = next(iter(supervisor.processes.sessions), None)
+    outcomes = {name: counts[name] for name in _OUTCOMES}
+    return {
+        "calls": sum(outcomes.values()),
+        **outcomes,
+        "in_flight": counts["in_flight"],
+        "waiting": counts["waiting"],
+        "restarts": counts["restarts"],
+        "crashes": counts["crashes"],
+        "breaker": supervisor.recovery.gate.phase.value,
+        "processes": len(supervisor.processes.serving),
+        "uptime": now - status.ready_at if status.ready_at is not None else 0.0,
+        "pid": session.lifetime.child.pid if session is not None else None,
+        "dropped": dict(session.diagnostics.counts) if session is not None else {},
+        "timings_ms": {
+            "spawn": session.lifetime.child.spawn_seconds * 1000 if session is not None else None,
+            "handshake": status.handshake_seconds * 1000,
+        },
+    }

@@ -1,0 +1,39 @@
+"""The errors of an extension that cannot serve: stopped, given up, not ready, not replaced."""
+
+from exthost.errors import ExtensionGone, ExthostError
+from exthost.session.failures import copy_error
+
+
+def not_ready(extension: str, what: str, state: str) -> ExthostError:
+    """Return the error of a use that found no process."""
+    return ExtensionGone(
+        "X1007",
+        f"{what} is not available: the extension is {state}",
+        extension=extension,
+        help="wait for it, or start it with restart()",
+    )
+
+
+def stopped(extension: str, method: str) -> ExthostError:
+    """Return the error of a call that came after the stop."""
+    return ExtensionGone(
+        "X1006",
+        f"{method} was not sent: the extension was stopped",
+        extension=extension,
+        help="start it again with restart(), or load it anew",
+    )
+
+
+def given_up(cause: ExthostError, reason: str) -> ExthostError:
+    """Return the cause for a call that came too late, with the reason for no further start."""
+    error = copy_error(cause)
+    if reason and isinstance(cause, ExtensionGone):
+        error.help = f"it is not started again: {reason}; restart() or a new load does"
+    return error
+
+
+def old_process_goes_on(cause: ExthostError) -> ExthostError:
+    """Return why there is no fresh process, for whoever requested one."""
+    error = copy_error(cause)
+    error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
+    return error

@@ -1,0 +1,218 @@
+"""State is true when the error is: whoever catches the error finds state, health, stats and tools
+changed already. Nothing is awaited between the error and the look."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
+from exthost.events import Bus, Exited, Spawned, StateChanged
+from exthost.extension.extension import Extension
+from exthost.sync import SyncHost
+from tests.extensions.driving import accounted, command, failing, hostile, until
+
+SLOW = {"initial_delay": "30s", "max_delay": "30s"}
+
+# Restart strategy -> state and health after the crash, and whether the tools are still listed.
+AFTER_A_CRASH = [
+    pytest.param({"strategy": "never"}, "failed", "failed", False, id="never"),
+    pytest.param({"strategy": "immediate"}, "backoff", "restarting", True, id="immediate"),
+    pytest.param(
+        {"strategy": "exponential", **SLOW}, "backoff", "restarting", True, id="exponential"
+    ),
+    pytest.param({"strategy": "on-demand"}, "admitted", "idle", True, id="on-demand"),
+    pytest.param(
+        {"strategy": "immediate", "max_retries": 0}, "failed", "failed", False, id="no retries left"
+    ),
+]
+
+NOBODY = {"processes": 0, "pid": None, "uptime": 0.0, "crashes": 1, "gone": 1, "in_flight": 0}
+
+
+def entry(**settings: Any) -> dict[str, Any]:
+    program, *args = command()
+    source = {"type": "process", "command": program, "args": args}
+    return {"name": "a", "source": source, **settings}
+
+
+def look(ext: Extension) -> dict[str, Any]:
+    stats = ext.stats
+    return {name: stats[name] for name in NOBODY}
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("method", ["leave", "killed", "half", "close_stdout"])
+@pytest.mark.parametrize(("restart", "state", "health", "listed"), AFTER_A_CRASH)
+async def test_a_call_whose_process_died_finds_the_new_state(
+    method: str, restart: dict[str, Any], state: str, health: str, listed: bool
+) -> None:
+    config = {"extensions": [entry(restart=restart)]}
+    async with exthost.Host.from_config(config) as host:
+        ext = host["a"]
+        try:
+            await ext.call(method, {"code": 1})
+        except ExtensionGone as error:
+            seen = (ext.state, ext.health, "ext_a_echo" in host.tools)
+            stats, causes = look(ext), (error.code, ext.cause and ext.cause.code)
+        assert seen == (state, health, listed)
+        assert stats == NOBODY
+        assert causes[0] == causes[1]
+
+
+@pytest.mark.parametrize(("restart", "state", "health", "listed"), AFTER_A_CRASH)
+def test_a_blocking_caller_in_another_thread_finds_it_too(
+    restart: dict[str, Any], state: str, health: str, listed: bool
+) -> None:
+    with SyncHost.from_config({"extensions": [entry(restart=restart)]}) as host:
+        ext = host["a"]
+        with pytest.raises(ExtensionGone):
+            ext.call("leave", {"code": 1})
+        if restart["strategy"] == "immediate":  # the loop's thread goes on meanwhile
+            assert ext.stats["crashes"] == 1
+        else:
+            assert (ext.state, ext.health, "ext_a_echo" in host.tools) == (state, health, listed)
+            assert ext.stats["processes"] == 0 and ext.stats["crashes"] == 1
+
+
+async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
+    bus = Bus()
+    seen: list[tuple[str, Any]] = []
+    bus.subscribe(Spawned, lambda event: seen.append(("spawned", event.pid)))
+    bus.subscribe(Exited, lambda event: seen.append(("exited", event.pid)))
+    bus.subscribe(StateChanged, lambda event: seen.append(("state", event.after)))
+    async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
+        old = ext.stats["pid"]
+        with pytest.raises(ExtensionGone):
+            await ext.call("close_stdout")  # its session is over, and it still runs
+        assert ext.state == "backoff"
+        await until(lambda: ext.state == "ready")
+        new = ext.stats["pid"]
+    order = [("state", "backoff"), ("exited", old), ("state", "starting"), ("spawned", new)]
+    assert [one for one in seen if one in order] == [("state", "starting"), *order]
+
+
+async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
+    pool = {"min": 2, "max": 2}
+    restart = {"strategy": "exponential", **SLOW}
+    async with hostile(pool=pool, restart=restart) as ext:
+        await until(lambda: ext.stats["processes"] == 2)
+        try:
+            await ext.call("leave", {"code": 1})
+        except ExtensionGone:
+            seen = (ext.state, ext.health, ext.stats["processes"], ext.stats["crashes"])
+        assert seen == ("ready", "degraded", 1, 1)
+        assert await ext.call("echo", 1) == 1
+        try:
+            await ext.call("leave", {"code": 1})
+        except ExtensionGone:
+            seen = (ext.state, ext.health, ext.stats["processes"], ext.stats["crashes"])
+        assert seen == ("backoff", "restarting", 0, 2)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None:
+    config = {"extensions": [entry(pool={"min": size, "max": size}, breaker={"failures": 1})]}
+    async with exthost.Host.from_config(config) as host:
+        ext = host["a"]
+        await until(lambda: ext.stats["processes"] == size)
+        try:
+            await ext.call("leave", {"code": 1})
+        except ExtensionGone:
+            seen = (ext.state, ext.health, ext.stats["breaker"], ext.stats["processes"])
+            refused = ext.absence("x").code
+            listed = "ext_a_echo" in host.tools
+        assert seen == ("open", "suspended", "open", 0)
+        assert refused == "X1170"
+        assert listed  # the call that probes must find it
+
+
+async def test_the_timeout_that_opens_the_breaker_has_opened_it() -> None:
+    async with hostile(breaker={"failures": 1}) as ext:
+        try:
+            await ext.call("keep", timeout=0.05)
+        except CallTimeout:
+            seen = (ext.state, ext.health, ext.stats["breaker"], ext.stats["processes"])
+        assert seen == ("open", "suspended", "open", 0)
+
+
+async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.chmod(0o755)
+    breaker = {"failures": 1, "open": "50ms"}
+    async with exthost.connect([str(program)], name="x", breaker=breaker) as ext:
+        await failing(ext.call("leave", {"code": 1}))
+        program.write_text("#!/bin/sh\nexit 3\n")
+        await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.desk.closed is None)
+        try:
+            await ext.call("echo")
+        except HandshakeFailed:
+            seen = (ext.state, ext.health, ext.stats["breaker"])
+        assert seen == ("open", "suspended", "open")
+
+
+async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.chmod(0o755)
+    restart = {"strategy": "on-demand"}
+    async with exthost.connect([str(program)], name="x", restart=restart) as ext:
+        await failing(ext.call("leave", {"code": 1}))
+        program.write_text("#!/bin/sh\nexit 3\n")
+        try:
+            await ext.call("echo")
+        except HandshakeFailed as error:
+            seen = (ext.state, ext.health, ext.cause is not None and ext.cause.code == error.code)
+        assert seen == ("admitted", "idle", True)
+
+
+async def test_calls_that_waited_for_their_turn_find_the_new_state_too() -> None:
+    limits = {"max_in_flight": 1}
+    async with hostile(restart={"strategy": "never"}, limits=limits) as ext:
+        states: list[str] = []
+
+        async def call(method: str) -> None:
+            try:
+                await ext.call(method, {"code": 1})
+            except ExtensionGone:
+                states.append(ext.state)
+
+        await asyncio.gather(call("leave"), *(call("echo") for _ in range(5)))
+        assert states == ["failed"] * 6
+        accounted(ext, 6, gone=6)
+
+
+async def test_a_call_that_may_be_sent_twice_does_not_wait_for_a_process_that_never_comes() -> None:
+    async with hostile(restart={"strategy": "never"}, retry="once") as ext:
+        async with asyncio.timeout(10):
+            error = await failing(ext.call("leave", {"code": 1}, timeout=30))
+        assert isinstance(error, ExtensionGone) and ext.state == "failed"
+        accounted(ext, 1, gone=1)
+
+
+async def test_a_call_that_may_be_sent_twice_starts_the_next_process_on_demand() -> None:
+    async with hostile("die_after=1", restart={"strategy": "on-demand"}, retry="once") as ext:
+        for n in range(4):
+            assert await ext.call("echo", n) == n
+        accounted(ext, 4, result=4)
+
+
+@pytest.mark.parametrize("ask", [Extension.restart, Extension.start, Extension.close])
+async def test_a_command_in_the_step_of_the_error_is_carried_out(ask: Callable[..., Any]) -> None:
+    async with hostile(restart={"strategy": "on-demand"}) as ext:
+        old = ext.stats["pid"]
+        try:
+            await ext.call("leave", {"code": 1})
+        except ExtensionGone:
+            await ask(ext)
+        if ask is Extension.close:
+            assert ext.state == "stopped" and ext.stats["pid"] is None
+        else:
+            assert ext.state == "ready" and ext.stats["pid"] not in (None, old)
+            assert await ext.call("echo", 1) == 1
