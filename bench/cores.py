@@ -142,6 +142,18 @@ def _pin_process(pid: int, core: int) -> None:
             pass
 
 
+def _prefer_session(pid: int) -> None:
+    """Give the session of a process the niceness of this one.
+
+    Linux shares a core among sessions first and looks at the niceness of a process only inside
+    its session (see sched(7), autogroup).
+    """
+    try:
+        (PROC / str(pid) / "autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    except OSError:
+        pass  # the process has ended, or this kernel shares in another way
+
+
 def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
     """Pin this process and all below it now; returns a note when nothing could be pinned.
 
@@ -151,7 +163,11 @@ def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
     if cores is None:
         return "not pinned: this system has no affinity"
     host, child = cores
+    below = descendants(os.getpid())
+    if os.getpriority(os.PRIO_PROCESS, 0) < 0:
+        for pid in (os.getpid(), *below):
+            _prefer_session(pid)
     _pin_process(os.getpid(), host)
-    for pid in descendants(os.getpid()):
+    for pid in below:
         _pin_process(pid, host if pid in hosts else child)
     return ""

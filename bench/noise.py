@@ -1,6 +1,6 @@
-"""Other programs on the same cores: how much they take, and which blocks of calls they disturb.
+"""Other programs on the same cores: how much they take, and which blocks of calls they spared.
 
-Reads /proc, on Linux. Elsewhere nothing is known, and every block counts.
+How much is read from /proc, on Linux; elsewhere it is not known.
 """
 
 import os
@@ -9,62 +9,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cores import descendants
-
 PROC = Path("/proc")
 # Below this number of blocks each of them counts: a median needs a few.
-MANY_ROUNDS = 40
+MANY_BLOCKS = 40
 
 
-class Delays:
-    """The time for which the threads of this process, and its children, waited for a core.
+def undisturbed(took: Sequence[float]) -> list[float]:
+    """Return the times that count: where there are many, the fastest quarter, fastest first.
 
-    A thread waits when another program runs on its core. In rows that share one core, host and
-    child also wait for each other, about as long in every round.
+    Whatever disturbs a block makes it slower: another program, the hypervisor, a cold cache. A
+    block is shorter than the slices that a busy core deals out, so on a busy machine, too, some
+    blocks are not disturbed.
     """
-
-    def __init__(self) -> None:
-        self._files: list[int] = []
-        ours = os.getpid()
-        for pid in (ours, *descendants(ours)):
-            try:
-                tasks = list((PROC / str(pid) / "task").iterdir())
-            except OSError:
-                continue
-            for task in tasks:
-                try:
-                    self._files.append(os.open(task / "schedstat", os.O_RDONLY | os.O_CLOEXEC))
-                except OSError:
-                    continue
-
-    def seconds(self) -> float:
-        """Return the sum of these times since the threads started."""
-        waited = 0
-        for file in self._files:
-            try:
-                waited += int(os.pread(file, 128, 0).split()[1])
-            except (OSError, IndexError):
-                continue  # the thread ended, or this kernel does not count
-        return waited / 1e9
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            os.close(file)
-        self._files.clear()
-
-
-def calmest(waited: Sequence[float]) -> list[int]:
-    """Return the blocks that count, in order: the quarter in which threads waited least.
-
-    `waited` is, for each block of one kind, the part of its time for which threads waited for a
-    core. A block is shorter than the slices that a busy core deals out, so on a busy machine, too,
-    some blocks are not disturbed at all.
-    """
-    if len(waited) < MANY_ROUNDS:
-        return list(range(len(waited)))
-    order = sorted(range(len(waited)), key=lambda turn: waited[turn])
-    return sorted(order[: (len(waited) + 3) // 4])
+    if len(took) < MANY_BLOCKS:
+        return list(took)
+    return sorted(took)[: (len(took) + 3) // 4]
 
 
 def _busy_seconds() -> float | None:

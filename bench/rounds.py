@@ -1,16 +1,17 @@
 """Taking turns: subject and baseline run one after the other, many times, in changing order.
 
 A machine that is slow for a while is then slow for both, and the ratio of a round stays what it
-was; the median of these ratios is the value of a row. Where there are many rounds, the quarter of
-the blocks counts that other programs disturbed least (`noise.py`). The first block of the subject
-that counts is then compared with the first of the baseline, and so on.
+was; the median of these ratios is the value of a row. Where there are many rounds, the fastest
+quarter of the blocks of each counts (`noise.py` says why). The fastest block of
+the subject is then compared with the fastest of the baseline, the second with the second, and so
+on.
 """
 
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from bench.noise import Delays, calmest
+from bench.noise import undisturbed
 from bench.row import Reading
 
 # Numbers of seconds a call, one for each round.
@@ -22,35 +23,23 @@ def _order(names: Sequence[str], turn: int) -> Sequence[str]:
 
 
 class _Clock:
-    """Times the blocks of the rounds, and notes how long threads waited for a core in each."""
+    """Times the blocks of the rounds."""
 
     def __init__(self, names: Sequence[str], calls: int) -> None:
         self._calls = calls
         self._samples: Samples = {name: [] for name in names}
-        self._waited: Samples = {name: [] for name in names}
-        self._delays = Delays()
-        self._waited_before = self._start = 0.0
+        self._start = 0.0
 
     def start(self) -> None:
-        self._waited_before = self._delays.seconds()
         self._start = time.perf_counter()
 
     def stop(self, name: str, turn: int, told: object) -> None:
         took = time.perf_counter() - self._start
-        if turn < 0:
-            return
-        self._waited[name].append((self._delays.seconds() - self._waited_before) / took)
-        self._samples[name].append(told if isinstance(told, float) else took / self._calls)
+        if turn >= 0:
+            self._samples[name].append(told if isinstance(told, float) else took / self._calls)
 
     def samples(self) -> Samples:
-        self._delays.close()
-        # As many of each kind, whatever is known about one of them.
-        if not all(any(waited) for waited in self._waited.values()):
-            return self._samples
-        return {
-            name: [took[turn] for turn in calmest(self._waited[name])]
-            for name, took in self._samples.items()
-        }
+        return {name: undisturbed(took) for name, took in self._samples.items()}
 
 
 def take_turns(

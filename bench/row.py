@@ -93,7 +93,7 @@ class Outcome:
 
 
 # Quartiles further apart than this part of the median: the rounds disagree about the verdict.
-NOISY_SPREAD = 0.25
+NOISY_SPREAD = 0.1
 # Other programs take more than this part of the machine: subject and baseline suffer unequally.
 NOISY_OTHER_WORK = 0.1
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.__main__ import chosen, main
 from bench.cores import by_interrupts, interrupts
-from bench.noise import MANY_ROUNDS, calmest
+from bench.noise import MANY_BLOCKS, undisturbed
 from bench.profile_call import Cost, lines
 from bench.rounds import quartiles, ratios, read_values, take_turns
 from bench.row import (
@@ -165,21 +165,21 @@ def test_a_value_measured_beside_other_programs_is_noisy_and_says_why() -> None:
     )
 
 
-def test_the_quarter_of_many_blocks_that_was_disturbed_least_counts() -> None:
-    waited = [0.5 if turn % 3 == 0 else turn / 1000 for turn in range(MANY_ROUNDS)]
-    counted = calmest(waited)
+def test_the_fastest_quarter_of_many_blocks_counts_fastest_first() -> None:
+    took = [9.0 if turn % 3 else 2.0 - turn / 1000 for turn in range(MANY_BLOCKS)]
+    counted = undisturbed(took)
+    assert len(counted) == MANY_BLOCKS // 4
     assert counted == sorted(counted)
-    assert len(counted) == (MANY_ROUNDS + 3) // 4
-    assert all(waited[turn] < 0.5 for turn in counted)
+    assert max(counted) < 2
 
 
 def test_every_one_of_few_blocks_counts() -> None:
-    assert calmest([0.9, 0.0, 0.5]) == [0, 1, 2]
+    assert undisturbed([9.0, 1.0, 5.0]) == [9.0, 1.0, 5.0]
 
 
 def test_many_rounds_give_as_many_samples_of_each_block() -> None:
-    took = take_turns({"a": lambda: None, "b": lambda: 0.25}, rounds=MANY_ROUNDS)
-    assert len(took["a"]) == len(took["b"]) > MANY_ROUNDS // 4
+    took = take_turns({"a": lambda: None, "b": lambda: 0.25}, rounds=MANY_BLOCKS)
+    assert len(took["a"]) == len(took["b"]) == MANY_BLOCKS // 4
     assert set(took["b"]) == {0.25}  # a block may measure itself
 
 
@@ -284,6 +284,17 @@ def test_the_command_lists_the_rows_that_a_word_names(capsys: pytest.CaptureFixt
 def test_what_users_call_is_judged(key: str, must: float) -> None:
     [found] = [r for r in ROWS if r.key == key]
     assert found.must == must
+
+
+def test_priority_that_the_system_refuses_is_told_and_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.setpriority", refuse)
+    assert main(["--priority", "help"]) == 2
+    assert "Permission denied; run as root" in capsys.readouterr().err
 
 
 def test_every_row_has_its_own_key_and_targets_in_the_right_order() -> None:
