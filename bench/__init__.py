@@ -1,8 +1,11 @@
 """Speed and size of exthost, as ratios to what the same machine does without it.
 
     python -m bench                the whole table; exit 1 when a "must" is missed
-    python -m bench --only call    rows whose key or name contains "call" (or fits a pattern)
+    python -m bench call_tool      rows whose key or name contains this text (or fits a pattern)
     python -m bench --quick        fewer rounds: for a look, not for a verdict
+    python -m bench --repeat 3     each row three times, and which are not judged the same
+    python -m bench --priority     before other programs, on a machine that is shared (needs root)
+    python -m bench.profile_call   what one call costs, in microseconds, while you optimise it
 
 Nothing here is imported by the host. A row (`rows.py`) is data and one function; each is measured
 in a process of its own (`worker.py`), so that pinning, peak memory, a hang or a crash of one row

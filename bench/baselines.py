@@ -28,13 +28,18 @@ _HEAD, _TAIL = b'{"id":1000,"method":"echo","params":{"text":"', b'"}}\n'
 SMALL: dict[str, str] = {"text": "x" * (LINE_BYTES - len(_HEAD) - len(_TAIL))}
 SMALL_LINE = _HEAD + SMALL["text"].encode() + _TAIL
 assert len(SMALL_LINE) == LINE_BYTES
+# The same call as an MCP host sends it.
+MCP_LINE = (
+    b'{"jsonrpc":"2.0","id":1000,"method":"tools/call","params":{"name":"echo","arguments":'
+    b'{"text":"%b"}}}\n' % SMALL["text"].encode()
+)
 # json.dumps with separators would build an encoder for each call.
 _COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def ping_pong(child: Bare, calls: int) -> Callable[[], None]:
+def ping_pong(child: Bare, calls: int, line: bytes = SMALL_LINE) -> Callable[[], None]:
     """`calls` rounds of one line, blocking: the 1.00 of every latency row."""
-    to, back, line = child.stdin, child.stdout, SMALL_LINE
+    to, back = child.stdin, child.stdout
     write, read = os.write, os.read
 
     def block() -> None:

@@ -3,10 +3,13 @@
 `same` puts host and child on one core, `split` on one each. Linux only; elsewhere the rows run
 unpinned and say so. Affinity belongs to threads, so both ends are pinned thread by thread after
 everything has started; what starts later inherits it from its starter.
+
+The host gets the core that serves the fewest device interrupts, which on a machine with two cores
+leaves the other one to the child, and to the interrupts.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -14,6 +17,11 @@ from bench.row import NotHere
 
 PROC = Path("/proc")
 PID_NAMESPACE = PROC / "self" / "ns" / "pid"
+
+
+# A core is avoided when it has served so many times the device interrupts of another. Less is
+# no reason: the choice should be the same in each run.
+BUSY_FACTOR = 4
 
 
 class Pin(Enum):
@@ -35,12 +43,43 @@ def pair(pin: Pin) -> tuple[int, int] | None:
     cores = usable()
     if not cores:
         return None
-    # The last core: the first one serves most interrupts.
+    quiet = by_interrupts(cores, interrupts(_interrupts_text()))
     if pin is Pin.SAME:
-        return cores[-1], cores[-1]
+        return quiet[0], quiet[0]
     if len(cores) < 2:
         raise NotHere("only one core is usable here")
-    return cores[-1], cores[-2]
+    return quiet[0], quiet[1]
+
+
+def _interrupts_text() -> str:
+    try:
+        return (PROC / "interrupts").read_text()
+    except OSError:
+        return ""
+
+
+def interrupts(text: str) -> dict[int, int]:
+    """Device interrupts that each core has served, out of the text of /proc/interrupts."""
+    lines = text.splitlines()
+    cores = [int(word.removeprefix("CPU")) for word in lines[0].split()] if lines else []
+    counts = dict.fromkeys(cores, 0)
+    for line in lines[1:]:
+        label, *words = line.split()
+        # Devices have numbers; timers and wake-ups between cores, which the row causes, have names.
+        if label.rstrip(":").isdigit():
+            for core, word in zip(cores, words, strict=False):
+                counts[core] += int(word)
+    return counts
+
+
+def by_interrupts(cores: Sequence[int], counts: Mapping[int, int]) -> list[int]:
+    """The cores, those first that serve few interrupts; among equals the last core first."""
+    least = min((counts.get(core, 0) for core in cores), default=0)
+
+    def is_busy(core: int) -> bool:
+        return counts.get(core, 0) > BUSY_FACTOR * max(least, 1)
+
+    return sorted(cores, key=lambda core: (is_busy(core), -core))
 
 
 def apart() -> tuple[int, int] | None:
@@ -103,6 +142,18 @@ def _pin_process(pid: int, core: int) -> None:
             pass
 
 
+def _prefer_session(pid: int) -> None:
+    """Give the session of a process the niceness of this one.
+
+    Linux shares a core among sessions first and looks at the niceness of a process only inside
+    its session (see sched(7), autogroup).
+    """
+    try:
+        (PROC / str(pid) / "autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    except OSError:
+        pass  # the process has ended, or this kernel shares in another way
+
+
 def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
     """Pin this process and all below it now; returns a note when nothing could be pinned.
 
@@ -112,7 +163,11 @@ def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
     if cores is None:
         return "not pinned: this system has no affinity"
     host, child = cores
+    below = descendants(os.getpid())
+    if os.getpriority(os.PRIO_PROCESS, 0) < 0:
+        for pid in (os.getpid(), *below):
+            _prefer_session(pid)
     _pin_process(os.getpid(), host)
-    for pid in descendants(os.getpid()):
+    for pid in below:
         _pin_process(pid, host if pid in hosts else child)
     return ""

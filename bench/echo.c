@@ -2,10 +2,12 @@
  *
  *   echo               a morphir extension: `initialize` -> {}, `capabilities` -> a list of one,
  *                      `big` with a number N -> a string of N bytes, anything else -> its params
+ *   echo --schema      the same, and its tool has a schema for its arguments
  *   echo --raw         sends every byte back, lines or not
  *   echo --mcp         an MCP server of the handshake era with one tool, which gives back the `text`
  *                      of its arguments; for any client's order of members. With --mcp-headers the
  *                      same in frames of Content-Length
+ *   echo --hooks       a nexo extension that has two hooks and answers both with null
  *   echo --cigen       a cigen plugin: introduces itself, then answers plans and generates in turn
  *   echo --limit N H C the limit no host can beat: starts itself as a child, plays N rounds of a
  *                      100-byte line with it from core H to core C (-1 = not pinned), and prints
@@ -42,7 +44,10 @@
 
 static char *out;
 static size_t out_used, out_room;
-static int mcp_headers;
+static int mcp_headers, with_schema;
+
+#define SCHEMA                                                                       \
+    "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}},\"required\":[\"text\"]}"
 
 static void fail(const char *what) {
     perror(what);
@@ -153,8 +158,11 @@ static void serve(const char *line, size_t size) {
     if (is(method, method_size, "initialize")) {
         answer(id, id_size, "{}", 2);
     } else if (is(method, method_size, "capabilities")) {
-        static const char offer[] = "[{\"name\":\"echo\",\"description\":\"Returns its params\"}]";
-        answer(id, id_size, offer, sizeof offer - 1);
+        static const char plain[] = "[{\"name\":\"echo\",\"description\":\"Returns its params\"}]";
+        static const char checked[] =
+            "[{\"name\":\"echo\",\"description\":\"Returns its params\",\"params_schema\":" SCHEMA "}]";
+        answer(id, id_size, with_schema ? checked : plain,
+               with_schema ? sizeof checked - 1 : sizeof plain - 1);
     } else if (params && is(method, method_size, "big")) {
         answer_big(id, id_size, params);
     } else if (params && params < end) {
@@ -193,7 +201,7 @@ static void serve_mcp(const char *line, size_t size) {
         ",\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{}},"
         "\"serverInfo\":{\"name\":\"c\",\"version\":\"1\"}}}";
     static const char tools[] =
-        ",\"result\":{\"tools\":[{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}]}}";
+        ",\"result\":{\"tools\":[{\"name\":\"echo\",\"inputSchema\":" SCHEMA "}]}}";
     static const char unknown[] = ",\"error\":{\"code\":-32601,\"message\":\"unknown\"}}";
     static const char before[] = ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":";
     const char *end = line + size;
@@ -216,6 +224,21 @@ static void serve_mcp(const char *line, size_t size) {
     } else {
         answer_mcp(id, id_size, unknown, sizeof unknown - 1);
     }
+}
+
+/* Its host sends integers as ids; `initialize` has the id 0. */
+static void serve_hooks(const char *line, size_t size) {
+    static const char hello[] =
+        ",\"result\":{\"server_version\":\"1\",\"hooks\":[\"before_tool_call\",\"after_tool_call\"]}}";
+    static const char nothing[] = ",\"result\":null}";
+    const char *end = line + size;
+    const char *id = member(line, end, "\"id\""), *method = member(line, end, "\"method\"");
+    if (!id || !method) return; /* a notification */
+    size_t id_size = scalar(id, end);
+    if (is(method, scalar(method, end), "\"initialize\""))
+        answer_mcp(id, id_size, hello, sizeof hello - 1);
+    else
+        answer_mcp(id, id_size, nothing, sizeof nothing - 1);
 }
 
 /* The end of the frame that begins at `from`, and where its payload begins; NULL for not yet. */
@@ -368,6 +391,8 @@ int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN);
     if (count == 2 && !strcmp(words[1], "--raw")) return serve_bytes();
     if (count == 2 && !strcmp(words[1], "--cigen")) return serve_cigen();
+    if (count == 2 && !strcmp(words[1], "--schema")) with_schema = 1;
+    if (count == 2 && !strcmp(words[1], "--hooks")) return serve_lines(serve_hooks);
     if (count == 2 && !strcmp(words[1], "--mcp")) return serve_lines(serve_mcp);
     if (count == 2 && !strcmp(words[1], "--mcp-headers")) return mcp_headers = 1, serve_frames();
     if (count == 5 && !strcmp(words[1], "--limit"))

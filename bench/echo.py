@@ -1,7 +1,10 @@
 """What echo.c does, for machines without a C compiler: slower, and the table says so.
 
-    python echo.py          a morphir extension that echoes
-    python echo.py --raw    sends every byte back
+    python echo.py             a morphir extension that echoes
+    python echo.py --schema    the same, and its tool has a schema for its arguments
+    python echo.py --mcp       an MCP server with one tool, which returns the text of its arguments
+    python echo.py --hooks     a nexo extension that has two hooks and answers both with null
+    python echo.py --raw       sends every byte back
 
 Runs as a script in a bare interpreter, so it imports nothing of ours.
 """
@@ -9,9 +12,20 @@ Runs as a script in a bare interpreter, so it imports nothing of ours.
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 READ_BYTES = 65536
-OFFER = b'[{"name":"echo","description":"Returns its params"}]'
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOL = {"name": "echo", "description": "Returns its params"}
+OFFER = json.dumps([TOOL]).encode()
+CHECKED_OFFER = json.dumps([{**TOOL, "params_schema": SCHEMA}]).encode()
+MCP_HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "python", "version": "1"},
+}
+HOOKS_HELLO = {"server_version": "1", "hooks": ["before_tool_call", "after_tool_call"]}
 
 
 def send(data: bytes) -> None:
@@ -20,7 +34,7 @@ def send(data: bytes) -> None:
         view = view[os.write(1, view) :]
 
 
-def answer(line: bytes) -> bytes:
+def answer(line: bytes, offer: bytes = OFFER) -> bytes:
     """The reply to one request in exthost's member order; params is the last member."""
     head, found, params = line.partition(b'"params":')
     if not found:
@@ -31,7 +45,7 @@ def answer(line: bytes) -> bytes:
         case "initialize":
             result = b"{}"
         case "capabilities":
-            result = OFFER
+            result = offer
         case "big":
             result = b'"' + b"x" * int(params.rstrip()[:-1]) + b'"'
         case _:
@@ -39,7 +53,41 @@ def answer(line: bytes) -> bytes:
     return b'{"id":%d,"result":%b}\n' % (asked["id"], result)
 
 
-def serve_lines() -> None:
+def answer_checked(line: bytes) -> bytes:
+    """The same, where the tool has a schema."""
+    return answer(line, CHECKED_OFFER)
+
+
+def answer_mcp(line: bytes) -> bytes:
+    """The reply to one JSON-RPC request of an MCP client; empty for a notification."""
+    request = json.loads(line)
+    if "id" not in request:
+        return b""
+    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+    match request["method"]:
+        case "tools/call":
+            text = request["params"]["arguments"]["text"]
+            reply["result"] = {"content": [{"type": "text", "text": text}]}
+        case "initialize":
+            reply["result"] = MCP_HELLO
+        case "tools/list":
+            reply["result"] = {"tools": [{"name": "echo", "inputSchema": SCHEMA}]}
+        case _:
+            reply["error"] = {"code": -32601, "message": "unknown"}
+    return json.dumps(reply, separators=(",", ":")).encode() + b"\n"
+
+
+def answer_hooks(line: bytes) -> bytes:
+    """The reply to one request of a nexo host; empty for a notification."""
+    request = json.loads(line)
+    if "id" not in request:
+        return b""
+    result = HOOKS_HELLO if request["method"] == "initialize" else None
+    reply = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    return json.dumps(reply, separators=(",", ":")).encode() + b"\n"
+
+
+def serve_lines(answer: Callable[[bytes], bytes]) -> None:
     kept = bytearray()
     searched = 0
     while data := os.read(0, READ_BYTES):
@@ -59,8 +107,14 @@ def serve_bytes() -> None:
         send(data)
 
 
+MODES = {"--schema": answer_checked, "--mcp": answer_mcp, "--hooks": answer_hooks}
+
 if __name__ == "__main__":
     try:
-        serve_bytes() if sys.argv[1:] == ["--raw"] else serve_lines()
+        mode = "".join(sys.argv[1:])
+        if mode == "--raw":
+            serve_bytes()
+        else:
+            serve_lines(MODES.get(mode, answer))
     except (BrokenPipeError, KeyboardInterrupt):
         sys.exit(0)

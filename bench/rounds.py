@@ -1,13 +1,17 @@
 """Taking turns: subject and baseline run one after the other, many times, in changing order.
 
 A machine that is slow for a while is then slow for both, and the ratio of a round stays what it
-was; the median of these ratios is the value of a row.
+was; the median of these ratios is the value of a row. Where there are many rounds, the fastest
+quarter of the blocks of each counts (`noise.py` says why). The fastest block of
+the subject is then compared with the fastest of the baseline, the second with the second, and so
+on.
 """
 
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from bench.noise import undisturbed
 from bench.row import Reading
 
 # Numbers of seconds a call, one for each round.
@@ -18,19 +22,39 @@ def _order(names: Sequence[str], turn: int) -> Sequence[str]:
     return names if turn % 2 == 0 else names[::-1]
 
 
+class _Clock:
+    """Times the blocks of the rounds."""
+
+    def __init__(self, names: Sequence[str], calls: int) -> None:
+        self._calls = calls
+        self._samples: Samples = {name: [] for name in names}
+        self._start = 0.0
+
+    def start(self) -> None:
+        self._start = time.perf_counter()
+
+    def stop(self, name: str, turn: int, told: object) -> None:
+        took = time.perf_counter() - self._start
+        if turn >= 0:
+            self._samples[name].append(told if isinstance(told, float) else took / self._calls)
+
+    def samples(self) -> Samples:
+        return {name: undisturbed(took) for name, took in self._samples.items()}
+
+
 def take_turns(
     blocks: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1, warm: int = 1
 ) -> Samples:
-    """Time each block once a round, after `warm` rounds that do not count; seconds a call."""
-    samples: Samples = {name: [] for name in blocks}
+    """Time each block once a round, after `warm` rounds that do not count; seconds a call.
+
+    A block that returns a float measured itself: its seconds a call.
+    """
+    clock = _Clock(list(blocks), calls)
     for turn in range(-warm, rounds):
         for name in _order(list(blocks), turn):
-            before = time.perf_counter()
-            blocks[name]()
-            took = time.perf_counter() - before
-            if turn >= 0:
-                samples[name].append(took / calls)
-    return samples
+            clock.start()
+            clock.stop(name, turn, blocks[name]())
+    return clock.samples()
 
 
 async def take_turns_async(
@@ -40,15 +64,12 @@ async def take_turns_async(
     warm: int = 1,
 ) -> Samples:
     """The same on a running loop. A blocking baseline simply holds the loop for its turn."""
-    samples: Samples = {name: [] for name in blocks}
+    clock = _Clock(list(blocks), calls)
     for turn in range(-warm, rounds):
         for name in _order(list(blocks), turn):
-            before = time.perf_counter()
-            await blocks[name]()
-            took = time.perf_counter() - before
-            if turn >= 0:
-                samples[name].append(took / calls)
-    return samples
+            clock.start()
+            clock.stop(name, turn, await blocks[name]())
+    return clock.samples()
 
 
 def held(block: Callable[[], object]) -> Callable[[], Awaitable[None]]:

@@ -57,6 +57,7 @@ class Reading:
     """One measured value, what stands behind it in absolute numbers, and what to know about it.
 
     `low` and `high` are the quartiles of the rounds, for a reader who wants to know the noise.
+    `other_work` is the part of all cores that other programs took meanwhile, where it is known.
     """
 
     value: float
@@ -64,6 +65,7 @@ class Reading:
     note: str = ""
     low: float | None = None
     high: float | None = None
+    other_work: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +93,20 @@ class Outcome:
 
 
 # Quartiles further apart than this part of the median: the rounds disagree about the verdict.
-NOISY_SPREAD = 0.25
+NOISY_SPREAD = 0.1
+# Other programs take more than this part of the machine: subject and baseline suffer unequally.
+NOISY_OTHER_WORK = 0.1
 
 
 def is_noisy(reading: Reading) -> bool:
-    """Whether the rounds differ so much that the value should be measured again.
+    """Whether the rounds differ so much, or other programs took so much of the machine, that the
+    value should be measured again.
 
     It matters in one direction most: other work on the machine delays the lean baseline more than
     the host, part for part, and makes a ratio look better than it is.
     """
+    if reading.other_work is not None and reading.other_work > NOISY_OTHER_WORK:
+        return True
     if reading.low is None or reading.high is None:
         return False
     return reading.high - reading.low > NOISY_SPREAD * abs(reading.value)
@@ -129,6 +136,15 @@ def exit_status(outcomes: Iterable[Outcome]) -> int:
     return int(any(o.verdict in bad and o.row.must is not None for o in outcomes))
 
 
+def disagreements(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """The rows, by key, that were measured more than once and not judged the same each time."""
+    runs: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        runs.setdefault(outcome.row.key, []).append(outcome)
+    # Met and stretch are both a pass.
+    return {key: found for key, found in runs.items() if len({exit_status([o]) for o in found}) > 1}
+
+
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """One row of `--json`."""
     row, reading = outcome.row, outcome.reading
@@ -148,6 +164,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         found["absolute"] = dict(reading.absolute)
         found["note"] = reading.note
         found["noisy"] = is_noisy(reading)
+        found["other_work"] = reading.other_work
     if outcome.why:
         found["why"] = outcome.why
     return found

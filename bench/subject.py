@@ -8,7 +8,7 @@ import asyncio
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -17,6 +17,8 @@ from bench.row import NotBuiltYet, NotHere
 T = TypeVar("T")
 # As a user would write it: the timer of a call is part of what is measured.
 CALL_S = 30.0
+# How long the processes of a pool may take to start, on a machine that is busy.
+START_S = 30.0
 
 
 class Extension(Protocol):
@@ -24,6 +26,25 @@ class Extension(Protocol):
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer."""
+
+
+class Host(Protocol):
+    """What `exthost.Host.from_config` gives, as far as rows use it."""
+
+    events: Any
+
+    def __getitem__(self, name: str) -> Any:
+        """The extension of this name."""
+
+    def call_tool(
+        self, name: str, arguments: Any = None, *, timeout: float | None = None
+    ) -> Awaitable[Any]:
+        """Call a tool by its registered name."""
+
+    def run_tool(
+        self, name: str, arguments: Any = None, *, timeout: float | None = None
+    ) -> Awaitable[Any]:
+        """Call a tool between its hooks."""
 
 
 class SyncExtension(Protocol):
@@ -62,13 +83,43 @@ def connect_takes(option: str) -> bool:
     )
 
 
+def entry(name: str, argv: tuple[str, ...], **options: Any) -> dict[str, Any]:
+    """One extension as an entry of a config."""
+    source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
+    return {"name": name, "source": source, **options}
+
+
+def host(*entries: dict[str, Any]) -> AbstractAsyncContextManager[Host]:
+    """A host with these extensions."""
+    opened: AbstractAsyncContextManager[Host] = public("Host").from_config(
+        {"extensions": list(entries)}
+    )
+    return opened
+
+
 def sync_host(argv: tuple[str, ...]) -> AbstractContextManager[Any]:
     """A blocking host with one extension, `x`."""
-    source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
-    host: AbstractContextManager[Any] = public("SyncHost").from_config(
-        {"extensions": [{"name": "x", "source": source}]}
+    opened: AbstractContextManager[Any] = public("SyncHost").from_config(
+        {"extensions": [entry("x", argv)]}
     )
-    return host
+    return opened
+
+
+def registered(extension: str, tool: str = "echo") -> str:
+    """The name by which a host calls a tool of an extension."""
+    return f"ext_{extension}_{tool}"
+
+
+def raw(result: Any) -> Any:
+    """The result of a tool as the extension sent it."""
+    return getattr(result, "raw", result)
+
+
+async def processes(extension: Any, count: int) -> None:
+    """Wait until an extension has `count` processes."""
+    async with asyncio.timeout(START_S):
+        while extension.stats["processes"] < count:  # noqa: ASYNC110 - its API has no such event
+            await asyncio.sleep(0.01)
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.row import Outcome, Row, is_noisy
+from bench.row import NOISY_OTHER_WORK, Outcome, Reading, Row, disagreements, is_noisy
 
 HEADINGS = ("measure", "value", "must", "stretch", "verdict", "quartiles", "absolute")
 # Columns of numbers read best when their last digits stand under one another.
@@ -29,13 +29,22 @@ def target(row: Row, value: float | None) -> str:
     return "" if value is None else f"{row.direction.value} {value:g}{'x' * (row.unit == 'x')}"
 
 
+def _noise(reading: Reading) -> str:
+    if not is_noisy(reading):
+        return ""
+    others = reading.other_work
+    if others is None or others <= NOISY_OTHER_WORK:
+        return "NOISY"
+    return f"NOISY, other programs took {others:.0%} of the cores"
+
+
 def cells(outcome: Outcome) -> tuple[str, ...]:
     """The columns of one row."""
     row, reading = outcome.row, outcome.reading
     value = spread = absolute = noise = ""
     if reading is not None:
         value = number(reading.value, row.unit)
-        noise = "NOISY" if is_noisy(reading) else ""
+        noise = _noise(reading)
         absolute = ", ".join(f"{label} {text}" for label, text in reading.absolute)
         if reading.low is not None and reading.high is not None:
             spread = f"{number(reading.low, '')} - {number(reading.high, '')}"
@@ -74,6 +83,12 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         counts[outcome.verdict.value] = counts.get(outcome.verdict.value, 0) + 1
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    for key, runs in disagreements(outcomes).items():
+        values = ", ".join(
+            f"{number(o.reading.value, o.row.unit)} {o.verdict.value}" if o.reading else "FAILED"
+            for o in runs
+        )
+        told += f"\n{key} was not judged the same each time: {values}"
     noisy = sum(o.reading is not None and is_noisy(o.reading) for o in outcomes)
     if noisy:
         told += f"\n{noisy} rows are NOISY: no verdict on them until the machine is quiet"

@@ -1,4 +1,5 @@
-"""Small calls: how long one takes, and how many a second when a hundred are in flight."""
+"""Small calls by `ext.call`, the dialect's own words: how long one takes, and how many a second
+when a hundred are in flight. `tools.py` measures `host.call_tool`."""
 
 import asyncio
 import statistics
@@ -11,10 +12,12 @@ from bench.cores import Pin
 from bench.rounds import duration, held, ratios, read_values, take_turns, take_turns_async
 from bench.row import NotHere, Reading, Setting
 
-# Some ten milliseconds a block: short enough that a disturbance spoils few rounds.
-BLOCK_CALLS = 400
+# A millisecond or two a block, which is shorter than a slice of a busy core; so there are more.
+BLOCK_CALLS = 50
+MORE_ROUNDS = 12
 IN_FLIGHT = 100
-IN_FLIGHT_CALLS = 50 * IN_FLIGHT
+IN_FLIGHT_CALLS = 20 * IN_FLIGHT
+MORE_IN_FLIGHT = 3
 
 Measure = Callable[[Setting], Reading]
 Call = Callable[[], Awaitable[object]]
@@ -52,7 +55,7 @@ def small_call(extension: subject.Extension) -> Call:
     return call
 
 
-def _streams_call(client: baselines.Streams) -> Call:
+def streams_call(client: baselines.Streams) -> Call:
     def call() -> Awaitable[object]:
         return client.call("echo", baselines.SMALL)
 
@@ -73,7 +76,7 @@ def one_call(pin: Pin, *, uvloop: bool = False) -> Measure:
                     "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
                     "exthost": one_by_one(call),
                 }
-                took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+                took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = (("exthost", duration(took["exthost"])), ("raw", duration(took["raw"])))
         return read_values(ratios(took["exthost"], took["raw"]), absolute, note)
 
@@ -88,13 +91,13 @@ def one_call_streams(pin: Pin) -> Measure:
         with bare(setting.child) as raw:
             async with baselines.streams(setting.child) as client:
                 note = cores.pin(pair)
-                call = _streams_call(client)
+                call = streams_call(client)
                 assert await call() == baselines.SMALL
                 blocks = {
                     "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
                     "streams": one_by_one(call),
                 }
-                took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+                took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = (("streams", duration(took["streams"])), ("raw", duration(took["raw"])))
         return read_values(ratios(took["streams"], took["raw"]), absolute, note)
 
@@ -110,18 +113,20 @@ def c_ping_pong(pin: Pin) -> Measure:
         pair = cores.pair(pin)
         words = [*setting.child, "--limit", str(BLOCK_CALLS)]
         words += [str(core) for core in pair or (-1, -1)]
-        inside: list[float] = []
 
-        def in_c() -> None:
-            said = subprocess.run(words, stdout=subprocess.PIPE, timeout=10, check=True).stdout
-            inside.append(float(said) / 1e9)
+        def in_c() -> float:
+            output = subprocess.run(words, stdout=subprocess.PIPE, timeout=10, check=True).stdout
+            return float(output) / 1e9
 
         with bare(setting.child) as raw:
             note = cores.pin(pair)
-            blocks = {"raw": baselines.ping_pong(raw, BLOCK_CALLS), "c": in_c}
+            blocks: dict[str, Callable[[], object]] = {
+                "raw": baselines.ping_pong(raw, BLOCK_CALLS),
+                "c": in_c,
+            }
             took = take_turns(blocks, setting.rounds, BLOCK_CALLS, warm=0)
-        absolute = (("C", duration(inside)), ("raw", duration(took["raw"])))
-        return read_values(ratios(inside, took["raw"]), absolute, note)
+        absolute = (("C", duration(took["c"])), ("raw", duration(took["raw"])))
+        return read_values(ratios(took["c"], took["raw"]), absolute, note)
 
     return measure
 
@@ -141,14 +146,15 @@ def blocking_call(pin: Pin) -> Measure:
                     extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
 
             blocks = {"raw": baselines.ping_pong(raw, BLOCK_CALLS), "exthost": through_host}
-            took = take_turns(blocks, setting.rounds, BLOCK_CALLS)
+            took = take_turns(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = (("exthost", duration(took["exthost"])), ("raw", duration(took["raw"])))
         return read_values(ratios(took["exthost"], took["raw"]), absolute, note)
 
     return measure
 
 
-def _rate(seconds: list[float]) -> str:
+def rate(seconds: list[float]) -> str:
+    """The median of some times as calls a second."""
     return f"{1 / statistics.median(seconds) / 1000:.0f}k/s"
 
 
@@ -163,11 +169,11 @@ def many_in_flight(*, uvloop: bool = False) -> Measure:
         ):
             note = cores.pin(pair)
             blocks = {
-                "streams": in_flight(_streams_call(client)),
+                "streams": in_flight(streams_call(client)),
                 "exthost": in_flight(small_call(extension)),
             }
-            took = await take_turns_async(blocks, setting.rounds, IN_FLIGHT_CALLS)
-        absolute = (("exthost", _rate(took["exthost"])), ("streams", _rate(took["streams"])))
+            took = await take_turns_async(blocks, MORE_IN_FLIGHT * setting.rounds, IN_FLIGHT_CALLS)
+        absolute = (("exthost", rate(took["exthost"])), ("streams", rate(took["streams"])))
         return read_values(ratios(took["streams"], took["exthost"]), absolute, note)
 
     return lambda setting: subject.run(work(setting), uvloop=uvloop)
@@ -180,7 +186,7 @@ def many_in_flight_streams(setting: Setting) -> Reading:
         pair = cores.apart()
         async with baselines.streams(setting.child) as client:
             note = cores.pin(pair)
-            blocks = {"streams": in_flight(_streams_call(client))}
+            blocks = {"streams": in_flight(streams_call(client))}
             took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
         return read_values([1 / seconds for seconds in took["streams"]], (), note)
 

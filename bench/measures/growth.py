@@ -6,7 +6,7 @@ import statistics
 from bench import baselines, cores, memory, subject
 from bench.children import bare
 from bench.crowd import crowd
-from bench.measures.calls import BLOCK_CALLS, small_call
+from bench.measures.calls import BLOCK_CALLS, MORE_ROUNDS, small_call
 from bench.rounds import Samples, duration, held, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
 
@@ -43,7 +43,7 @@ def old_session(setting: Setting) -> Reading:
             note = cores.pin(pair)
             await _age(old)
             blocks = {"old": lambda: _block(old), "young": lambda: _block(young)}
-            took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+            took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = (("old", duration(took["old"])), ("young", duration(took["young"])))
         return read_values(ratios(took["old"], took["young"]), absolute, note)
 
@@ -65,10 +65,10 @@ def in_company(setting: Setting) -> Reading:
                     "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
                     "exthost": lambda: _block(extension),
                 }
-                alone = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+                alone = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
                 await people.grow(COMPANY - 1)
                 cores.pin(pair)
-                crowded = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+                crowded = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
 
         def relative(took: Samples) -> float:
             return statistics.median(ratios(took["exthost"], took["raw"]))

@@ -1,8 +1,8 @@
 """Other programs' clients on the same C server, in the same run, in turn: `tools/call` with a
 hundred in flight. Each is an optional install, and its row says when it is not there.
 
-exthost calls as its users do, by `call_tool`, with arguments checked against the tool's schema,
-time limits, progress and supervision on. The peers' own checks are theirs to choose.
+exthost calls as its users do, by `host.call_tool`, with arguments checked against the tool's
+schema, time limits, progress and supervision on. The peers' own checks are theirs to choose.
 """
 
 import importlib
@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench import cores, subject
 from bench.measures.calls import IN_FLIGHT_CALLS, Call, in_flight
@@ -25,6 +25,10 @@ TEXT = "x" * 40
 ARGUMENTS = {"text": TEXT}
 SCRIPTS = Path(__file__).parent.parent / "peers"
 MODULES = Path(sys.prefix, "node", "node_modules")
+# A peer with a just-in-time compiler is fast after some thousand calls.
+WARM_ROUNDS = 4
+
+Through = Literal["host.call_tool", "ext.call_tool"]
 
 
 def server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
@@ -35,7 +39,7 @@ def server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
 
 
 def ours(extension: Any, tool: str = "echo") -> Call:
-    """The call that the rows about MCP make through exthost."""
+    """The call of a tool through one extension."""
     return lambda: extension.call_tool(tool, ARGUMENTS, timeout=subject.CALL_S)
 
 
@@ -44,16 +48,30 @@ def _rate(seconds: list[float]) -> str:
 
 
 async def _against(
-    setting: Setting, name: str, block: Callable[[], Any], hosts: Collection[int] = ()
+    setting: Setting,
+    name: str,
+    block: Callable[[], Any],
+    hosts: Collection[int] = (),
+    *,
+    through: Through = "host.call_tool",
 ) -> Reading:
     """Turns of a peer's block and ours. The peer runs already; `hosts` are its processes."""
-    async with subject.connect(server(setting), dialect="mcp") as extension:
-        answer = await ours(extension)()
+    pair = cores.apart()
+    entry = subject.entry("x", server(setting), dialect="mcp")
+    async with subject.host(entry) as host:
+        calls: dict[Through, Call] = {
+            "host.call_tool": lambda: host.call_tool(
+                subject.registered("x"), ARGUMENTS, timeout=subject.CALL_S
+            ),
+            "ext.call_tool": ours(host["x"]),
+        }
+        call = calls[through]
+        answer = subject.raw(await call())
         assert answer == {"content": [{"type": "text", "text": TEXT}]}, answer
-        note = cores.pin(cores.apart(), hosts)
-        blocks = {"peer": block, "exthost": in_flight(ours(extension))}
-        took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS)
-    absolute = (("exthost", _rate(took["exthost"])), (name, _rate(took["peer"])))
+        note = cores.pin(pair, hosts)
+        blocks = {"peer": block, "exthost": in_flight(call)}
+        took = await take_turns_async(blocks, setting.few, IN_FLIGHT_CALLS, WARM_ROUNDS)
+    absolute = ((through, _rate(took["exthost"])), (name, _rate(took["peer"])))
     return read_values(ratios(took["peer"], took["exthost"]), absolute, note)
 
 
@@ -63,11 +81,13 @@ def installed(module: str) -> None:
         raise NotHere(f"{module} is not installed")
 
 
-def python_sdk(setting: Setting) -> Reading:
+def python_sdk(
+    *, through: Through = "host.call_tool", uvloop: bool = False
+) -> Callable[[Setting], Reading]:
     """The official Python SDK's client session, on the same loop."""
 
     @asynccontextmanager
-    async def client() -> AsyncIterator[Any]:
+    async def client(setting: Setting) -> AsyncIterator[Any]:
         mcp = importlib.import_module("mcp")
         program, *args = server(setting)
         about = mcp.StdioServerParameters(command=program, args=args)
@@ -76,13 +96,16 @@ def python_sdk(setting: Setting) -> Reading:
             await session.list_tools()
             yield session
 
-    async def work() -> Reading:
-        async with client() as session:
+    async def work(setting: Setting) -> Reading:
+        async with client(setting) as session:
             call: Call = lambda: session.call_tool("echo", ARGUMENTS)  # noqa: E731
-            return await _against(setting, "MCP Python SDK", in_flight(call))
+            return await _against(setting, "MCP Python SDK", in_flight(call), through=through)
 
-    installed("mcp")
-    return subject.run(work())
+    def measure(setting: Setting) -> Reading:
+        installed("mcp")
+        return subject.run(work(setting), uvloop=uvloop)
+
+    return measure
 
 
 def fastmcp(setting: Setting) -> Reading:

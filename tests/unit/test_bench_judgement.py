@@ -4,7 +4,10 @@ import math
 
 import pytest
 
-from bench.__main__ import chosen
+from bench.__main__ import chosen, main
+from bench.cores import by_interrupts, interrupts
+from bench.noise import MANY_BLOCKS, undisturbed
+from bench.profile_call import Cost, lines
 from bench.rounds import quartiles, ratios, read_values, take_turns
 from bench.row import (
     Direction,
@@ -14,7 +17,9 @@ from bench.row import (
     Setting,
     Verdict,
     as_json,
+    disagreements,
     exit_status,
+    is_noisy,
     judge,
 )
 from bench.rows import ROWS
@@ -151,6 +156,65 @@ def test_a_value_whose_rounds_disagree_is_marked_noisy_in_line_summary_and_json(
     assert "1 rows are NOISY" in summary([steady, shaky])
 
 
+def test_a_value_measured_beside_other_programs_is_noisy_and_says_why() -> None:
+    quiet = Reading(2.5, low=2.4, high=2.6, other_work=0.05)
+    busy = Reading(2.5, low=2.4, high=2.6, other_work=0.34)
+    assert [is_noisy(quiet), is_noisy(busy)] == [False, True]
+    assert cells(Outcome(row(), Verdict.MET, busy))[-1] == (
+        "NOISY, other programs took 34% of the cores"
+    )
+
+
+def test_the_fastest_quarter_of_many_blocks_counts_fastest_first() -> None:
+    took = [9.0 if turn % 3 else 2.0 - turn / 1000 for turn in range(MANY_BLOCKS)]
+    counted = undisturbed(took)
+    assert len(counted) == MANY_BLOCKS // 4
+    assert counted == sorted(counted)
+    assert max(counted) < 2
+
+
+def test_every_one_of_few_blocks_counts() -> None:
+    assert undisturbed([9.0, 1.0, 5.0]) == [9.0, 1.0, 5.0]
+
+
+def test_many_rounds_give_as_many_samples_of_each_block() -> None:
+    took = take_turns({"a": lambda: None, "b": lambda: 0.25}, rounds=MANY_BLOCKS)
+    assert len(took["a"]) == len(took["b"]) == MANY_BLOCKS // 4
+    assert set(took["b"]) == {0.25}  # a block may measure itself
+
+
+def test_the_host_avoids_a_core_that_serves_many_device_interrupts() -> None:
+    text = """           CPU0       CPU1
+  24:          1          3  IO-APIC   5-edge      ACPI:Ged
+  33:       1000      78942  PCI-MSIX  virtio1-input.0
+ LOC:    9999999          0  Local timer interrupts
+ ERR:          0
+"""
+    counts = interrupts(text)
+    assert counts == {0: 1001, 1: 78945}
+    assert by_interrupts([0, 1], counts) == [0, 1]
+
+
+def test_cores_that_serve_about_as_many_interrupts_are_taken_from_the_last() -> None:
+    assert by_interrupts([0, 1, 2], {0: 3000, 1: 1000, 2: 2000}) == [2, 1, 0]
+    assert by_interrupts([0, 1], interrupts("")) == [1, 0]
+
+
+def test_a_row_that_passes_in_one_run_and_misses_in_the_next_is_named() -> None:
+    met = Outcome(row(), Verdict.MET, Reading(2.9))
+    better = Outcome(row(), Verdict.STRETCH, Reading(1.9))
+    missed = Outcome(row(), Verdict.MISSED, Reading(3.1))
+    assert disagreements([met, better]) == {}
+    assert disagreements([met, missed]) == {"a-row": [met, missed]}
+    told = summary([met, missed])
+    assert "a-row was not judged the same each time: 2.90x met, 3.10x MISSED" in told
+
+
+def test_a_profile_shows_each_call_in_microseconds_and_against_the_raw_pipe() -> None:
+    table = lines({"raw pipe": Cost(10e-6, 4e-6), "ext.call, alone": Cost(25e-6, 20e-6)})
+    assert table[2].split() == ["ext.call,", "alone", "25.00", "20.00", "2.50", "40,000"]
+
+
 def test_a_failed_row_shows_the_last_line_of_its_traceback() -> None:
     shown = cells(Outcome(row(), Verdict.FAILED, why="Traceback\n  File\nOSError: no\n"))
     assert shown[1] == ""
@@ -183,8 +247,54 @@ def test_rows_are_chosen_by_key_or_name_or_shell_pattern() -> None:
         "call-uvloop-same",
     }
     assert [r.key for r in chosen(ROWS, ["--HELP"])] == ["help"]
+    called = chosen(ROWS, ["call_tool"])
+    assert called and all("call_tool" in r.key + r.name for r in called)
     assert chosen(ROWS, []) == list(ROWS)
     assert chosen(ROWS, ["no such row"]) == []
+
+
+def test_the_command_lists_the_rows_that_a_word_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "pool-16"]) == 0
+    keys = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert keys == ["call_tool-asyncio-100-pool-16", "call_tool-uvloop-100-pool-16"]
+    assert main(["--list", "no such row"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "must"),
+    [
+        ("call_tool-asyncio-split", 2.2),
+        ("call_tool-uvloop-split", 1.9),
+        ("call_tool-asyncio-same", 3.5),
+        ("call_tool-uvloop-same", 3),
+        ("call_tool-blocking-split", 2.5),
+        ("call_tool-asyncio-100-streams", 3),
+        ("call_tool-asyncio-100-ext", 0.9),
+        ("call_tool-asyncio-100-observed", 0.85),
+        ("call_tool-asyncio-100-other-events", 0.97),
+        ("call_tool-asyncio-100-pool-16", 0.9),
+        ("peer-mcp-python", 30),
+        ("peer-mcp-node", 2),
+        ("peer-vscode-jsonrpc", 2.5),
+        ("echo-1m", 2.2),
+        ("echo-16m", 1.8),
+        ("idle-memory", 12),
+    ],
+)
+def test_what_users_call_is_judged(key: str, must: float) -> None:
+    [found] = [r for r in ROWS if r.key == key]
+    assert found.must == must
+
+
+def test_priority_that_the_system_refuses_is_told_and_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.setpriority", refuse)
+    assert main(["--priority", "help"]) == 2
+    assert "Permission denied; run as root" in capsys.readouterr().err
 
 
 def test_every_row_has_its_own_key_and_targets_in_the_right_order() -> None:

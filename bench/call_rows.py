@@ -1,0 +1,222 @@
+"""The rows about small calls: `host.call_tool`, which users call and which is judged; `ext.call`
+beside it, told; and other programs' clients on the same server.
+
+Targets are those of PERFORMANCE.md.
+"""
+
+from bench.cores import Pin
+from bench.measures import calls, events, peers, tools
+from bench.row import Direction, Row
+
+# A row with a hundred in flight takes some seconds on a quiet machine; on a busy one far more.
+LIMIT_S = 240.0
+LOOPS = {"asyncio": False, "uvloop": True}
+
+
+def _one_call() -> tuple[Row, ...]:
+    targets = {
+        ("asyncio", Pin.SPLIT): (2.2, 1.9),
+        ("uvloop", Pin.SPLIT): (1.9, 1.6),
+        ("asyncio", Pin.SAME): (3.5, 3.0),
+        ("uvloop", Pin.SAME): (3.0, 2.3),
+    }
+    return tuple(
+        Row(
+            key=f"call_tool-{loop}-{pin.value}",
+            name=f"host.call_tool, one call, {loop} / raw Python, {pin.value}",
+            measure=tools.one_call(pin, uvloop=LOOPS[loop]),
+            must=must,
+            stretch=stretch,
+        )
+        for (loop, pin), (must, stretch) in targets.items()
+    )
+
+
+def _in_flight(loop: str) -> tuple[Row, ...]:
+    """Calls a second with a hundred in flight, as ratios to something in the same run."""
+    uvloop = LOOPS[loop]
+    measures = (
+        ("streams", "streams + json", tools.against_streams(uvloop=uvloop), 3, None),
+        ("ext", "ext.call", tools.against_ext_call(uvloop=uvloop), 0.9, 0.95),
+        # A subscriber costs 15 % at most, 8 % at best.
+        ("observed", "without subscriber", tools.observed(calls=True, uvloop=uvloop), 0.85, 0.92),
+        ("other-events", "unobserved", tools.observed(calls=False, uvloop=uvloop), 0.97, None),
+        ("pool-4", "one process", tools.pool(4, uvloop=uvloop), None, None),
+        ("pool-16", "one process", tools.pool(16, uvloop=uvloop), 0.9, None),
+        ("pool-64", "one process", tools.pool(64, uvloop=uvloop), None, None),
+    )
+    subjects = {
+        "observed": ", subscriber to calls",
+        "other-events": ", subscriber to other events",
+        **{f"pool-{size}": f", pool of {size}" for size in (4, 16, 64)},
+    }
+    return tuple(
+        Row(
+            key=f"call_tool-{loop}-100-{short}",
+            name=f"host.call_tool, 100 in flight, {loop}{subjects.get(short, '')} / {baseline}",
+            measure=measure,
+            direction=Direction.AT_LEAST,
+            must=must,
+            stretch=stretch,
+            limit_s=LIMIT_S,
+        )
+        for short, baseline, measure, must, stretch in measures
+    )
+
+
+CALL_TOOL_ROWS: tuple[Row, ...] = (
+    *_one_call(),
+    Row(
+        key="call_tool-blocking-split",
+        name="SyncHost.call_tool, one call / raw Python, split",
+        measure=tools.blocking_call(Pin.SPLIT),
+        must=2.5,
+        stretch=1.8,
+    ),
+    *_in_flight("asyncio"),
+    *_in_flight("uvloop"),
+    Row(
+        key="call_tool-mcp-asyncio-split",
+        name="host.call_tool, mcp, one call, asyncio / raw Python, split",
+        measure=tools.one_call(Pin.SPLIT, dialect="mcp"),
+    ),
+    Row(
+        key="call_tool-mcp-uvloop-split",
+        name="host.call_tool, mcp, one call, uvloop / raw Python, split",
+        measure=tools.one_call(Pin.SPLIT, dialect="mcp", uvloop=True),
+    ),
+    Row(
+        key="call_tool-mcp-asyncio-100-ext",
+        name="host.call_tool, mcp, 100 in flight, asyncio / ext.call",
+        measure=tools.against_ext_call(dialect="mcp"),
+        direction=Direction.AT_LEAST,
+        must=0.9,
+        stretch=0.95,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="run_tool-no-hook",
+        name="host.run_tool, one call, no hook / host.call_tool",
+        measure=tools.run_tool(hooks=0),
+    ),
+    Row(
+        key="run_tool-one-hook",
+        name="host.run_tool, one call, one hook extension / host.call_tool",
+        measure=tools.run_tool(hooks=1),
+    ),
+    Row(
+        key="run_tool-100-no-hook",
+        name="host.run_tool, 100 in flight, no hook / host.call_tool",
+        measure=tools.run_tool(hooks=0, many=True),
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="run_tool-100-one-hook",
+        name="host.run_tool, 100 in flight, one hook extension / host.call_tool",
+        measure=tools.run_tool(hooks=1, many=True),
+        limit_s=LIMIT_S,
+    ),
+)
+
+EXT_CALL_ROWS: tuple[Row, ...] = (
+    Row(
+        key="call-asyncio-split",
+        name="ext.call, one call, asyncio / raw Python, split",
+        measure=calls.one_call(Pin.SPLIT),
+    ),
+    Row(
+        key="call-asyncio-same",
+        name="ext.call, one call, asyncio / raw Python, same",
+        measure=calls.one_call(Pin.SAME),
+    ),
+    Row(
+        key="call-uvloop-split",
+        name="ext.call, one call, uvloop / raw Python, split",
+        measure=calls.one_call(Pin.SPLIT, uvloop=True),
+    ),
+    Row(
+        key="call-uvloop-same",
+        name="ext.call, one call, uvloop / raw Python, same",
+        measure=calls.one_call(Pin.SAME, uvloop=True),
+    ),
+    Row(
+        key="call-blocking-split",
+        name="SyncExtension.call, one call / raw Python, split",
+        measure=calls.blocking_call(Pin.SPLIT),
+    ),
+    Row(
+        key="in-flight-asyncio",
+        name="ext.call, 100 in flight, asyncio / streams + json",
+        measure=calls.many_in_flight(),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="in-flight-uvloop",
+        name="ext.call, 100 in flight, uvloop / streams + json on uvloop",
+        measure=calls.many_in_flight(uvloop=True),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="events-unread",
+        name="event bus without a subscriber, of a call",
+        measure=events.unread_events,
+        unit="%",
+        must=5,
+        stretch=2,
+        limit_s=LIMIT_S,
+    ),
+)
+
+# Other clients on the same C server: tools/call, 100 in flight.
+PEER_ROWS: tuple[Row, ...] = (
+    Row(
+        key="peer-mcp-python",
+        name="host.call_tool, mcp, 100 in flight, asyncio / MCP Python SDK client",
+        measure=peers.python_sdk(),
+        direction=Direction.AT_LEAST,
+        must=30,
+        stretch=45,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-python-uvloop",
+        name="host.call_tool, mcp, 100 in flight, uvloop / MCP Python SDK client",
+        measure=peers.python_sdk(uvloop=True),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-python-ext",
+        name="ext.call_tool, mcp, 100 in flight, asyncio / MCP Python SDK client",
+        measure=peers.python_sdk(through="ext.call_tool"),
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-fastmcp",
+        name="host.call_tool, mcp, 100 in flight / FastMCP client",
+        measure=peers.fastmcp,
+        direction=Direction.AT_LEAST,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-mcp-node",
+        name="host.call_tool, mcp, 100 in flight / Node MCP SDK",
+        measure=peers.node("mcp_sdk.cjs", "--mcp", "@modelcontextprotocol/sdk"),
+        direction=Direction.AT_LEAST,
+        must=2,
+        stretch=3,
+        limit_s=LIMIT_S,
+    ),
+    Row(
+        key="peer-vscode-jsonrpc",
+        name="host.call_tool, mcp, 100 in flight / Node vscode-jsonrpc",
+        measure=peers.node("vscode_jsonrpc.cjs", "--mcp-headers", "vscode-jsonrpc"),
+        direction=Direction.AT_LEAST,
+        must=2.5,
+        stretch=4,
+        limit_s=LIMIT_S,
+    ),
+)

@@ -1,0 +1,267 @@
+"""`host.call_tool`, the call that users make: the name looked up, the arguments checked against the
+tool's schema, a time limit, and the result as users get it."""
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bench import baselines, cores, subject
+from bench.children import bare
+from bench.cores import Pin
+from bench.measures.calls import (
+    BLOCK_CALLS,
+    IN_FLIGHT_CALLS,
+    MORE_IN_FLIGHT,
+    MORE_ROUNDS,
+    Call,
+    Measure,
+    in_flight,
+    one_by_one,
+    rate,
+    streams_call,
+)
+from bench.rounds import Samples, duration, held, ratios, read_values, take_turns, take_turns_async
+from bench.row import Reading, Setting
+
+ARGUMENTS = baselines.SMALL
+# What a child is started with, the line that the raw pipe sends, and the result of the tool.
+MODES = {"morphir": "--schema", "mcp": "--mcp"}
+LINES = {"morphir": baselines.SMALL_LINE, "mcp": baselines.MCP_LINE}
+RESULTS: dict[str, Any] = {
+    "morphir": ARGUMENTS,
+    "mcp": {"content": [{"type": "text", "text": ARGUMENTS["text"]}]},
+}
+# The events of a call; the others have nothing to do with it.
+CALL_EVENTS = ("CallStarted", "CallEnded")
+NEAR_CALL_EVENTS = (*CALL_EVENTS, "Progressed")
+
+Blocks = dict[str, Callable[[], Awaitable[object]]]
+
+
+def child(setting: Setting, dialect: str = "morphir") -> tuple[str, ...]:
+    """The echo child of this dialect, whose tool has a schema."""
+    return (*setting.child, MODES[dialect])
+
+
+def entry(
+    setting: Setting, name: str = "x", dialect: str = "morphir", **options: Any
+) -> dict[str, Any]:
+    """The echo child as an entry of a config."""
+    return subject.entry(name, child(setting, dialect), dialect=dialect, **options)
+
+
+def tool_call(host: subject.Host, extension: str = "x") -> Call:
+    """One call of the echo tool through the host."""
+    name = subject.registered(extension)
+    return lambda: host.call_tool(name, ARGUMENTS, timeout=subject.CALL_S)
+
+
+def ext_call(host: subject.Host, dialect: str) -> Call:
+    """The same request through `ext.call`, in the words of the dialect."""
+    extension = host["x"]
+    if dialect == "mcp":
+        params = {"name": "echo", "arguments": ARGUMENTS}
+        return lambda: extension.call("tools/call", params, timeout=subject.CALL_S)
+    return lambda: extension.call("echo", ARGUMENTS, timeout=subject.CALL_S)
+
+
+async def check(call: Call, dialect: str = "morphir") -> None:
+    """Make one call, and see that the tool answered."""
+    result = subject.raw(await call())
+    assert result == RESULTS[dialect], result
+
+
+def _compared(
+    took: Samples, over: str, under: str, text: Callable[[list[float]], str], note: str
+) -> Reading:
+    absolute = tuple((name, text(took[name])) for name in took)
+    return read_values(ratios(took[over], took[under]), absolute, note)
+
+
+# -- one at a time -----------------------------------------------------------------------------
+
+
+def one_call(pin: Pin, *, dialect: str = "morphir", uvloop: bool = False) -> Measure:
+    """One call at a time / raw Python."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with bare(child(setting, dialect)) as raw:
+            async with subject.host(entry(setting, dialect=dialect)) as host:
+                call = tool_call(host)
+                await check(call, dialect)
+                note = cores.pin(pair)
+                blocks: Blocks = {
+                    "call_tool": one_by_one(call),
+                    "ext.call": one_by_one(ext_call(host, dialect)),
+                    "raw": held(baselines.ping_pong(raw, BLOCK_CALLS, LINES[dialect])),
+                }
+                took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
+        return _compared(took, "call_tool", "raw", duration, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def blocking_call(pin: Pin) -> Measure:
+    """One call at a time through `SyncHost.call_tool` / raw Python."""
+
+    def measure(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        argv, name = child(setting), subject.registered("x")
+        with bare(argv) as raw, subject.sync_host(argv) as host:
+            result = subject.raw(host.call_tool(name, ARGUMENTS, timeout=subject.CALL_S))
+            assert result == RESULTS["morphir"], result
+            note = cores.pin(pair)
+
+            def through_host() -> None:
+                for _ in range(BLOCK_CALLS):
+                    host.call_tool(name, ARGUMENTS, timeout=subject.CALL_S)
+
+            blocks = {"call_tool": through_host, "raw": baselines.ping_pong(raw, BLOCK_CALLS)}
+            took = take_turns(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
+        return _compared(took, "call_tool", "raw", duration, note)
+
+    return measure
+
+
+# -- a hundred in flight -----------------------------------------------------------------------
+
+
+async def _in_flight(setting: Setting, calls: dict[str, Call], note: str) -> Reading:
+    """Calls a second of the first of these calls / of the second."""
+    over, under = calls
+    blocks: Blocks = {name: in_flight(call) for name, call in calls.items()}
+    took = await take_turns_async(blocks, MORE_IN_FLIGHT * setting.rounds, IN_FLIGHT_CALLS)
+    # Times, so the ratio of the rates is the other way round.
+    absolute = tuple((name, rate(took[name])) for name in took)
+    return read_values(ratios(took[under], took[over]), absolute, note)
+
+
+def against_streams(*, uvloop: bool = False) -> Measure:
+    """Calls a second / those of asyncio streams + json, on the same loop."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        async with (
+            baselines.streams(setting.child) as client,
+            subject.host(entry(setting)) as host,
+        ):
+            call = tool_call(host)
+            await check(call)
+            note = cores.pin(pair)
+            calls = {"call_tool": call, "streams": streams_call(client)}
+            return await _in_flight(setting, calls, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def against_ext_call(*, dialect: str = "morphir", uvloop: bool = False) -> Measure:
+    """Calls a second / those of `ext.call` to the same process."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        async with subject.host(entry(setting, dialect=dialect)) as host:
+            call = tool_call(host)
+            await check(call, dialect)
+            note = cores.pin(pair)
+            calls = {"call_tool": call, "ext.call": ext_call(host, dialect)}
+            return await _in_flight(setting, calls, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def _other_events(events: Any) -> tuple[type, ...]:
+    """Every kind of event except those of a call."""
+    return tuple(
+        kind
+        for name, kind in inspect.getmembers(events, inspect.isclass)
+        if kind.__module__ == events.__name__
+        and hasattr(kind, "_fields")
+        and name not in NEAR_CALL_EVENTS
+    )
+
+
+def observed(*, calls: bool, uvloop: bool = False) -> Measure:
+    """Calls a second with a subscriber on the bus, to the events of calls or to all others,
+    / without one."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        events = importlib.import_module("exthost.events")
+        heard = 0
+
+        def listener(event: Any) -> None:
+            nonlocal heard
+            heard += 1
+
+        if calls:
+            kinds = tuple(getattr(events, name) for name in CALL_EVENTS)
+        else:
+            kinds = _other_events(events)
+            assert len(kinds) > 5, kinds
+        async with (
+            subject.host(entry(setting)) as observed_host,
+            subject.host(entry(setting)) as host,
+        ):
+            observed_host.events.subscribe(kinds, listener)
+            for one in (observed_host, host):
+                await check(tool_call(one))
+            assert heard == (2 if calls else 0), heard
+            note = cores.pin(pair)
+            compared = {"observed": tool_call(observed_host), "alone": tool_call(host)}
+            return await _in_flight(setting, compared, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def pool(size: int, *, uvloop: bool = False) -> Measure:
+    """Calls a second through a pool of `size` processes / through one process."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        pooled = entry(setting, "pool", pool={"min": size, "max": size})
+        async with subject.host(pooled) as pool_host, subject.host(entry(setting)) as host:
+            await subject.processes(pool_host["pool"], size)
+            await check(tool_call(pool_host, "pool"))
+            await check(tool_call(host))
+            # Not before all are there: what starts later would share the core of the host.
+            note = cores.pin(pair)
+            calls = {f"pool of {size}": tool_call(pool_host, "pool"), "one": tool_call(host)}
+            return await _in_flight(setting, calls, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+# -- with hooks --------------------------------------------------------------------------------
+
+
+def run_tool(*, hooks: int, many: bool = False) -> Measure:
+    """`host.run_tool` with so many hook extensions / `host.call_tool` on the same host."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        argv = (*setting.child, "--hooks")
+        hooked = [subject.entry(f"hook{n}", argv, dialect="nexo") for n in range(hooks)]
+        async with subject.host(entry(setting), *hooked) as host:
+            # Where hooks start at first use, run_tool would pass over them.
+            for one in hooked:
+                await host[one["name"]].start()
+            name = subject.registered("x")
+
+            def run() -> Awaitable[Any]:
+                return host.run_tool(name, ARGUMENTS, timeout=subject.CALL_S)
+
+            await check(run)
+            for one in hooked:
+                answered = host[one["name"]].stats["result"]
+                assert answered == 2, f"{answered} hooks were run, not 2"
+            note = cores.pin(pair)
+            order = in_flight if many else one_by_one
+            blocks: Blocks = {"run_tool": order(run), "call_tool": order(tool_call(host))}
+            calls = IN_FLIGHT_CALLS if many else BLOCK_CALLS
+            rounds = setting.rounds * (MORE_IN_FLIGHT if many else MORE_ROUNDS)
+            took = await take_turns_async(blocks, rounds, calls)
+        return _compared(took, "run_tool", "call_tool", duration, note)
+
+    return lambda setting: subject.run(work(setting))
