@@ -7,7 +7,7 @@ params, the handler of the reply, and the timeout. Sends nothing.
 
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
 from exthost.errors import NotFound, UsageError
@@ -26,13 +26,9 @@ from exthost.session.replies import (
 _log = logging.getLogger("exthost.extension")
 
 
-class CallParts(NamedTuple):
-    """What a call is made of."""
-
-    method: str
-    params: Any
-    on_reply: ReplyHandler
-    timeout: float
+CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
+"""The method, the params, the handler of the reply and the timeout of a call. A plain tuple: one is
+made for each call, and a named one costs ten times as much to make."""
 
 
 class _PreparedTool(NamedTuple):
@@ -88,7 +84,7 @@ class CallFactory:
                 extension=self._spec.id,
                 help=f"its methods are: {known}",
             )
-        return CallParts(method, params, DELIVER, limit)
+        return method, params, DELIVER, limit
 
     def of_operation(
         self, name: str, params: Any, timeout: float | None, shown: str = ""
@@ -121,22 +117,21 @@ class CallFactory:
             return self._of_operation(operation, tool.name, asked, limit, timeout is None)
         if isinstance(operation, Row):
             method, params, _ = operation.request(asked)
-            return CallParts(method, params, handler, limit)
-        return CallParts(tool.name, asked, handler, limit)
+            return method, params, handler, limit
+        return tool.name, asked, handler, limit
 
     def _of_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
         if isinstance(operation, Row):
             method, asked, _ = operation.request(params)
-            handler = DELIVER if operation.result is None else MapResult(operation.result)
-            return CallParts(method, asked, handler, limit)
+            mapped = DELIVER if operation.result is None else MapResult(operation.result)
+            return method, asked, mapped, limit
         if isinstance(operation, Once):
-            return CallParts(name, params, MaybeMoreReply(operation), limit)
+            return name, params, MaybeMoreReply(operation), limit
         each = is_default and self._limits_each_request
-        return CallParts(
-            name, params, GeneratorReply(operation(params), limits_each_request=each), limit
-        )
+        handler = GeneratorReply(operation(params), limits_each_request=each)
+        return name, params, handler, limit
 
     def _prepare(self, tool: Tool) -> _PreparedTool:
         checker = Checker.of(tool.input_schema)
