@@ -12,9 +12,9 @@ from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
 from exthost.extension.tool_refresh import ToolRefresh
-from exthost.launch.containment import Landmarks, missing
+from exthost.launch.containment import RealPaths, suggest_grant
 from exthost.launch.integrity import check_files, check_tools
-from exthost.launch.plan import Launch, admit, housed, prepare
+from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
@@ -39,9 +39,9 @@ class Starter:
         "falls_back",
         "handlers",
         "known_tools",
-        "landmarks",
         "limits",
         "on_tools_listed",
+        "real_paths",
         "spec",
         "vet",
     )
@@ -67,7 +67,7 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.argv = spec.argv
-        self.landmarks: Landmarks = NONE  # where its paths led when it was admitted
+        self.real_paths: RealPaths = NONE  # where its paths led when it was admitted
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
@@ -84,12 +84,12 @@ class Starter:
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
-        self.landmarks = admit(self.spec, self.environ())
+        self.real_paths = admit(self.spec, self.environ())
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""
         handles = frozenset(self.handlers)
-        return prepare(self.spec, self.dialect, self.environ(), handles, self.landmarks)
+        return prepare(self.spec, self.dialect, self.environ(), handles, self.real_paths)
 
 
 class Start:
@@ -167,7 +167,7 @@ class Start:
 
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
-        launch = housed(starter.prepared())
+        launch = make_state_folder(starter.prepared())
         check_files(starter.spec, launch.plan)
         starter.argv = launch.plan.argv
         child = Child(launch.plan, starter.spec.id)
@@ -203,7 +203,7 @@ class Start:
         except BaseException as error:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
-                error.help = missing(launch.plan, error.evidence.stderr) or error.help
+                error.help = suggest_grant(launch.plan, error.evidence.stderr) or error.help
             raise
         starter.known_tools = known
         self.seconds = queue.loop.time() - began

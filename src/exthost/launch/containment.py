@@ -1,9 +1,9 @@
-"""How an extension is held: by what was written for it, and by what works on this machine.
+"""How the processes of an extension are contained: as configured, as this machine allows.
 
-Without a `permissions` table it is tier P: its processes held together where a PID namespace can
-be had, its resources limited, and nothing else taken from it. A table that is there is a policy,
-and is enforced in whole or the extension is refused; only `sandbox = "best-effort"` runs it with
-less, which is told wherever extensions are listed, and "off" runs it as if there were no table.
+Without a `permissions` table it is tier P: its processes end together where a PID namespace can
+be had, its resources are limited, and nothing else is taken from it. A table is a policy: it is
+enforced in whole, or the extension is refused. `sandbox = "best-effort"` runs it with less, which
+is shown wherever extensions are listed, and "off" runs it as if there were no table.
 """
 
 import os
@@ -20,7 +20,7 @@ from exthost.sandbox import cgroup, strict, tree
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 
-__all__ = ["Landmarks", "check", "enforceable", "hold", "missing", "policy_of"]
+__all__ = ["RealPaths", "check_policy", "can_enforce", "contain", "suggest_grant", "policy_of"]
 
 # Of an extension that nobody restricted.
 OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
@@ -28,17 +28,17 @@ OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memor
 # An absolute path as programs put it into their complaints.
 _PATH = re.compile(r"""(?<![\w.])/[^\s:'"`,;()\[\]<>]+""")
 
-Landmarks = Mapping[str, str]
-"""Paths of an extension → where they really led when it was admitted."""
+RealPaths = Mapping[str, str]
+"""Paths of an extension → their real paths when it was admitted."""
 
 
 def policy_of(spec: Spec) -> Permissions | None:
-    """The policy that is to be enforced on it; None for tier P."""
+    """Return the policy to enforce on an extension; None for tier P."""
     return None if spec.sandbox == "off" else spec.permissions
 
 
-def check(spec: Spec) -> Landmarks:
-    """Raise Refused for what cannot be held as it was written; else note where its paths lead."""
+def check_policy(spec: Spec) -> RealPaths:
+    """Raise Refused for a policy that cannot be enforced as written; else return its real paths."""
     policy = policy_of(spec)
     if policy is None:
         return {}
@@ -49,12 +49,13 @@ def check(spec: Spec) -> Landmarks:
         granted=policy.filesystem,
     )
     survey(wish)
-    enforceable(spec)
-    return {path: os.path.realpath(path) for path in _own(spec)}
+    can_enforce(spec)
+    return {path: os.path.realpath(path) for path in _own_paths(spec)}
 
 
-def enforceable(spec: Spec) -> bool:
-    """Whether its policy can be enforced here; raises Refused unless less was agreed to."""
+def can_enforce(spec: Spec) -> bool:
+    """Return whether the policy can be enforced here. Raises Refused if it cannot, unless the
+    config allows less."""
     tools = probe.tools()
     verdict = probe.strict_verdict(tools)
     if verdict.works:
@@ -69,27 +70,27 @@ def enforceable(spec: Spec) -> bool:
     )
 
 
-def hold(
+def contain(
     spec: Spec,
     *,
     plan: LaunchPlan,
     limits: Limits,
     state: str,
-    landmarks: Landmarks,
+    real_paths: RealPaths,
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
-    """The plan with all that holds the program, and what that is, as data. `state` is a folder
-    that the program is given to write in, "" for none."""
+    """Return the plan with its sandbox, limits and cgroup, and the same as data to show. `state` is
+    a folder that the program may write in, "" for none."""
     policy = policy_of(spec)
     bounds = resource_limits(limits, policy)
     most = ceiling(limits, policy)
     group = _group(most)
     plan = replace(plan, ceiling=most, group=group)
-    if policy is None or not enforceable(spec):
+    if policy is None or not can_enforce(spec):
         plan, held = _tier_p(spec, plan, bounds)
         if spec.permissions is not None:
             held = {**held, "asked_for": _asked(spec.permissions), "sandbox": str(spec.sandbox)}
     else:
-        _unmoved(spec, landmarks)
+        _check_unmoved(spec, real_paths)
         plan, held = _strict(spec, policy, plan, bounds, state)
     return plan, {**held, **_watched(limits, most, group)}
 
@@ -149,14 +150,14 @@ def _tier_p(
 
 
 def _group(most: Ceiling) -> Cgroup | None:
-    """A cgroup of its own, if there is something that one could hold, and one can be had."""
+    """Return a cgroup for the extension, if a limit needs one and one can be had."""
     if most == Ceiling() or (init := INIT.get(probe.tools().machine)) is None:
         return None
     return cgroup.plan(cgroups.place(), most, init)
 
 
 def _watched(limits: Limits, most: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
-    """What is limited, as data; a limit that nobody set is not told."""
+    """Return how each limit is enforced, as data to show; limits that are not set are left out."""
     files = dict(group.settings) if group is not None else {}
     told = {"memory": "open"}
     if most.memory is not None:
@@ -169,9 +170,9 @@ def _watched(limits: Limits, most: Ceiling, group: Cgroup | None) -> Mapping[str
     return told
 
 
-def missing(plan: LaunchPlan, said: Iterable[str]) -> str:
-    """How to mend what the program complained of: a path of this machine's that its sandbox hides,
-    or one that it may only read; "" if it is none of that."""
+def suggest_grant(plan: LaunchPlan, said: Iterable[str]) -> str:
+    """Return the grant that mends what a program wrote to stderr about a path that its sandbox
+    hides, or lets it only read; "" if there is no such complaint."""
     if plan.wrapper is None or not plan.wrapper.filter:
         return ""
     lines = [*said]
@@ -200,7 +201,7 @@ def _asked(policy: Permissions) -> str:
 
 
 def _folders(spec: Spec) -> tuple[str, ...]:
-    """The folders that are its own: its manifest's, or a cwd that somebody set for it."""
+    """Return the folders of the extension: that of its manifest, and a configured cwd."""
     found = []
     if spec.manifest is not None and spec.manifest_file:
         found.append(str(Path(spec.manifest_file).parent))
@@ -211,16 +212,16 @@ def _folders(spec: Spec) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _own(spec: Spec) -> tuple[str, ...]:
+def _own_paths(spec: Spec) -> tuple[str, ...]:
     cwd = spec.cwd or str(Path.cwd())
     words = (os.path.join(cwd, word) for word in spec.argv)  # noqa: PTH118
     files = [path for path in words if os.path.isfile(path)]  # noqa: PTH113
     return (*_folders(spec), *files)
 
 
-def _unmoved(spec: Spec, landmarks: Landmarks) -> None:
-    """Nothing of it may lead elsewhere than when it was admitted."""
-    for path, then in landmarks.items():
+def _check_unmoved(spec: Spec, real_paths: RealPaths) -> None:
+    """Raise Refused if a path leads elsewhere than when the extension was admitted."""
+    for path, then in real_paths.items():
         now = os.path.realpath(path)
         if now != then:
             raise Refused(

@@ -1,8 +1,7 @@
-"""From an extension as it is wanted to what will be executed, under which limits.
+"""From a Spec to what will be executed: program, variables, working directory, containment.
 
-Joins three voices, the loudest first: what was configured, what the dialect is used to, what we
-default to. Looks at the file system only to find the program; starts nothing, and makes nothing
-but, in `housed`, the folder that a child of some dialects is given for its own.
+What was configured goes before what the dialect does by default. Looks at the file system only to
+find the program. Starts nothing, and makes nothing but the state folder (`make_state_folder`).
 """
 
 import logging
@@ -18,7 +17,7 @@ from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch.containment import Landmarks, check, hold
+from exthost.launch.containment import RealPaths, check_policy, contain
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
 from exthost.manifests.gate import configured, gate
@@ -39,17 +38,18 @@ _log = logging.getLogger("exthost.launch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One start, prepared."""
+    """What one start executes, and what the handshake then says."""
 
     plan: LaunchPlan
     environment: Environment
     introduction: Introduction
-    housing: str = ""  # the variable that names the child's own folder, if it has one
+    state_variable: str = ""  # the variable that names the child's own folder, if it has one
     enforced: Mapping[str, str] = field(default_factory=nothing)  # what holds it, as data
 
 
-def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:
-    """Raise Refused unless everything the extension requires is there, and it can be held."""
+def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
+    """Raise Refused unless everything that the extension requires is there, and its policy can be
+    enforced. Return where its paths lead now."""
     path = environ.get("PATH")
     given = {
         name: environ.get(value, "") if isinstance(value, FromHost) else value
@@ -75,15 +75,15 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> Landmarks:
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
     configured(spec, environ)
-    landmarks = check(spec)
+    real_paths = check_policy(spec)
     if spec.sha256 is not None and spec.argv:
         program = find_program(spec.argv[0], spec.cwd, path or os.defpath)
         check_files(spec, LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd))
-    return landmarks
+    return real_paths
 
 
 def host_version(spec: Spec) -> str:
-    """The version that we give ourselves towards this extension."""
+    """Return the host version that this extension is told."""
     return str(spec.options.get("host_version", __version__))
 
 
@@ -92,9 +92,9 @@ def prepare(
     dialect: Dialect,
     environ: Mapping[str, str],
     handles: frozenset[str] = frozenset(),
-    landmarks: Landmarks = NONE,
+    real_paths: RealPaths = NONE,
 ) -> Launch:
-    """What will be executed, with which variables, and how we introduce ourselves."""
+    """Return what the next start executes, with which variables and in which containment."""
     traits = dialect.traits
     if wrong := objection(spec.options, dialect.options):
         raise ConfigError(
@@ -130,26 +130,27 @@ def prepare(
         wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
-    houses = [name for name, fact in traits.tells.items() if fact == "state_folder"]
+    named = next((name for name, fact in traits.tells.items() if fact == "state_folder"), "")
+    state_variable = "" if named in spec.env else named
     plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
-    plan, enforced = hold(
+    plan, enforced = contain(
         spec,
         plan=plan,
         limits=limits_of(spec, dialect),
-        state=introduction.state_folder if houses and houses[0] not in spec.env else "",
-        landmarks=landmarks,
+        state=introduction.state_folder if state_variable else "",
+        real_paths=real_paths,
     )
     return Launch(
         plan=plan,
         environment=environment,
         introduction=introduction,
-        housing=houses[0] if houses and houses[0] not in spec.env else "",
+        state_variable=state_variable,
         enforced=enforced,
     )
 
 
 def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The configured variables, those that name one of the host's with its value."""
+    """Return the configured variables; references to variables of the host are resolved."""
     found = {}
     for name, value in spec.env.items():
         if isinstance(value, FromHost):
@@ -165,10 +166,10 @@ def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def housed(launch: Launch) -> Launch:
-    """The same, with the child's own folder made. Where none can be made (a read-only machine)
-    the child is not told of one: most never ask."""
-    if not launch.housing:
+def make_state_folder(launch: Launch) -> Launch:
+    """Make the state folder of a child whose dialect has one. Where it cannot be made, as on a
+    read-only machine, return a launch whose child is told of none: most never ask."""
+    if not launch.state_variable:
         return launch
     try:
         Path(launch.introduction.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,10 +180,11 @@ def housed(launch: Launch) -> Launch:
             launch.introduction.state_folder,
             error.strerror,
         )
-        return _unhoused(launch)
+        return _without_state_folder(launch)
     return launch
 
 
-def _unhoused(launch: Launch) -> Launch:
-    left: Any = {name: value for name, value in launch.plan.env.items() if name != launch.housing}
-    return replace(launch, plan=replace(launch.plan, env=Variables(left)), housing="")
+def _without_state_folder(launch: Launch) -> Launch:
+    variables: Any = dict(launch.plan.env)
+    variables.pop(launch.state_variable, None)
+    return replace(launch, plan=replace(launch.plan, env=Variables(variables)), state_variable="")
