@@ -24,6 +24,8 @@ from exthost.dialects.dialect import (
     ToolCall,
 )
 from exthost.errors import (
+    NOTHING,
+    CallFailed,
     CallTimeout,
     ExtensionGone,
     ExthostError,
@@ -51,6 +53,7 @@ from exthost.supervision.misuse import elsewhere, given
 from exthost.supervision.owner import Owner
 from exthost.supervision.starting import Starter
 from exthost.supervision.streaming import make_stream
+from exthost.tool_result import ToolResult, tool_failed
 
 _log = logging.getLogger("exthost.supervision")
 
@@ -171,9 +174,14 @@ class Extension(About):
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
         on_progress: OnProgress | None = None,
-    ) -> Any:
+        check: bool = True,
+    ) -> ToolResult:
         """Call one of its tools by the tool's own name. `on_progress` is told how far it has come,
-        where the extension tells."""
+        where the extension tells.
+
+        A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
+        does not happen (no process, no answer in time) raises either way.
+        """
         arguments = {} if arguments is None else arguments
         if not wait:
             self._be_ready(name)
@@ -183,7 +191,22 @@ class Extension(About):
         tool = self._tool(name)
         self._check(tool, arguments)
         asked = ToolCall(name, arguments, context, tool, self.spec)
-        return await self._operate("call_tool", asked, timeout, name, context, on_progress)
+        try:
+            raw = await self._operate("call_tool", asked, timeout, name, context, on_progress)
+        except CallFailed as error:
+            if check:
+                raise
+            return ToolResult.from_error_reply(error)
+        result = ToolResult(raw, self.dialect.result_reader)
+        if check and result.is_error:
+            raise self.tool_failed(result, name)
+        return result
+
+    def tool_failed(self, result: ToolResult, name: str) -> CallFailed:
+        """Return the error for a result of this tool that is marked as an error."""
+        session = self.desk.session
+        evidence = session.witness.evidence() if session is not None else NOTHING
+        return tool_failed(result, name, extension=self.id, evidence=evidence)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
