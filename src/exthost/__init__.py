@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from exthost.model import Offer as Offer
     from exthost.model import Tool as Tool
     from exthost.sync import SyncHost as SyncHost
+    from exthost.tool_result import ToolResult as ToolResult
 
 _HOMES = {
     "Bus": "exthost.events",
@@ -27,6 +28,7 @@ _HOMES = {
     "Offer": "exthost.model",
     "SyncHost": "exthost.sync",
     "Tool": "exthost.model",
+    "ToolResult": "exthost.tool_result",
     "connect": "exthost.connection",
     "errors": "exthost.errors",
     "events": "exthost.events",

@@ -733,10 +733,11 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "X0665": _entry(
         "ProtocolViolation",
-        "a result that cannot be passed on",
-        "The extension's result is nested so deeply that it cannot be written as JSON again for"
-        " the gateway's client.",
-        "Have the extension return something flatter; call_tool in Python still gives all of it.",
+        "a result without text",
+        "The extension's result is nested so deeply that it cannot be written as JSON again, for a"
+        " model or for the gateway's client.",
+        "Have the extension return something flatter; in Python, `data` and `raw` of the result "
+        "still have all of it.",
     ),
     "X0675": _entry(
         "ProtocolViolation",
@@ -750,6 +751,14 @@ CATALOGUE: dict[str, Entry] = {
         "the extension answered with an error",
         "The call arrived and the extension said no; its code, message and data are kept.",
         "Its message and its log tell why; the arguments are the first suspect.",
+    ),
+    "X0702": _entry(
+        "CallFailed",
+        "the tool failed",
+        "The tool ran and marked its result as an error (isError in MCP and roder). The text of "
+        "the result is in the message, the whole result in the error's data.",
+        "Read the text: the arguments are the first suspect. In Python, check=False returns such "
+        "a result instead of raising this error.",
     ),
     "X0720": _entry(
         "CallFailed",

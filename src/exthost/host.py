@@ -13,11 +13,18 @@ from typing import Any, Self
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects.dialect import Dialect, OnProgress
+from exthost.dialects.dialect import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
-from exthost.errors import ExthostError, HandshakeFailed, NotFound, Refused, UsageError
+from exthost.errors import (
+    CallFailed,
+    ExthostError,
+    HandshakeFailed,
+    NotFound,
+    Refused,
+    UsageError,
+)
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
@@ -34,6 +41,7 @@ from exthost.services.hooks import Confirm, Hooks
 from exthost.services.toolloop import ROUNDS, complete_with_tools
 from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
+from exthost.tool_result import ToolResult, tool_failed
 
 
 class Host:
@@ -213,15 +221,17 @@ class Host:
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
         on_progress: OnProgress | None = None,
-    ) -> Coroutine[Any, Any, Any]:
+        check: bool = True,
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         `on_progress` is told how far it has come, where the extension tells.
 
-        Raises for what did not happen; a result that calls itself an error is returned as it came.
+        A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
+        does not happen (no such tool, no process, no answer in time) raises either way.
         """
         found = self._registry.tools.get(name)
         if found is None:
-            return self._find_and_call(name, arguments, timeout, context, wait, on_progress)
+            return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         return self._extensions[found.extension].call_tool(
             found.tool,
             arguments,
@@ -229,6 +239,7 @@ class Host:
             context=context,
             wait=wait,
             on_progress=on_progress,
+            check=check,
         )
 
     async def _find_and_call(
@@ -239,7 +250,8 @@ class Host:
         context: Mapping[str, Any],
         wait: bool,
         on_progress: OnProgress | None,
-    ) -> Any:
+        check: bool,
+    ) -> ToolResult:
         found = await self.find_tool(name)
         return await self._extensions[found.extension].call_tool(
             found.tool,
@@ -248,6 +260,7 @@ class Host:
             context=context,
             wait=wait,
             on_progress=on_progress,
+            check=check,
         )
 
     async def run_tool(
@@ -258,9 +271,11 @@ class Host:
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
         on_progress: OnProgress | None = None,
-    ) -> Any:
+        check: bool = True,
+    ) -> ToolResult:
         """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
-        `after_tool_call` may change the result and sees failures, too."""
+        `after_tool_call` may change the result and sees failures, too. `check` is that of
+        `call_tool`, for the result that the hooks leave."""
         found = await self.find_tool(name)
         about = {
             "tool_name": found.name,
@@ -279,14 +294,33 @@ class Host:
         about["arguments"] = asked
         try:
             result = await self.call_tool(
-                found.name, asked, timeout=timeout, context=context, on_progress=on_progress
+                found.name,
+                asked,
+                timeout=timeout,
+                context=context,
+                on_progress=on_progress,
+                check=False,
             )
+            if result.error_reply is not None:
+                raise result.error_reply
         except ExthostError as error:
             told = {"code": error.code, "message": error.message}
             await self.hooks.run("after_tool_call", {**about, "error": told})
-            raise
-        after = await self.hooks.run("after_tool_call", {**about, "result": result})
-        return after.event["result"]
+            if check or not isinstance(error, CallFailed):
+                raise
+            return ToolResult.from_error_reply(error)
+        after = await self.hooks.run("after_tool_call", {**about, "result": result.raw})
+        if after.event["result"] is not result.raw:
+            result = result.with_raw(after.event["result"])
+        if check and result.is_error:
+            raise self._tool_failed(result, found)
+        return result
+
+    def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
+        extension = self._extensions.get(tool.extension)
+        if extension is None:  # unloaded while a hook looked at the result
+            return tool_failed(result, tool.tool, extension=tool.extension)
+        return extension.calls.tool_failed(result, tool.tool)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -342,15 +376,10 @@ class Host:
         async def complete(said: list[Any]) -> Any:
             return await providers.complete(model, said, tools=tools, **options)
 
-        async def run(name: str, arguments: Mapping[str, Any]) -> Any:
-            return await self.run_tool(name, arguments, context=context)
+        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
+            return await self.run_tool(name, arguments, context=context, check=False)
 
-        def dialect_of(name: str) -> Dialect:
-            return self[self._registry.find(name).extension].dialect
-
-        return await complete_with_tools(
-            complete, messages, run, provider=model, dialect_of=dialect_of, rounds=rounds
-        )
+        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a setting for an extension; its processes that watch it are told."""

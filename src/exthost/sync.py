@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 from exthost.blocking import LOOP_SECONDS, Blocking, Runner, mirror, not_open
 from exthost.config import Config
 from exthost.discovery.configfile import read_config
-from exthost.errors import UsageError
+from exthost.errors import CallFailed, UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.host import Host
 from exthost.model import NONE
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
+from exthost.tool_result import ToolResult
 
 
 class BlockingCall(Call):
@@ -95,12 +96,15 @@ class SyncExtension:
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
-    ) -> Any:
-        """Call one of its tools by the tool's own name."""
+        check: bool = True,
+    ) -> ToolResult:
+        """Call one of its tools by the tool's own name; see `Extension.call_tool`."""
         extension = self.target
         if not extension.knows(name):  # not started yet, or a mistake: the long way round
             return self.runner(
-                lambda: extension.call_tool(name, arguments, timeout=timeout, context=context)
+                lambda: extension.call_tool(
+                    name, arguments, timeout=timeout, context=context, check=check
+                )
             )
         queue = extension.queue
         calls = extension.calls
@@ -108,7 +112,20 @@ class SyncExtension:
         call = BlockingCall(*parts, queue)
         call.context = context
         queue.submit_threadsafe(call)
-        return call.wait()
+        try:
+            raw = call.wait()
+        except CallFailed as error:
+            if check:
+                raise
+            return ToolResult.from_error_reply(error)
+        result = ToolResult(raw, extension.dialect.result_reader)
+        if check and result.is_error:
+
+            async def tool_failed() -> CallFailed:  # the loop's thread alone knows the evidence
+                return extension.calls.tool_failed(result, name)
+
+            raise self.runner(tool_failed)
+        return result
 
     if TYPE_CHECKING:  # what `mirror` adds, and the facets of the dialect
 
@@ -187,13 +204,14 @@ class SyncHost:
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
-    ) -> Any:
+        check: bool = True,
+    ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`."""
         found = self.target.tools.get(name)
         if found is None:
             found = self.runner(lambda: self.target.find_tool(name))
         return self[found.extension].call_tool(
-            found.tool, arguments, timeout=timeout, context=context
+            found.tool, arguments, timeout=timeout, context=context, check=check
         )
 
     # -- what the mirror looks through ---------------------------------------------------------

@@ -142,6 +142,23 @@ def test_call_without_json_prints_json_all_the_same() -> None:
     assert json.loads(done.stdout) == {"text": "HI"}
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["shout", "text=hi"], '{"text":"HI"}\n'),
+        (["echo", "--args", '{"n": [1, null]}', "--json"], '{"n":[1,null]}\n'),
+    ],
+)
+def test_call_prints_the_text_that_a_model_reads(words: list[str], text: str) -> None:
+    done = run("call", "--text", *words, *TEXT_COMMAND)
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+def test_text_is_for_tools_and_not_for_methods() -> None:
+    error = told("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
+    assert error["code"] == "X1316" and "--text" in error["message"]
+
+
 def test_call_reads_its_arguments_from_stdin() -> None:
     words = ("call", "shout", "--args", "-", "--dialect", "morphir", "--", *PYTHON, TEXT)
     assert json.loads(run(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}

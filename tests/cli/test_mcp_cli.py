@@ -49,7 +49,7 @@ def test_what_a_server_says_of_itself_is_shown_as_json() -> None:
 def test_progress_goes_to_stderr_and_the_result_to_stdout() -> None:
     words = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))
     done = run(*words)
-    assert done.returncode == 0 and said(json.loads(done.stdout)) == "done"
+    assert done.returncode == 0 and json.loads(done.stdout)["content"][0]["text"] == "done"
     assert "steps: 1 of 2 step 1" in done.stderr and "steps: 2 of 2 step 2" in done.stderr
 
 
@@ -57,6 +57,8 @@ def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
     arguments = ("--args", '{"isError": true}', "--dialect", "mcp")
     done = run("call", "typed", *arguments, "--", *command({}))
     assert done.returncode == 1 and json.loads(done.stdout)["isError"] is True
+    text = run("call", "typed", "--text", *arguments, "--", *command({}))
+    assert (text.returncode, text.stdout) == (1, "typed\n")
 
 
 @shows("mcp-config-01", "mcp-config-03")

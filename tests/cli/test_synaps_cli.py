@@ -113,7 +113,7 @@ from exthost.connection import Alone
 async def main():
     async with Alone(_from_disk(Path({str(folder)!r}))) as ext:
         params = {{"namespace": "keeper", "content": "remember me", "tags": ["t"]}}
-        answer = await ext.call_tool("ask", {{"method": "memory.append", "params": params}})
+        answer = (await ext.call_tool("ask", {{"method": "memory.append", "params": params}})).data
         params = {{"key": "k", "value": "kept"}}
         await ext.call_tool("ask", {{"method": "config.set", "params": params}})
         os.write(1, str(answer["result"]["timestamp_ms"]).encode())

@@ -403,7 +403,12 @@ async def operate(extension: Extension, vector: Vector) -> Any:
             return await extension.call(row["method"], params)
         case "call_tool":
             context = params.get("context", {})
-            return await extension.call_tool(params["name"], params["arguments"], context=context)
+            result = await extension.call_tool(
+                params["name"], params["arguments"], context=context, check=False
+            )
+            if result.error_reply is not None:
+                raise result.error_reply
+            return result.raw
         case "health":
             return await extension.check_health()
         case "list_tools":

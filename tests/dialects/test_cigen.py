@@ -469,7 +469,7 @@ async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
         error = await failing(host.find_tool("generate", capability="provider:z"))
         assert isinstance(error, NotFound) and error.code == "X1220"
         result = await host.call_tool("provider/a:plan", {"schema": {"jobs": [{"id": "x"}]}})
-        assert result["resources"][0]["id"] == "x"
+        assert result.data["resources"][0]["id"] == "x"
 
 
 async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:

@@ -38,9 +38,10 @@ def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
     return exthost.connect(command(told or {}), dialect="mcp", name="child", **settings)
 
 
-def said(result: Any) -> Any:
+def said(result: exthost.ToolResult) -> Any:
     """What a tool of the child's says in its one block of text."""
-    text = result["content"][0]["text"]
+    (block,) = result.raw["content"]
+    text = block["text"]
     return json.loads(text) if text[:1] in "[{" else text
 
 
@@ -135,21 +136,6 @@ async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
         assert said(await ext.call_tool("textual", timeout=5)) == "textual"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        ([{"type": "text", "text": "a"}, {"type": "image"}], None),
-        ([{"type": "text", "text": 1}], None),
-        ([7], None),
-        ([], None),
-        ("a", None),
-    ],
-)
-def test_the_words_of_a_result_are_its_text_if_it_is_nothing_else(content: Any, words: Any) -> None:
-    assert mcp_calls.words({"content": content}) == words
-
-
 @shows("mcp-wire-06")
 async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> None:
     async with child() as ext:
@@ -237,9 +223,9 @@ async def test_structured_content_is_held_to_its_own_schema(given: Any, says: st
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
         assert says in error.message and "typed" in error.evidence.bytes
         good = await ext.call_tool("typed", {"as": {"sum": 3}})
-        assert good["structuredContent"] == {"sum": 3}
+        assert good.data == {"sum": 3}
         # An error result promises nothing.
-        assert (await ext.call_tool("typed", {"isError": True}))["isError"] is True
+        assert (await ext.call_tool("typed", {"isError": True}, check=False)).is_error is True
 
 
 @ERAS
@@ -272,7 +258,7 @@ async def test_one_that_dies_between_list_and_call_fails_that_call_and_comes_bac
 async def test_failures_can_be_had_as_results() -> None:
     async with child() as ext:
         result = await ext.tools.call("die")
-    assert result["isError"] is True and "exited with 7" in result["content"][0]["text"]
+    assert result.is_error is True and "exited with 7" in result.text
 
 
 async def test_the_context_is_passed_on_where_that_is_wanted() -> None:

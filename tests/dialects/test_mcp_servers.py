@@ -36,10 +36,11 @@ async def test_mcp_server_time_is_stateless_on_the_wire(tmp_path: Path) -> None:
     shell = f'tee "{heard}" | "{BIN}/mcp-server-time" --local-timezone UTC'
     async with exthost.connect(["sh", "-c", shell], dialect="mcp", name="time") as ext:
         result = await ext.call_tool("get_current_time", {"timezone": "UTC"})
-        assert result["structuredContent"]["timezone"] == "UTC"
+        assert result.data["timezone"] == "UTC"
         await ext.call("tools/list", {})
-        wrong = await ext.call_tool("get_current_time", {"timezone": "Mars/Olympus"})
-        assert wrong["isError"] is True
+        mars = {"timezone": "Mars/Olympus"}
+        wrong = await ext.call_tool("get_current_time", mars, check=False)
+        assert wrong.is_error is True
     lines = [json.loads(line) for line in heard.read_text().splitlines()]
     assert [one["method"] for one in lines] == [
         *("server/discover", "tools/list", "tools/call", "tools/list", "tools/call")
@@ -56,7 +57,7 @@ async def test_mcp_server_git_shows_the_state_of_a_repository(tmp_path: Path) ->
     (tmp_path / "new.txt").write_text("new")
     async with server("mcp-server-git", "--repository", str(tmp_path)) as ext:
         result = await ext.call_tool("git_status", {"repo_path": str(tmp_path)})
-    assert "new.txt" in result["content"][0]["text"]
+    assert "new.txt" in result.text
 
 
 async def sure(params: Any) -> Any:
@@ -77,7 +78,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
         assert (ext.offer.name, ext.offer.version) == ("sdk-demo", "4.2")
         assert ext.offer.extra["era"] == "stateless"
         added = await ext.call_tool("add", {"a": 1, "b": 2})
-        assert added["structuredContent"] == {"result": 3}
+        assert added.data == {"result": 3}
         await ext.call_tool("work", {"steps": 3})
         assert [(one.progress, one.message) for one in progress] == [
             (1, "step 1"),
@@ -85,7 +86,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
             (3, "step 3"),
         ]
         confirmed = await ext.call_tool("confirm")
-        assert confirmed["content"][0]["text"] == "sure: True"
+        assert confirmed.text == "sure: True"
         await ext.call_tool("grow", {"name": "grown"})
         await until(lambda: "grown" in ext.tools)
         assert changes[-1].added == ("grown",)
@@ -110,18 +111,18 @@ async def test_server_everything_from_npm() -> None:
     command = [str(EVERYTHING)]
     async with exthost.connect(command, dialect="mcp", handlers=handlers, events=bus) as ext:
         assert ext.offer.extra["protocol"] == "2025-11-25"
-        assert (await ext.call_tool("echo", {"message": "hi"}))["content"][0]["text"] == "Echo: hi"
+        assert (await ext.call_tool("echo", {"message": "hi"})).text == "Echo: hi"
         weather = await ext.call_tool("get-structured-content", {"location": "Chicago"})
-        assert "temperature" in weather["structuredContent"]
+        assert "temperature" in weather.data
         image = await ext.call_tool("get-tiny-image")
-        assert {block["type"] for block in image["content"]} == {"text", "image"}
+        assert {block.type for block in image.content} == {"text", "image"}
         long = {"duration": 0.2, "steps": 2}
         await ext.call_tool("trigger-long-running-operation", long)
         assert [one.progress for one in progress] == [1, 2]
         await until(lambda: "get-roots-list" in ext.tools)  # listed once it has asked for them
-        assert "somewhere" in json.dumps(await ext.call_tool("get-roots-list"))
+        assert "somewhere" in (await ext.call_tool("get-roots-list")).text
         declined = await ext.call_tool("trigger-elicitation-request")
-        assert "decline" in json.dumps(declined)
+        assert "decline" in json.dumps(declined.raw)
         assert len(await ext.resources.list()) > 3 and await ext.resources.templates()
         assert (await ext.prompts.get("simple-prompt"))["messages"]
         ref = {"type": "ref/prompt", "name": "completable-prompt"}

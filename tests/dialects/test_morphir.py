@@ -297,7 +297,7 @@ async def test_a_call_that_waits_for_its_turn_waits_within_its_own_time() -> Non
 async def test_any_method_can_be_called_raw_but_only_a_listed_tool_as_a_tool() -> None:
     async with hostile() as ext:
         assert await ext.call("never_listed", [1]) == [1]
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         error = await failing(ext.call_tool("never_listed", {}))
         assert isinstance(error, NotFound) and "never_listed" in error.message
         # Nothing was sent: of three calls only two ever were.

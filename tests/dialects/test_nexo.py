@@ -32,10 +32,10 @@ async def test_numbers_go_on_over_a_restart_and_initialize_is_always_0(tmp_path:
     heard = tmp_path / "heard"
     told = {"heard": str(heard)}
     async with child(told, restart={"initial_delay": "1ms"}) as ext:
-        assert await ext.call_tool("id") == 1
+        assert (await ext.call_tool("id")).data == 1
         error = await failing(ext.call_tool("die"))
         assert isinstance(error, ExtensionGone)
-        assert await ext.call_tool("id") == 3
+        assert (await ext.call_tool("id")).data == 3
     lines = [json.loads(line) for line in heard.read_text().splitlines()]
     asked = [json.loads(line) for line in lines if line.strip()]
     assert [one["id"] for one in asked] == [0, 1, 2, 0, 3]
@@ -65,7 +65,7 @@ async def test_stray_lines_notices_and_unknown_ids_harm_no_call() -> None:
     bus.subscribe(Noticed, notices.append)
     bus.subscribe(LogLine, lines.append)
     async with child(events=bus) as ext:
-        assert await ext.call_tool("whine") == "done"
+        assert (await ext.call_tool("whine")).data == "done"
         assert ext.stats["dropped"] == {"stray lines on stdout": 1, "replies to no question": 1}
     assert notices == [("child", "progress", 7)]
     assert any("a stray line" in line.text for line in lines)
@@ -75,7 +75,7 @@ async def test_stray_lines_notices_and_unknown_ids_harm_no_call() -> None:
 @pytest.mark.parametrize("id", ["a", 5, 1.5, True, [1], {"a": 1}])
 async def test_a_question_of_the_childs_is_refused_whatever_its_id(id: Any) -> None:
     async with child() as ext:
-        answer = await ext.call_tool("ask", {"id": id})
+        answer = (await ext.call_tool("ask", {"id": id})).data
         assert answer["error"]["code"] == -32601 and answer["id"] == id
 
 
@@ -86,7 +86,7 @@ async def test_a_question_of_the_childs_is_served_by_its_handler(id: Any) -> Non
         return "noon"
 
     async with child(handlers={"clock": clock}) as ext:
-        answer = await ext.call_tool("ask", {"id": id, "method": "clock"})
+        answer = (await ext.call_tool("ask", {"id": id, "method": "clock"})).data
         assert answer == {"jsonrpc": "2.0", "result": "noon", "id": id}
 
 
@@ -125,7 +125,7 @@ async def test_a_list_of_tools_that_cannot_be_used_costs_that_question_alone() -
     async with child({"listed": {"tools": 5}}) as ext:
         error = await failing(ext.list_tools())
         assert isinstance(error, ProtocolViolation) and error.code == "X0630"
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("nexo-hook-07")
@@ -170,16 +170,17 @@ async def test_the_context_is_the_hosts_word_and_is_added_after_the_check(tmp_pa
     async with exthost.Host(config(tmp_path)) as host:
         who = {"agent_id": "a1", "session_id": "s1", "role": "admin"}
         meta = {"agent_id": "a1", "session_id": "s1"}
-        assert await host.call_tool("ext_a_echo", {"a": 1}, context=who) == {"a": 1, "_meta": meta}
+        echoed = await host.call_tool("ext_a_echo", {"a": 1}, context=who)
+        assert echoed.data == {"a": 1, "_meta": meta}
         spoofed = {"x": 1, "_meta": {"agent_id": "root"}}
         told = await host.call_tool("ext_a_open", spoofed, context=who)
-        assert told == {"x": 1, "_meta": meta}
+        assert told.data == {"x": 1, "_meta": meta}
         assert spoofed == {"x": 1, "_meta": {"agent_id": "root"}}  # the caller's own is untouched
         told = await host.call_tool("ext_a_open", spoofed)
-        assert told["_meta"] == {"agent_id": None, "session_id": None}
+        assert told.data["_meta"] == {"agent_id": None, "session_id": None}
         error = await failing(host.call_tool("ext_a_echo", {"_meta": {}}, context=who))
         assert isinstance(error, UsageError) and error.code == "X1301"
-        assert await host.call_tool("ext_a_open", [1], context=who) == [1]
+        assert (await host.call_tool("ext_a_open", [1], context=who)).data == [1]
 
 
 @shows("nexo-context-04")
@@ -187,7 +188,7 @@ async def test_without_passthrough_arguments_are_as_they_came(tmp_path: Path) ->
     plugin(tmp_path / "a", "a")
     async with exthost.Host(config(tmp_path)) as host:
         mine = {"x": 1, "_meta": {"agent_id": "me"}}
-        assert await host.call_tool("ext_a_echo", mine, context={"agent_id": "a1"}) == mine
+        assert (await host.call_tool("ext_a_echo", mine, context={"agent_id": "a1"})).data == mine
 
 
 @shows("nexo-context-05")
@@ -196,7 +197,7 @@ async def test_a_schema_that_is_invalid_is_a_warning_and_no_check(
 ) -> None:
     async with child({"offer": CLOSED}) as ext:
         with caplog.at_level(logging.WARNING, "exthost"):
-            assert await ext.call_tool("odd", {"any": "thing"}) == {"any": "thing"}
+            assert (await ext.call_tool("odd", {"any": "thing"})).data == {"any": "thing"}
     assert any("odd" in record.message and "invalid" in record.message for record in caplog.records)
 
 
@@ -206,8 +207,8 @@ def test_the_blocking_face_adds_the_same_context_and_checks_before_the_first_cal
     plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
     with exthost.SyncHost(config(tmp_path)) as host:
         told = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
-        assert told == {"_meta": {"agent_id": "a1", "session_id": None}}
-        assert host.run_tool("ext_a_echo", {"a": 1})["a"] == 1
+        assert told.data == {"_meta": {"agent_id": "a1", "session_id": None}}
+        assert host.run_tool("ext_a_echo", {"a": 1}).data["a"] == 1
 
 
 @shows("nexo-hand-05", "nexo-call-04")
@@ -222,7 +223,7 @@ async def test_what_a_manifest_lists_is_listed_and_what_a_handshake_says_is_call
         # The manifest has no schema, so the handshake is waited for before anything is sent.
         error = await failing(host.call_tool("ext_a_echo", {"a": "text"}))
         assert isinstance(error, UsageError) and error.code == "X1301"
-        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+        assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         assert set(host.tools) == {"ext_a_echo", "ext_a_open", "ext_a_odd"}
         assert host.tools["ext_a_echo"].description == "[ext:a] "
 
@@ -250,8 +251,8 @@ async def test_what_a_child_is_given(tmp_path: Path) -> None:
     }
     plugin(tmp_path / "x" / "a", "a", tools=("env",), more='[requires]\nenv = ["A_TOKEN"]')
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
-        seen = await host.call_tool("ext_a_env")
-        assert await host["a"].call_tool("cwd") == str(tmp_path / "x" / "a")
+        seen = (await host.call_tool("ext_a_env")).data
+        assert (await host["a"].call_tool("cwd")).data == str(tmp_path / "x" / "a")
         assert seen["A_TOKEN"] == "t" and seen["KEYBOARD"] == "k" and "B_TOKEN" not in seen
         assert seen["AGENT_EXTENSION_ID"] == "a"
         assert seen["AGENT_VERSION"] == exthost.__version__
@@ -264,7 +265,7 @@ async def test_where_no_state_folder_can_be_made_the_child_runs_without(tmp_path
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(tmp_path / "home")}
     plugin(tmp_path / "x" / "a", "a")
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
-        assert "AGENT_STATE_DIR" not in await host["a"].call_tool("env")
+        assert "AGENT_STATE_DIR" not in (await host["a"].call_tool("env")).data
 
 
 @shows("nexo-env-01")
@@ -278,7 +279,7 @@ async def test_a_program_beside_the_manifest_is_found_from_there(tmp_path: Path)
         text[: text.index("[transport]")] + '[transport]\ntype="stdio"\ncommand="./run"'
     )
     async with exthost.Host(config(tmp_path)) as host:
-        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+        assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
 
 
 # -- starting --------------------------------------------------------------------------------

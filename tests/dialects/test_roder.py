@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exthost.session.state import Call
 
 import exthost
 from exthost.dialects import roder_types as types
@@ -25,7 +26,6 @@ from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
 from exthost.extension.extension import Extension
 from exthost.messages import Request
 from exthost.model import CloseStdin, Say
-from exthost.session.state import Call
 from tests.dialects.requirements import shows
 from tests.extensions.driving import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy
@@ -79,14 +79,14 @@ async def test_an_over_long_answer_fails_its_call_at_once_and_the_next_is_served
         error = await failing(ext.call_tool("echo", {"text": "x" * 65_000}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         assert not error.evidence.bytes, "what was said is nobody's business"
-        assert (await ext.call_tool("echo", {}))["isError"] is False
+        assert (await ext.call_tool("echo", {})).is_error is False
 
 
 @shows("roder-wire-06")
 async def test_a_question_of_the_childs_is_answered_with_32601(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
-        heard = (await ext.call_tool("heard"))["data"]
+        heard = (await ext.call_tool("heard")).data
         (answer,) = [one for one in heard if one.get("id") == 77]
         assert answer["error"]["code"] == -32601
 
@@ -99,7 +99,7 @@ async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
     async with closing(toy(tmp_path)) as ext:
         await ext.call_tool("raw", {"text": "my prompt, by mistake\n\n"})
         await ext.call_tool("emit", {"messages": [{"method": "who/knows", "params": "my prompt"}]})
-        assert (await ext.call_tool("echo", {}))["isError"] is False
+        assert (await ext.call_tool("echo", {})).is_error is False
         assert ext.stats["dropped"] == {"stray lines on stdout": 1}
     assert "stray output" in caplog.text and "my prompt" not in caplog.text
 
@@ -108,7 +108,7 @@ async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
 async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
-        assert (await ext.call_tool("echo", {"n": 1}))["data"]["arguments"] == {"n": 1}
+        assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
         assert ext.stats["in_flight"] == 20
         for one in hanging:
             one.cancel()
@@ -141,7 +141,7 @@ async def test_initialize_says_what_the_page_says_and_no_secrets(tmp_path: Path)
             "config": {"a": [1, {"b": 2}], "keyboard": "us"},
             "eventFilter": {"kinds": ["turn."]},
         }
-        seen = (await ext.call_tool("environment"))["data"]
+        seen = (await ext.call_tool("environment")).data
         assert seen["cwd"] == params["cwd"]
 
 
@@ -187,7 +187,7 @@ async def test_a_program_that_is_not_there_is_told_by_its_use_and_may_come_later
         assert isinstance(error, SpawnFailed) and ext.state == "admitted"
         program.write_text(f"#!/bin/sh\nexec python3 {words}\n")
         program.chmod(0o755)
-        assert (await ext.call_tool("echo"))["isError"] is False
+        assert (await ext.call_tool("echo")).is_error is False
 
 
 async def test_without_its_manifest_it_is_not_started() -> None:
@@ -212,11 +212,11 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)
-        assert [one["data"]["arguments"]["n"] for one in answers] == list(range(50))
+        assert [one.data["arguments"]["n"] for one in answers] == list(range(50))
         assert len(spawned) == 1
         error = await failing(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
-        assert (await ext.call_tool("echo"))["isError"] is False
+        assert (await ext.call_tool("echo")).is_error is False
         assert len(spawned) == 2
 
 
@@ -230,7 +230,7 @@ async def test_five_crashes_under_calls_in_a_row_open_its_breaker(tmp_path: Path
         assert isinstance(error, BreakerOpen) and 9 < error.seconds_left <= 10
         assert ext.health == "suspended" and "echo" in ext.tools
         await ext.restart()
-        assert (await ext.call_tool("echo"))["isError"] is False
+        assert (await ext.call_tool("echo")).is_error is False
 
 
 @shows("roder-life-04")
@@ -239,10 +239,10 @@ async def test_the_child_sees_the_configured_variables_and_path_and_no_others(
 ) -> None:
     monkeypatch.setenv("HARMLESS", "1")
     async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
-        seen = (await ext.call_tool("environment"))["data"]["env"]
+        seen = (await ext.call_tool("environment")).data["env"]
         assert seen.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
     async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
-        assert (await ext.call_tool("environment"))["data"]["env"]["PATH"] == "/mine"
+        assert (await ext.call_tool("environment")).data["env"]["PATH"] == "/mine"
 
 
 @shows("roder-life-05")
@@ -287,7 +287,7 @@ async def test_it_is_told_to_shut_down_and_exits_by_itself(tmp_path: Path) -> No
 async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         context = {"thread_id": "t1", "turn_id": "u1"}
-        asked = (await ext.call_tool("echo", {"a": 1}, context=context))["data"]
+        asked = (await ext.call_tool("echo", {"a": 1}, context=context)).data
         call_id = asked.pop("callId")
         assert is_uuid4(call_id)
         assert asked == {
@@ -297,7 +297,7 @@ async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Pat
             "turnId": "u1",
             "arguments": {"a": 1},
         }
-        one, two = [(await ext.call_tool("echo"))["data"] for _ in range(2)]
+        one, two = [(await ext.call_tool("echo")).data for _ in range(2)]
         assert one["threadId"] == two["threadId"] and is_uuid4(one["threadId"])
         assert one["turnId"] != two["turnId"] and is_uuid4(one["turnId"])
         assert one["callId"] != two["callId"]
@@ -311,18 +311,20 @@ async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_pat
             error = await failing(ext.call_tool(name, timeout=0.5))
             assert isinstance(error, kind)
             result = await ext.tools.call(name, timeout=0.5)
-            assert result["isError"] is True and result["content"]
-            assert result["data"]["error"]["kind"] == kind.__name__
-            assert result["data"]["error"]["message"] == result["content"]
-        for call in (ext.call_tool, ext.tools.call):
-            assert (await call("fail"))["content"] == "as you wish"
+            assert result.is_error is True and result.text
+            assert result.raw["data"]["error"]["kind"] == kind.__name__
+            assert result.raw["data"]["error"]["message"] == result.raw["content"]
+        failed = await failing(ext.call_tool("fail"))
+        assert isinstance(failed, CallFailed) and failed.code == "X0702"
+        assert (await ext.tools.call("fail")).raw == failed.data
+        assert failed.data["content"] == failed.error_message == "as you wish"
         gone = await ext.tools.call("die", {"code": 3})
-        assert gone["data"]["error"]["kind"] == "ExtensionGone"
+        assert gone.data["error"]["kind"] == "ExtensionGone"
         unknown = await ext.tools.call("no such tool")
-        assert unknown["data"]["error"]["kind"] == "NotFound"
+        assert unknown.data["error"]["kind"] == "NotFound"
     async with closing(toy(tmp_path, command="no-such-program")) as ext:
         result = await ext.tools.call("echo")
-        assert result["data"]["error"]["kind"] == "SpawnFailed"
+        assert result.data["error"]["kind"] == "SpawnFailed"
 
 
 async def test_tools_is_a_mapping_and_other_dialects_say_that_they_have_no_error_results(
@@ -404,7 +406,7 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
             with pytest.raises(UsageError) as raised:
                 ext.stream("subagents/dispatch", bad)
             assert raised.value.code == "X1328"
-        assert (await ext.call_tool("echo"))["isError"] is False, "nothing of that was sent"
+        assert (await ext.call_tool("echo")).is_error is False, "nothing of that was sent"
 
 
 @shows("roder-life-06")
@@ -426,7 +428,7 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
             assert isinstance(error, ProtocolViolation) and error.code == "X0605"
         error = await failing(all_of(OPENERS[kind](ext, ["refuse"])))
         assert isinstance(error, CallFailed) and error.error_message == "no such model"
-        assert (await ext.call_tool("echo"))["isError"] is False
+        assert (await ext.call_tool("echo")).is_error is False
 
 
 @shows("roder-stream-07", "roder-wire-09")
@@ -484,7 +486,7 @@ async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(tmp_path:
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats["dropped"] == {NO_STREAM: 1}
-        heard = (await ext.call_tool("heard"))["data"]
+        heard = (await ext.call_tool("heard")).data
         methods = {one["method"] for one in heard}
         assert methods == {"extension/initialize", "inference/streamTurn"}
 

@@ -86,7 +86,7 @@ async def test_a_broken_frame_fails_the_call_and_the_next_finds_a_fresh_process(
     async with child(retry="never", **QUICK) as ext:
         error = await failing(ext.call_tool("raw", {"text": text, "seconds": 5}))
         assert isinstance(error, ProtocolViolation), error
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         assert ext.health == "degraded"
 
 
@@ -95,7 +95,7 @@ async def test_what_is_no_message_is_dropped_and_the_call_goes_on() -> None:
     frames = ["[1]", '"x"', '{"id":1.5,"result":1}', '{"id":"2","result":1}', '{"x":1}']
     text = "".join(f"Content-Length: {len(one)}\r\n\r\n{one}" for one in frames)
     async with child() as ext:
-        assert (await ext.call_tool("raw", {"text": text}))["text"] == text
+        assert (await ext.call_tool("raw", {"text": text})).data["text"] == text
         assert ext.stats["dropped"] == {"stray lines on stdout": 5}
 
 
@@ -112,7 +112,7 @@ async def test_a_banner_before_the_first_frame_is_logged_and_passed_over() -> No
 @shows("synaps-frame-04")
 async def test_a_frame_of_4_mib_is_allowed() -> None:
     async with child(retry="never", **QUICK) as ext:
-        assert await ext.call_tool("big", {"bytes": 4_194_304}) == {"bytes": 4_194_304}
+        assert (await ext.call_tool("big", {"bytes": 4_194_304})).data == {"bytes": 4_194_304}
         error = await failing(ext.call_tool("big", {"bytes": 4_194_305}))
         assert isinstance(error, ProtocolViolation) and "4,194,304" in error.message
 
@@ -129,7 +129,7 @@ async def test_calls_go_one_at_a_time_and_waiting_counts() -> None:
         error = await failing(ext.call_tool("echo", {}, timeout=0.1))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
         assert time.monotonic() - began < 0.4
-        assert await ext.call_tool("echo", {"b": 1}, timeout=5) == {"b": 1}
+        assert (await ext.call_tool("echo", {"b": 1}, timeout=5)).data == {"b": 1}
         await slow
         assert ext.stats["restarts"] == 0
 
@@ -140,7 +140,7 @@ async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped() -> No
         assert isinstance(
             await failing(ext.call_tool("nap", {"seconds": 0.3}, timeout=0.05)), CallTimeout
         )
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         assert ext.stats["dropped"] == {"late or repeated replies": 1}
         assert (ext.stats["restarts"], ext.health) == (0, "running")
 
@@ -173,9 +173,9 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
         await asyncio.sleep(0.05)  # time in which the wrong thing could be said
         assert ext.stats["waiting"] == 1
         go.set()
-        assert await second == {"n": 2}
+        assert (await second).data == {"n": 2}
         # Had it heard anything else, it would have lost it: the next question shows that not.
-        assert (await ext.call_tool("ask", told))["result"] == "the answer"
+        assert (await ext.call_tool("ask", told)).data["result"] == "the answer"
 
 
 @shows("synaps-turn-03")
@@ -190,15 +190,15 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up()
         await until(lambda: ext.desk.max_in_flight == 0)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-turn-04", "synaps-hand-11", "synaps-hand-01", "synaps-limit-03")
 async def test_ids_go_on_over_restarts_and_initialize_tells_the_same_again(tmp_path: Path) -> None:
     file, once = tmp_path / "heard", tmp_path / "once"
     async with child({"heard": str(file)}, config={"a": [1]}, cwd=str(tmp_path), **QUICK) as ext:
-        assert await ext.call_tool("id") == 2
-        assert await ext.call_tool("die", {"once": str(once)}) == "alive"
+        assert (await ext.call_tool("id")).data == 2
+        assert (await ext.call_tool("die", {"once": str(once)})).data == "alive"
     messages = heard(file)
     assert [one["id"] for one in messages] == [1, 2, 3, 4, 5, 6]
     methods = ["initialize", "tool.call", "tool.call", "initialize", "tool.call", "shutdown"]
@@ -223,7 +223,7 @@ async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> No
     file, once = tmp_path / "heard", str(tmp_path / "once")
     told = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
     async with child(told, **QUICK) as ext:
-        assert await ext.call_tool("die", {"once": once}) == "alive"
+        assert (await ext.call_tool("die", {"once": once})).data == "alive"
         assert ext.stats["restarts"] == 2
     assert [one["id"] for one in heard(file)] == [1, 2, 3, 4, 5, 6]
 
@@ -235,7 +235,7 @@ async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> No
 async def test_a_call_that_lost_its_process_is_sent_once_more(tmp_path: Path) -> None:
     async with child(**QUICK) as ext:
         assert ext.health == "running"
-        assert await ext.call_tool("die", {"once": str(tmp_path / "once")}) == "alive"
+        assert (await ext.call_tool("die", {"once": str(tmp_path / "once")})).data == "alive"
         assert (ext.health, ext.stats["restarts"]) == ("degraded", 1)
 
 
@@ -273,7 +273,7 @@ async def test_after_three_restarts_without_a_served_call_it_has_failed() -> Non
         assert (ext.health, ext.stats["restarts"]) == ("failed", 3)
         assert isinstance(await failing(ext.call_tool("echo")), ExtensionGone)
         await ext.restart()
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-life-02")
@@ -577,8 +577,8 @@ async def test_the_small_facets_say_and_read_what_the_page_has() -> None:
 async def test_a_flood_of_notices_harms_no_call() -> None:
     async with child() as ext:
         asked = {"times": 20_000, "method": "task.update"}
-        assert await ext.call_tool("flood", asked) == asked
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("flood", asked)).data == asked
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 # -- what it asks ----------------------------------------------------------------------------
@@ -608,7 +608,7 @@ async def test_a_bad_question_is_answered_with_what_is_wrong(
     method: str, params: Any, code: int, says: str
 ) -> None:
     async with child() as ext:
-        answer = await ext.call_tool("ask", {"method": method, "params": params})
+        answer = (await ext.call_tool("ask", {"method": method, "params": params})).data
         assert answer["error"]["code"] == code and says in answer["error"]["message"], answer
 
 
@@ -626,11 +626,10 @@ async def test_without_its_permission_nothing_is_served(
     method: str, params: Any, permission: str
 ) -> None:
     async with child(options={"permissions": ["tools.register"]}) as ext:
-        answer = await ext.call_tool("ask", {"method": method, "params": params})
+        answer = (await ext.call_tool("ask", {"method": method, "params": params})).data
         assert answer["error"]["code"] == -32602 and permission in answer["error"]["message"]
-        assert "error" not in await ext.call_tool(
-            "ask", {"method": "config.get", "params": {"key": "k"}}
-        )
+        allowed = {"method": "config.get", "params": {"key": "k"}}
+        assert "error" not in (await ext.call_tool("ask", allowed)).data
 
 
 @shows("synaps-ask-01", "synaps-ask-02", "synaps-route-05")
@@ -642,7 +641,7 @@ async def test_memory_and_config_work_inside_its_own_initialize() -> None:
         ["config.get", {"key": "k"}],
     ]
     async with exthost.connect(command({"init": init}), dialect="synaps", name="inside") as ext:
-        told = [one["result"] for one in (await ext.call_tool("started"))["answers"]]
+        told = [one["result"] for one in (await ext.call_tool("started")).data["answers"]]
     at = told[0]["timestamp_ms"]
     record = {
         "namespace": "inside",
@@ -667,9 +666,10 @@ async def test_a_store_that_cannot_be_used_is_told_and_the_calls_go_on(
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
     async with child() as ext:
         params = {"namespace": "child", "content": "x"}
-        answer = await ext.call_tool("ask", {"method": "memory.append", "params": params})
+        asked = {"method": "memory.append", "params": params}
+        answer = (await ext.call_tool("ask", asked)).data
         assert answer["error"]["code"] == -32000 and "store" in answer["error"]["message"]
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-hand-12")
@@ -683,6 +683,6 @@ async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_tol
     changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
     async with child({"again": [once, offer]}, events=bus, **QUICK) as ext:
-        assert await ext.call_tool("die", {"once": once}) == "alive"
+        assert (await ext.call_tool("die", {"once": once})).data == "alive"
         assert set(ext.tools) == {"die", "new"}
     assert "new" in changes[-1].added and "echo" in changes[-1].removed

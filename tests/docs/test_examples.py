@@ -52,7 +52,7 @@ def test_it_answers_by_hand_and_exits_when_its_stdin_ends(command: list[str]) ->
 async def test_it_answers_through_the_host(command: list[str]) -> None:
     async with exthost.connect(command, dialect="morphir") as ext:
         assert set(ext.tools) == {"echo", "shout", "count"}
-        assert await ext.call_tool("count", {"text": "a b c"}) == {"words": 3}
+        assert (await ext.call_tool("count", {"text": "a b c"})).data == {"words": 3}
         assert await ext.call("echo", {"deep": [1, {"x": None}]}) == {"deep": [1, {"x": None}]}
         with pytest.raises(exthost.errors.CallFailed):
             await ext.call("no such method")

@@ -161,7 +161,7 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
     bus.subscribe(OfferChanged, changes.append)
     async with closing(unstarted(bus=bus)) as ext:
         assert dict(ext.tools) == {}
-        assert await ext.call_tool("echo", {"a": 1}) == {"a": 1}  # it starts for that
+        assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}  # it starts for that
         assert set(ext.tools) == {"echo", "add"}
         assert changes == [OfferChanged("hostile", ("add", "echo"), ())]
         assert isinstance(await failing(ext.call_tool("ech")), NotFound)

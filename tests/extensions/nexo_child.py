@@ -72,6 +72,8 @@ while True:
     method, params, id = request["method"], request["params"], request["id"]
     if method == "initialize":
         say({"result": offer, "id": id})
+    elif method == "tools/call" and params["name"] == "refuse":
+        say({"error": {"code": -32000, "message": "not today", "data": [1]}, "id": id})
     elif method == "tools/call":
         say({"result": call(params["name"], params["arguments"], id), "id": id})
     elif method == "tools/list" and "listed" in told:

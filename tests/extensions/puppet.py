@@ -4,11 +4,12 @@ import json
 import os
 from typing import Any
 
+from exthost.session.desk import Desk
+
 from exthost.dialects.dialect import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.model import Offer
 from exthost.process.exits import ExitStatus
-from exthost.session.desk import Desk
 from exthost.session.session import Session
 
 

@@ -48,5 +48,5 @@ def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Exten
 
 async def said(ext: Extension, method: str) -> list[Any]:
     """The params of what the child heard under this method."""
-    heard = (await ext.call_tool("heard"))["data"]
+    heard = (await ext.call_tool("heard")).data
     return [one["params"] for one in heard if one.get("method") == method]

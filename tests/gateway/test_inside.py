@@ -229,13 +229,13 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
         await gateway._ready()
         await host.load(stepper.spec("climber"))
         climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
-        assert climbed == {"climbed": 3}
+        assert climbed.data == {"climbed": 3}
         assert [one[1:] for one in heard] == [(n, 3, f"step {n}") for n in (1, 2, 3)]
         await host.call_tool("climb", {"steps": 3}, on_progress=heard.append)
         await host["climber"].call_tool("climb", {"steps": 3}, on_progress=heard.append)
         await host.run_tool("climb", {"steps": 3}, on_progress=heard.append)
         assert len(heard) == 12
-        assert await host.call_tool("ext_climber_climb", {"steps": 3}) == {"climbed": 3}
+        assert (await host.call_tool("ext_climber_climb", {"steps": 3})).data == {"climbed": 3}
         assert len(heard) == 12
         assert host["climber"].stats["dropped"] == {"progress of no call": 5}
 
@@ -248,7 +248,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
         await gateway._ready()
         await gateway.host.load(stepper.spec("climber"))
         climbed = await gateway.host.call_tool("climb", {"steps": 2}, on_progress=trip)
-        assert climbed == {"climbed": 2}
+        assert climbed.data == {"climbed": 2}
 
 
 @shows("gateway-call-04")
@@ -271,5 +271,5 @@ async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys:
         await asyncio.wait([waiting])
         climber = gateway.host["climber"]
         await until(lambda: climber.stats["cancelled"] == 1)
-        told = await gateway.host.call_tool("ext_climber_heard")
+        told = (await gateway.host.call_tool("ext_climber_heard")).data
         assert told["cancelled"] == told["waiting"] != []

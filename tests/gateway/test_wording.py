@@ -8,9 +8,12 @@ import mcp_types as types
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from exthost.dialects.mcp_result import MCP_RESULT
+from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
 from exthost.gateway import wording
 from exthost.registry import RegisteredTool
+from exthost.tool_result import ToolResult
 from tests.dialects.requirements import shows
 
 OLDEST, NEWEST = HANDSHAKE_PROTOCOL_VERSIONS[0], MODERN_PROTOCOL_VERSIONS[-1]
@@ -34,7 +37,10 @@ def shown(version: str = NEWEST, native: bool = False, **about: Any) -> types.To
 def said(
     result: Any, *, version: str = NEWEST, native: bool = False, is_error: bool = False
 ) -> Any:
-    told = wording.result(result, is_error=is_error, native=native, version=version)
+    reader = MCP_RESULT if native else VALUE_RESULT
+    if is_error:
+        reader = reader._replace(is_error=lambda raw: True)
+    told = wording.result(ToolResult(result, reader), native=native, version=version)
     types.CallToolResult.model_validate(told)
     types.JSONRPCResponse(jsonrpc="2.0", id=1, result=told).model_dump_json()
     return told
@@ -87,9 +93,9 @@ def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() ->
         ("plain", "plain"),
         (LONE, "\ufffd"),
         (None, "null"),
-        ([1, "ü"], '[1, "ü"]'),
+        ([1, "ü"], '[1,"ü"]'),
         (True, "true"),
-        ({"a": None}, '{"a": null}'),
+        ({"a": None}, '{"a":null}'),
         ({}, "{}"),
     ],
 )
@@ -109,7 +115,7 @@ def test_a_result_that_cannot_be_structured_is_text_all_the_same(result: Any) ->
 
 
 def test_a_number_that_json_has_no_word_for_does_not_end_the_gateway() -> None:
-    assert "NaN" in said({"a": math.nan})["content"][0]["text"]
+    assert said({"a": math.nan})["content"][0]["text"] == '{"a":null}'
 
 
 @shows("gateway-call-07")

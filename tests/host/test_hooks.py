@@ -147,8 +147,8 @@ async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
     guard(tmp_path, "rich", before_tool_call={"override": {"arguments": {"city": "Lima"}}})
     guard(tmp_path, "gold", after_tool_call={"override": {"result": "gilded"}, "abort": True})
     async with exthost.Host(config(tmp_path)) as host:
-        assert await host.call_tool("ext_tool_echo", {"city": "Rome"}) == {"city": "Rome"}
-        assert await host.run_tool("ext_tool_echo", {"city": "Rome"}) == "gilded"
+        assert (await host.call_tool("ext_tool_echo", {"city": "Rome"})).data == {"city": "Rome"}
+        assert (await host.run_tool("ext_tool_echo", {"city": "Rome"})).data == "gilded"
 
 
 @shows("nexo-hook-01", "nexo-hook-03")
@@ -174,7 +174,7 @@ async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call(tmp_path: Path) 
 
     said = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": overrides}
     async with exthost.Host(config_from_mapping(said)) as host:
-        assert await host.run_tool("ext_tool_echo", {"a": 1}) == {"a": 1}
+        assert (await host.run_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
 
 
 async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:

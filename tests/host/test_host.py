@@ -49,8 +49,8 @@ async def test_tools_are_called_by_each_of_their_names() -> None:
         assert (tool.tool, tool.extension, tool.name) == ("shout", "a", "ext_a_shout")
         assert tool.description == "[ext:a] Upper case"
         for name in ("ext_a_shout", "a:shout", "shout"):
-            assert await host.call_tool(name, {"text": "x"}) == {"text": "X"}
-        assert await host["a"].call_tool("shout", {"text": "x"}) == {"text": "X"}
+            assert (await host.call_tool(name, {"text": "x"})).data == {"text": "X"}
+        assert (await host["a"].call_tool("shout", {"text": "x"})).data == {"text": "X"}
 
 
 async def test_a_name_that_several_have_must_be_said_in_full() -> None:
@@ -92,7 +92,7 @@ async def test_one_that_dies_in_its_handshake_does_not_trouble_nine_good_ones() 
         assert caught.value.extension == "bad"
         assert "No such file" in "\n".join(caught.value.evidence.stderr)
         answers = [await host.call_tool(f"ext_good{n}_echo", {"n": n}) for n in range(9)]
-        assert answers == [{"n": n} for n in range(9)]
+        assert [one.data for one in answers] == [{"n": n} for n in range(9)]
 
 
 async def test_a_missing_executable_is_told_by_the_calls_to_it() -> None:
@@ -110,7 +110,8 @@ async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> No
         spawned: list[int] = []
         host.events.subscribe(exthost.events.Spawned, lambda event: spawned.append(event.pid))
         calls = (host.call_tool("ext_a_echo", {"n": n}) for n in range(100))
-        assert await asyncio.gather(*calls) == [{"n": n} for n in range(100)]
+        answers = await asyncio.gather(*calls)
+        assert [one.data for one in answers] == [{"n": n} for n in range(100)]
         assert len(spawned) == 1
 
 
@@ -139,7 +140,7 @@ async def test_loading_a_name_twice_is_refused_and_the_first_goes_on() -> None:
         with pytest.raises(errors.UsageError) as caught:
             await host.load(entry("a"))
         assert caught.value.code == "X1312"
-        assert await host.call_tool("ext_a_echo", {}) == {}
+        assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
 async def test_one_that_cannot_be_loaded_is_not_kept() -> None:
@@ -169,7 +170,7 @@ async def test_a_config_file_counts_from_its_own_folder(tmp_path: Path) -> None:
     command = f'{{type="process", command="{sys.executable}", args=["ext.py"]}}'
     path.write_text(f'[[extensions]]\nname = "a"\nsource = {command}\n')
     async with exthost.Host.from_config(path) as host:
-        assert await host.call_tool("ext_a_echo", {}) == {}
+        assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
 @shows("morphir-manager-04")
@@ -182,7 +183,7 @@ async def test_what_happens_is_told_and_follows_the_life_cycle_table() -> None:
     async with host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
-        assert await host.call_tool("ext_a_divide", {"a": 1, "b": 1}) == 1
+        assert (await host.call_tool("ext_a_divide", {"a": 1, "b": 1})).data == 1
     unsubscribe()
     states = [event for event in seen if isinstance(event, StateChanged)]
     known = {
@@ -211,7 +212,7 @@ async def test_a_listener_that_fails_harms_nobody() -> None:
             raise ZeroDivisionError
 
         host.events.subscribe(CallEnded, fail)
-        assert await host.call_tool("ext_a_echo", {"x": 1}) == {"x": 1}
+        assert (await host.call_tool("ext_a_echo", {"x": 1})).data == {"x": 1}
 
 
 @shows("morphir-manager-05")

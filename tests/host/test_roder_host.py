@@ -46,8 +46,8 @@ async def test_a_host_lists_tools_without_starting_anything(tmp_path: Path) -> N
         with pytest.raises(errors.NotFound):
             await host.call_tool("ext_toy_nothing")
         assert not spawned
-        assert (await host.call_tool("ext_toy_echo", {}))["isError"] is False
-        assert (await host.call_tool("toy:fail"))["isError"] is True
+        assert (await host.call_tool("ext_toy_echo", {})).is_error is False
+        assert (await host.call_tool("toy:fail", check=False)).is_error is True
         assert spawned == ["toy"]
 
 
@@ -66,7 +66,7 @@ async def test_what_only_one_may_have_refuses_the_second_until_the_first_is_gone
         assert error.code == "X0340", "asking again does not change it"
         await host.unload("toy")
         await second.restart()
-        assert (await host.call_tool("ext_second_echo"))["isError"] is False
+        assert (await host.call_tool("ext_second_echo")).is_error is False
 
 
 async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) ->
     wanted = {"name": "late", "dialect": "roder", "source": source}
     async with exthost.Host() as host:
         ext = await host.load({**wanted, "manifest": made["manifest"]})
-        assert ext.state == "admitted" and (await ext.call_tool("echo"))["isError"] is False
+        assert ext.state == "admitted" and (await ext.call_tool("echo")).is_error is False
         error = await failing(host.load({**wanted, "name": "b", "manifest": "no/such.toml"}))
         assert isinstance(error, errors.ManifestError) and "b" not in host
 
@@ -244,7 +244,7 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
         host.events.subscribe(LogLine, lambda line: lines.append(line.text))
         (ext,) = host.extensions
         (tool,) = ext.tools
-        assert (await ext.call_tool(tool, {"text": "A b"}))["isError"] is False
+        assert (await ext.call_tool(tool, {"text": "A b"})).is_error is False
         assert [one.id for one in await ext.inference.list_models()] == ["parrot-1"]
         request = {"transcript": [{"UserMessage": {"text": "hello you"}}]}
         async with ext.inference.stream_turn(request) as events:
@@ -276,6 +276,6 @@ def test_the_blocking_face_calls_tools_and_emits(tmp_path: Path) -> None:
         host.emit("turn.started", {"n": 1}, turn_id="u")
         heard: list[Any] = []
         while not heard:  # each round is an answer of the child
-            told = host.call_tool("ext_toy_heard")["data"]
+            told = host.call_tool("ext_toy_heard").data
             heard = [one["params"] for one in told if one.get("method") == "events/handle"]
         assert heard[0]["envelope"]["turn_id"] == "u"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import exthost
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.dialect import HookCall
 from exthost.dialects.synaps import DIALECT, hook_event
+from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
 from exthost.model import Spec
 from exthost.services import elsewhere
@@ -45,7 +47,7 @@ async def test_a_plugin_blocks(tmp_path: Path) -> None:
         error = await failing(host.run_tool(ECHO, {"a": 1}))
         assert isinstance(error, Refused) and error.extension == "guard"
         assert "not today" in error.message
-        assert await host.call_tool(ECHO, {"a": 1}) == {"a": 1}
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-hook-08", "synaps-hook-06")
@@ -54,7 +56,7 @@ async def test_a_plugin_modifies_and_is_the_last_to_be_asked(tmp_path: Path) -> 
     last = {"hooks": {"before_tool_call": {"action": "block", "reason": "never asked"}}}
     plugin(tmp_path / "later", last, hooks=[BEFORE])
     async with exthost.Host(config(tmp_path)) as host:
-        assert await host.run_tool(ECHO, {"a": 1}) == {"a": 2}
+        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 2}
 
 
 @shows("synaps-hook-07", "synaps-hook-08")
@@ -74,7 +76,7 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
         return answer  # type: ignore[no-any-return]
 
     async with exthost.Host(config(tmp_path), confirm=confirm) as host:
-        assert await host.run_tool(ECHO, {"a": 1}) == {"a": 1}
+        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
         for _ in range(3):  # a no, something else than a yes, an asker that fails
             assert isinstance(await failing(host.run_tool(ECHO, {"a": 1})), Refused)
     assert (asked[0].extension, asked[0].message, asked[0].hook) == (
@@ -111,7 +113,7 @@ async def test_a_hook_that_answers_nonsense_passes_unless_it_meant_to_modify(
                 error = await failing(host.run_tool(ECHO, {"a": 1}))
                 assert isinstance(error, Refused) and "malformed" in error.message
             else:
-                assert await host.run_tool(ECHO, {"a": 1}) == {"a": 1}
+                assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
     harmless = stopped or answer == {"action": "continue", "more": 1}
     assert harmless or any("passed over" in one.getMessage() for one in caplog.records)
 
@@ -121,7 +123,7 @@ async def test_a_hook_that_hangs_passes_when_its_time_is_up(tmp_path: Path) -> N
     hooked(tmp_path, "hang")
     overrides = {"guard": {"limits": {"call": "200ms"}}}
     async with exthost.Host(config(tmp_path, overrides=overrides)) as host:
-        assert await host.run_tool(ECHO, {"a": 1}) == {"a": 1}
+        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-hook-05", "synaps-hand-10")
@@ -151,7 +153,7 @@ async def test_who_is_asked_is_said_by_filters(
         if stops:
             assert isinstance(await failing(call), ExthostError)
         else:
-            assert await call == {"b": [1], "a": "x y"}
+            assert (await call).data == {"b": [1], "a": "x y"}
 
 
 @shows("synaps-hook-01", "synaps-hand-10")
@@ -258,7 +260,8 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
     )
     messages = [{"role": "user", "content": "go"}]
     async with exthost.Host(config(tmp_path)) as host:
-        done = await complete_with_tools(model, messages, host.run_tool, provider="x:p:m")
+        run = partial(host.run_tool, check=False)
+        done = await complete_with_tools(model, messages, run, provider="x:p:m")
     assert done.content == ({"type": "text", "text": "done"},) and len(messages) == 1
     last = model.asked[-1]
     assert [one["role"] for one in last] == ["user", "assistant", "user", "assistant", "user"]
@@ -291,8 +294,8 @@ async def test_a_result_that_calls_itself_an_error_is_told_to_the_model_as_one(
     assert failed["content"] == "as you wish" and good["content"].startswith("{")
 
 
-async def nothing(name: str, arguments: Any) -> Any:
-    return "x" * 50_000
+async def nothing(name: str, arguments: Any) -> exthost.ToolResult:
+    return exthost.ToolResult("x" * 50_000, VALUE_RESULT)
 
 
 @shows("synaps-prov-05")
@@ -364,7 +367,7 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
     ]
     plugin(tmp_path / "notes", config=settings)
     async with exthost.Host(config(tmp_path)) as host:
-        seen = await host.call_tool("notes:env")
+        seen = (await host.call_tool("notes:env")).data
         assert seen.keys() <= {
             "PATH",
             "HOME",
@@ -375,8 +378,8 @@ async def test_the_child_sees_five_variables_and_its_declared_secrets(
             "LC_CTYPE",
         }
         assert seen["NOTES_TOKEN"] == "s3cret"
-        assert await host.call_tool("notes:cwd") == str(tmp_path / "notes")
-        started = (await host.call_tool("notes:started"))["params"]
+        assert (await host.call_tool("notes:cwd")).data == str(tmp_path / "notes")
+        started = (await host.call_tool("notes:started")).data["params"]
         assert started["config"] == {"token": "s3cret", "level": 7, "name": "n"}
         assert started["plugin_root"] == str(tmp_path / "notes")
 
@@ -408,7 +411,7 @@ async def test_what_was_stored_is_told_at_the_next_start(
         assert host["notes"].state == "refused"
         await host.configure("notes", "color", "red")
     async with exthost.Host(config(tmp_path / "p")) as host:
-        assert (await host.call_tool("notes:started"))["params"]["config"] == {"color": "red"}
+        assert (await host.call_tool("notes:started")).data["params"]["config"] == {"color": "red"}
 
 
 @shows("synaps-ask-03")
@@ -428,7 +431,7 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
         await host.configure("other", "a", "3")
         # Its own change comes after the answer to it, or this would read the wrong thing.
         asked = {"method": "config.set", "params": {"key": "a", "value": "4"}}
-        assert (await host.call_tool("watcher:ask", asked))["result"] == {"ok": True}
+        assert (await host.call_tool("watcher:ask", asked)).data["result"] == {"ok": True}
         await until(lambda: len(changes()) == 2)
         await host["watcher"].restart()
         await host.configure("watcher", "a", "5")

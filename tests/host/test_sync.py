@@ -25,9 +25,9 @@ def hostile(**more: Any) -> dict[str, Any]:
 def test_calls_answer_by_method_and_by_tool() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         assert host["a"].call("echo", {"n": 1}) == {"n": 1}
-        assert host["a"].call_tool("shout", {"text": "x"}) == {"text": "X"}
-        assert host.call_tool("ext_a_shout", {"text": "x"}) == {"text": "X"}
-        assert host.call_tool("a:count", {"text": "x y"}) == {"words": 2}
+        assert host["a"].call_tool("shout", {"text": "x"}).data == {"text": "X"}
+        assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
+        assert host.call_tool("a:count", {"text": "x y"}).data == {"words": 2}
         assert host["a"].stats["result"] == 4
 
 
@@ -67,7 +67,7 @@ def test_a_crash_is_raised_in_the_thread_that_called() -> None:
         with pytest.raises(errors.ExtensionGone) as caught:
             host.call_tool("ext_a_divide", {"a": 1, "b": 0})
         assert "ZeroDivisionError" in caught.value.evidence.stderr[-1]
-        assert host.call_tool("ext_a_divide", {"a": 4, "b": 2}) == 2
+        assert host.call_tool("ext_a_divide", {"a": 4, "b": 2}).data == 2
 
 
 def test_extensions_come_and_go_at_run_time() -> None:
@@ -86,7 +86,7 @@ def test_extensions_come_and_go_at_run_time() -> None:
 def test_a_lazy_extension_is_found_by_its_registered_name() -> None:
     with exthost.SyncHost.from_config(config(entry("a", start="lazy"))) as host:
         assert host["a"].state == "admitted"
-        assert host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
+        assert host.call_tool("ext_a_echo", {"n": 1}).data == {"n": 1}
         assert host["a"].state == "ready"
 
 

@@ -45,7 +45,7 @@ def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
         ext = host["toy"]
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}) as events:
             assert next(iter(events)).chunk == "tick"
-        heard = ext.call_tool("heard")["data"]
+        heard = ext.call_tool("heard").data
         assert [one for one in heard if one.get("method") == "tasks/cancel"]
         with ext.stream(
             "tasks/execute",
@@ -83,7 +83,7 @@ def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path
     plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "g", before_tool_call={"override": {"arguments": {"a": 7}}})
     with SyncHost(nexo_config(tmp_path)) as host:
-        assert host.run_tool("ext_tool_echo", {"a": 1}) == {"a": 7}
+        assert host.run_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
         outcome = host.hooks.run("before_tool_call", {"arguments": {}})
         assert outcome.event["arguments"] == {"a": 7}
         assert [type(one) for one in host.hooks.handlers("before_tool_call")] == [SyncExtension]
@@ -112,7 +112,7 @@ def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
 def test_tools_call_answers_instead_of_raising(tmp_path: Path) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         told: Any = host["toy"].tools.call("fail")
-        assert told["isError"] is True
+        assert told.is_error is True
 
 
 def test_ctrl_c_while_a_stream_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_ctrl_c_while_a_stream_is_waited_for_ends_the_wait(tmp_path: Path) -> No
                 next(seen)
             assert time.monotonic() - began < 5
             timer.join()
-        assert host["toy"].call_tool("echo", {})["isError"] is False
+        assert host["toy"].call_tool("echo", {}).is_error is False
 
 
 def test_a_listener_cannot_block_the_loop_that_calls_it(tmp_path: Path) -> None:

@@ -159,10 +159,10 @@ async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> No
         assert await heard.next() == ("changed", "a", "reloaded")
         assert host["a"].stats["pid"] != before and list(host) == ["a", "z"]
         assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
-        assert await host.call_tool("ext_a_echo", {"a": 1}) == {"a": 1}
+        assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "b", "b", told=FIRST)
         assert await heard.next() == ("new", "b", "reloaded")
-        assert await host.call_tool("ext_b_echo", {"a": 1}) == {"a": 1}
+        assert (await host.call_tool("ext_b_echo", {"a": 1})).data == {"a": 1}
 
 
 @shows("nexo-watch-02", "nexo-watch-03")
@@ -182,7 +182,7 @@ async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_run
         change, id, note = await heard.next()
         assert "no-such-program" in note
         assert host["a"].stats["pid"] == pid
-        assert await host.call_tool("ext_a_first", {"a": 1}) == {"a": 1}
+        assert (await host.call_tool("ext_a_first", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "a", "a", told=SECOND)
         assert await heard.next() == ("changed", "a", "reloaded")
 
@@ -225,7 +225,7 @@ async def test_a_folder_that_moves_in_or_out_is_seen(tmp_path: Path) -> None:
         assert await heard.next() == ("new", "a", "reloaded")
         (tmp_path / "root" / "a").rename(tmp_path / "elsewhere" / "a")
         assert (await heard.next())[:2] == ("removed", "a")
-        assert await host.call_tool("ext_a_echo", {}) == {}
+        assert (await host.call_tool("ext_a_echo", {})).data == {}
 
 
 async def test_a_host_that_closes_while_a_new_one_starts_leaves_nothing(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ async def test_a_search_path_that_is_not_there_is_no_trouble(tmp_path: Path) -> 
 def test_the_blocking_face_watches_too_and_ends_with_it(tmp_path: Path) -> None:
     plugin(tmp_path / "a", "a", told=FIRST)
     with exthost.SyncHost(watched(tmp_path, reload=True)) as host:
-        assert host.call_tool("ext_a_first", {"a": 1}) == {"a": 1}
+        assert host.call_tool("ext_a_first", {"a": 1}).data == {"a": 1}
 
 
 def test_the_settings_of_a_watch_are_off_by_default() -> None:

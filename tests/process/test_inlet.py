@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
-
 from exthost.process.inlet import Inlet
 from exthost.process.outlet import WIDE_PIPE_BYTES
+
 from tests.extensions.driving import until
 
 

@@ -89,7 +89,7 @@ async def a_nexo_extension_runs_from_its_manifest() -> None:
         async with exthost.Host.from_config(config) as host:
             assert host["toy"].state == "ready", host["toy"].cause
             assert host["toy"].enforced["filesystem"] == "mountns"
-            assert await host.call_tool("ext_toy_echo", {"a": 1})
+            assert (await host.call_tool("ext_toy_echo", {"a": 1})).data == {"a": 1}
 
 
 @trial
@@ -99,7 +99,7 @@ async def a_roder_extension_runs_from_its_manifest() -> None:
             {"process_extensions": [roder.entry(place)], "defaults": {"permissions": {}}}
         ) as host:
             ext = host["toy"]
-            assert await ext.call_tool("echo", {"a": 1})
+            assert (await ext.call_tool("echo", {"a": 1})).data
             assert ext.enforced["network"] == "netns+seccomp"
 
 

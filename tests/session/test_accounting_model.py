@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from exthost.session.desk import Desk
+from exthost.session.state import Call, Phase
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,9 +26,7 @@ from hypothesis.stateful import (
 
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
-from exthost.session.desk import Desk
 from exthost.session.session import Session
-from exthost.session.state import Call, Phase
 from tests.extensions.puppet import Puppet, session_with
 
 

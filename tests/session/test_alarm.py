@@ -5,9 +5,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from exthost.session.alarm import Alarm, alarm
 
 from exthost.session import alarm as module
-from exthost.session.alarm import Alarm, alarm
 
 
 @pytest.fixture(params=["kernel", "loop"])

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from exthost.session.desk import Desk
+from exthost.session.state import Call
 
 from exthost.dialects.morphir import DIALECT, HostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.messages import Reply
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 from tests.extensions.driving import failing, until
 from tests.extensions.puppet import Puppet, session_with
 

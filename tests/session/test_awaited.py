@@ -5,10 +5,10 @@ import contextvars
 from typing import Any
 
 import pytest
-
-from exthost.events import Bus, CallEnded
 from exthost.session.awaited import Awaited
 from exthost.session.desk import Desk
+
+from exthost.events import Bus, CallEnded
 from exthost.session.session import Session
 from tests.extensions.driving import hostile
 from tests.extensions.puppet import Puppet, session_with

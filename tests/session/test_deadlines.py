@@ -4,13 +4,13 @@ made-up time that moves as the test says."""
 from collections.abc import Callable
 from typing import Any
 
+from exthost.session.desk import Desk
+from exthost.session.state import Call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.errors import Evidence
 from exthost.events import Bus
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 
 # A deadline is kept to within this: how often the desk looks at most, and a loop's clock.
 TOLERANCE = 0.007

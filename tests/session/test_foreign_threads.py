@@ -6,11 +6,11 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
+from exthost.session.desk import Desk
+from exthost.session.state import Call
 
 from exthost.errors import ExtensionGone
 from exthost.events import Bus
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 from tests.extensions.driving import closing, unstarted, until
 from tests.extensions.puppet import Puppet, session_with
 

@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
+from exthost.session.desk import Desk
+
 from exthost.events import Bus
 from exthost.messages import Failure, Reply, Request
-from exthost.session.desk import Desk
 from exthost.session.inbound import Inbound
 from tests.dialects.requirements import shows
 

@@ -6,12 +6,12 @@ Nothing of it does I/O, so thousands of steps take a second. What the model keep
 from types import MappingProxyType
 from typing import Any
 
+from exthost.session.state import PHASES, Call, Phase, SessionState, StreamQueue
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from exthost.dialects.dialect import StreamEvent, StreamKind
-from exthost.session.state import PHASES, Call, Phase, SessionState, StreamQueue
 
 NAMED = StreamKind(
     notices=MappingProxyType({"event": "key", "other": "key"}),

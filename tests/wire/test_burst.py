@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from exthost.wire.burst import Burst
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost import dialects
 from exthost.messages import Reply
 from exthost.model import Role
-from exthost.wire.burst import Burst
 from exthost.wire.lines import Lines
 
 REPLIES = b'{"id":1,"result":{"a":[1,2]}}\n{"id":2,"result":null}\n{"id":3,"result":"}\\n{"}\n'

@@ -1,4 +1,4 @@
-"""Call a tool and print its result as JSON.
+"""Call a tool and print its result as JSON, or with --text as a model reads it.
 
   exthost call NAME [k=v …]                 NAME as `exthost tools` shows it
   exthost call TARGET NAME [k=v …]          NAME may be the tool's own
@@ -24,6 +24,7 @@ from exthost.cli.frame import (
     holding_options,
     say,
     show_json,
+    show_text,
     timeout_option,
 )
 from exthost.cli.target import find_spec, held, read_wanted, run_once, started, talk
@@ -33,6 +34,7 @@ from exthost.extension.extension import Extension
 from exthost.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
+from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
@@ -50,6 +52,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--capability", metavar="NS:VALUE", help="only of an extension that has it; * is any"
     )
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
+    parser.add_argument(
+        "--text", action="store_true", help="print the text of the result, as a model reads it"
+    )
     timeout_option(parser)
     config_option(parser)
     dialect_option(parser)
@@ -64,6 +69,12 @@ def run(asked: Asked) -> int:
             "X1316",
             f"expected {'NAME' if asked.command else '[TARGET] NAME'}, and got {len(names)} words",
             help="arguments are written k=v, or as --args JSON",
+        )
+    if asked.text and asked.method:
+        raise UsageError(
+            "X1316",
+            "--text is for tools, and --method calls a method",
+            help="leave one of them out",
         )
     arguments = _arguments(pairs, asked.args)
     target = names[0] if len(names) == 2 else None
@@ -107,8 +118,15 @@ async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
             result = await extension.call(name, arguments, timeout=asked.timeout)
         else:
             own = own_name(extension, name)
-            result = await extension.call_tool(own, arguments, timeout=asked.timeout)
-        return _finish(asked, extension, result)
+            return await _call_tool(asked, extension, own, arguments)
+        return _finish(asked, extension, ToolResult(result, extension.dialect.result_reader))
+
+
+async def _call_tool(asked: Asked, extension: Extension, name: str, arguments: Any) -> int:
+    result = await extension.call_tool(name, arguments, timeout=asked.timeout, check=False)
+    if result.error_reply is not None:
+        raise result.error_reply
+    return _finish(asked, extension, result)
 
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
@@ -134,8 +152,7 @@ async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
         tool = await host.find_tool(name, capability=asked.capability or "", ask_all=True)
         extension = host[tool.extension]
         _check_asked(asked, extension)
-        result = await extension.call_tool(tool.tool, arguments, timeout=asked.timeout)
-        return _finish(asked, extension, result)
+        return await _call_tool(asked, extension, tool.tool, arguments)
 
 
 def own_name(extension: Extension, name: str) -> str:
@@ -167,20 +184,23 @@ def _check_asked(asked: Asked, extension: Extension) -> None:
         )
 
 
-def _finish(asked: Asked, extension: Extension, result: Any) -> int:
+def _finish(asked: Asked, extension: Extension, result: ToolResult) -> int:
     files = extension.dialect.files
     if asked.write and files is not None:
         from exthost.services.folder import write_files
 
         try:
-            paths = write_files(files(result), asked.write)
+            paths = write_files(files(result.raw), asked.write)
         except ExthostError as error:
             error.extension = extension.id
             raise
         for path in paths:
             say(f"wrote {path}")
-    show_json(_as_data(result), pretty=not asked.json)
-    return ERROR_RESULT if extension.dialect.is_error_result(result) else 0
+    if asked.text:
+        show_text(result.text)
+    else:
+        show_json(_as_data(result.raw), pretty=not asked.json)
+    return ERROR_RESULT if result.is_error else 0
 
 
 def _as_data(result: Any) -> Any:

@@ -182,6 +182,13 @@ def show_json(value: Any, *, pretty: bool = False) -> None:
     sys.stdout.flush()
 
 
+def show_text(text: str) -> None:
+    """Text on stdout. A terminal is shown control characters, and does not obey them."""
+    shown = visible(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.flush()
+
+
 def json_text(value: Any, *, indent: int | None = None) -> str:
     import json
 

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.dialects.codec import Codec
 from exthost.dialects.options import Option
+from exthost.dialects.value_result import VALUE_RESULT
 from exthost.dialects.wishes import Question
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed
 from exthost.messages import Failure, Notice, Reply, Request
@@ -46,6 +47,7 @@ from exthost.model import (
     Tool,
     nothing,
 )
+from exthost.tool_result import ResultReader
 from exthost.wire.framing import Framing
 
 
@@ -322,11 +324,6 @@ def method_unknown(request: Request) -> Failure:
     return Failure(request.id, f"method not found: {request.method}", -32601)
 
 
-def no_error_result(result: Any) -> bool:
-    """In most dialects a result is a result."""
-    return False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One dialect, whole. See the module's docstring for what each part is.
@@ -336,13 +333,11 @@ class Dialect:
     mind" for a call that timed out or was cancelled. `refuse` words our answer to a question for
     which nobody registered a handler. `fallback` is the handshake with a fresh process when the
     first one died of the usual one. `closed` dialects know no other methods than those in
-    `methods`. `is_error_result` knows a result that calls itself an error, and
-    `error_result` words a failure as one, for `ext.tools.call`. `sink` tells which of the host's
-    events an extension wants, if it wants any. `files` knows the pieces of files in a result, for
-    whoever wants them written. `looks_at` tells whether an extension that has a hook wants it for
-    this very event. `show` puts an event of a stream before a person: as progress, or as text.
-    `words` are what a result says to a reader, where that is not all of it. `options` are those of
-    a config that mean something here, and what they must be.
+    `methods`. `result_reader` reads tool results, and `error_result` makes one of an error, for
+    `ext.tools.call`. `sink` tells which of the host's events an extension wants, if it wants any.
+    `files` knows the pieces of files in a result, for whoever wants them written. `looks_at` tells
+    whether an extension that has a hook wants it for this very event. `show` puts an event of a
+    stream before a person: as progress, or as text. `options` are the config's for this dialect.
     """
 
     name: str
@@ -362,13 +357,12 @@ class Dialect:
     fallback: Callable[[Introduction], Handshake] | None = None
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=nothing)
     manifest_names: tuple[str, ...] = ()
-    is_error_result: Callable[[Any], bool] = no_error_result
+    result_reader: ResultReader = VALUE_RESULT
     error_result: Callable[[ExthostError], Any] | None = None
     sink: Callable[[Spec], EventSink | None] | None = None
     files: Callable[[Any], Sequence[Fragment]] | None = None
     looks_at: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     show: Callable[[Any], Bar | str | None] | None = None
-    words: Callable[[Any], str | None] | None = None
     options: Mapping[str, Option] = field(default_factory=nothing)
 
 

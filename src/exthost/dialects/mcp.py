@@ -36,7 +36,6 @@ from exthost.dialects.mcp_calls import (
     asking,
     error_result,
     health,
-    is_error_result,
     list_tools,
     listening,
     set_level,
@@ -46,10 +45,10 @@ from exthost.dialects.mcp_calls import (
     table,
     text,
     tools,
-    words,
 )
 from exthost.dialects.mcp_codec import Codec, our_number
 from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.mcp_result import MCP_RESULT
 from exthost.dialects.options import FLAG, TEXT
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notice, Reply, Request
@@ -316,9 +315,8 @@ DIALECT = Dialect(
             "logging": Logging,
         }
     ),
-    is_error_result=is_error_result,
+    result_reader=MCP_RESULT,
     error_result=error_result,
-    words=words,
     options=MappingProxyType({"log_level": TEXT, "context_passthrough": FLAG}),
     traits=Traits(
         first_id=1,  # some servers take a question under 0 for one without an id

@@ -167,21 +167,6 @@ def _checker(schema: Any) -> Checker | None:
     return known[1]
 
 
-def is_error_result(result: Any) -> bool:
-    """Whether a result calls itself an error."""
-    return isinstance(result, dict) and result.get("isError") is True
-
-
-def words(result: Any) -> str | None:
-    """Its blocks of text, if it has nothing else."""
-    blocks = result.get("content") if isinstance(result, dict) else None
-    if not isinstance(blocks, list) or not blocks:
-        return None
-    texts = [one.get("text") for one in map(table, blocks) if one.get("type") == "text"]
-    whole = len(texts) == len(blocks) and all(type(one) is str for one in texts)
-    return "\n".join(map(str, texts)) if whole else None
-
-
 def error_result(error: ExthostError) -> Any:
     """A failure in the words of a result."""
     return {"content": [{"type": "text", "text": error.message}], "isError": True}

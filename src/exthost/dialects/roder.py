@@ -41,6 +41,7 @@ from exthost.dialects.roder_types import (
     subagent_event,
     task_event,
 )
+from exthost.dialects.value_result import value_text
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -61,6 +62,7 @@ from exthost.model import (
     Say,
     Spec,
 )
+from exthost.tool_result import Block, ResultReader, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.jsoncodec import JsonRpc, failure_of, noise
@@ -197,15 +199,27 @@ def _call_tool(call: ToolCall) -> Exchanges:
     return result if "data" in result else result | {"data": None}
 
 
-def _is_error_result(result: Any) -> bool:
+def _is_error(result: Any) -> bool:
     if isinstance(result, Failed | Broken):  # the last event of a stream
         return True
-    return isinstance(result, dict) and result.get("isError") is True
+    return type(result) is dict and result.get("isError") is True
 
 
-def _words(result: Any) -> str | None:
-    content = result.get("content") if isinstance(result, dict) else None
-    return content if type(content) is str else None
+def _is_tool_result(result: Any) -> bool:
+    """Whether this is what a tool returns, and not what a hook put in its place."""
+    return type(result) is dict and type(result.get("content")) is str
+
+
+def _text(result: Any) -> str:
+    return value_text(result["content"] if _is_tool_result(result) else result)
+
+
+def _data(result: Any) -> Any:
+    return result.get("data") if _is_tool_result(result) else result
+
+
+def _content(result: Any) -> tuple[Block, ...]:
+    return (TextBlock(_text(result)),)
 
 
 def _error_result(error: ExthostError) -> Any:
@@ -319,9 +333,8 @@ DIALECT = Dialect(
     notices=MappingProxyType({"extension/event": _own_event}),
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     manifest_names=("roder-extension.toml",),
-    is_error_result=_is_error_result,
+    result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    words=_words,
     sink=_sink,
     show=shown,
     options=MappingProxyType({"denied_capabilities": TEXTS, "event_filter": KINDS}),

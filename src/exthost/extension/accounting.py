@@ -28,7 +28,16 @@ _OUTCOMES = {
 class Accounting:
     """The counts of one extension."""
 
-    __slots__ = ("_bus", "_extension", "_kinds", "_now", "losses", "on_answer", "refusals", "results")
+    __slots__ = (
+        "_bus",
+        "_extension",
+        "_kinds",
+        "_now",
+        "losses",
+        "on_answer",
+        "refusals",
+        "results",
+    )
 
     def __init__(self, extension: str, bus: Bus, now: Callable[[], float]) -> None:
         self._extension = extension

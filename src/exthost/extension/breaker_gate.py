@@ -10,16 +10,18 @@ from collections.abc import Callable
 
 from exthost.errors import NOTHING, BreakerOpen, CallFailed, ExthostError
 from exthost.extension.breaker import Circuit, Phase, counts
-from exthost.model import Breaker
 from exthost.extension.call_queue import CallQueue
+from exthost.model import Breaker
 
 
 class BreakerGate:
     """The breaker of one extension; does nothing where it has no settings."""
 
-    __slots__ = ("_answered", "_queue", "_on_open", "_settings", "circuit", "last")
+    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last")
 
-    def __init__(self, settings: Breaker | None, queue: CallQueue, on_open: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: Breaker | None, queue: CallQueue, on_open: Callable[[], None]
+    ) -> None:
         """`on_open` is called in the step in which failing calls open the breaker, before their
         callers see the errors."""
         self._settings = settings
@@ -75,7 +77,9 @@ class BreakerGate:
         """Failures are in a row only if nothing was answered in between."""
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
-            answered = queue.accounting.results + (0 if settings.count_error_replies else queue.accounting.refusals)
+            answered = queue.accounting.results + (
+                0 if settings.count_error_replies else queue.accounting.refusals
+            )
             if answered > self._answered:
                 self.circuit = self.circuit.succeeded(settings)
             self._answered = answered

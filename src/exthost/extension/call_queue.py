@@ -20,7 +20,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 
-
 from exthost.errors import CallFailed, ExthostError
 from exthost.events import Bus, CallStarted
 from exthost.extension.accounting import Accounting
@@ -439,4 +438,3 @@ def _disown_all() -> None:
 
 
 os.register_at_fork(after_in_child=_disown_all)
-

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects.dialect import Dialect, OnProgress
-from exthost.errors import NotFound
+from exthost.errors import NOTHING, CallFailed, NotFound
 from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory, CallParts
 from exthost.extension.call_queue import CallQueue
@@ -23,6 +23,7 @@ from exthost.names import nearest
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.failures import copy_error
 from exthost.session.session import Session
+from exthost.tool_result import ToolResult, tool_failed
 
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
@@ -54,7 +55,9 @@ def make_queue(
 class Calls:
     """Makes and sends the calls of one extension."""
 
-    __slots__ = ("_dialect", "_queue", "_spec", "_status", "_supervisor", "factory")
+    __slots__ = (
+        "_dialect", "_queue", "_result_reader", "_spec", "_status", "_supervisor", "factory",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -68,13 +71,12 @@ class Calls:
         self._spec = spec
         self._dialect = dialect
         self._queue = queue
+        self._result_reader = dialect.result_reader
         self._status = status
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
 
-    async def call(
-        self, method: str, params: Any, *, timeout: float | None, wait: bool
-    ) -> Any:
+    async def call(self, method: str, params: Any, *, timeout: float | None, wait: bool) -> Any:
         """Send a request in the dialect's own words, and return its result."""
         if not wait:
             self.require_session(method)
@@ -95,8 +97,9 @@ class Calls:
         context: Mapping[str, Any] = NONE,
         wait: bool,
         on_progress: OnProgress | None,
-    ) -> Any:
-        """Call a tool, and return its result as the dialect has it."""
+        check: bool,
+    ) -> ToolResult:
+        """Call a tool, and return its result."""
         if not wait:
             self.require_session(name)
         status = self._status
@@ -113,9 +116,22 @@ class Calls:
         self._queue.submit(call)
         try:
             await call
+        except CallFailed as error:
+            if check:
+                raise
+            return ToolResult.from_error_reply(error)
         except RuntimeError as error:
             raise elsewhere(self._queue, error) from None
-        return call.value
+        result = ToolResult(call.value, self._result_reader)
+        if check and result.is_error:
+            raise self.tool_failed(result, name)
+        return result
+
+    def tool_failed(self, result: ToolResult, name: str) -> CallFailed:
+        """Return the error for a result of this tool that is marked as an error."""
+        sessions = self._queue.sessions
+        evidence = sessions[0].diagnostics.evidence() if sessions else NOTHING
+        return tool_failed(result, name, extension=self._spec.id, evidence=evidence)
 
     async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:
         """Run one of the neutral operations; `shown` is its name in errors and events."""

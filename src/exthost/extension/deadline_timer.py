@@ -29,9 +29,7 @@ class DeadlineTimer(Protocol):
         """Do not fire, and let go of everything."""
 
 
-def deadline_timer(
-    loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]
-) -> DeadlineTimer:
+def deadline_timer(loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> DeadlineTimer:
     """Return a timer that calls `on_time` on the loop's thread."""
     if isinstance(loop, asyncio.BaseEventLoop) and _timerfd() is not None:
         return _KernelTimer(loop, on_time)

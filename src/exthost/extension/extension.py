@@ -36,6 +36,7 @@ from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.stream import EventStream
+from exthost.tool_result import ToolResult
 
 
 class Extension:
@@ -134,11 +135,22 @@ class Extension:
         context: Mapping[str, Any] = NONE,
         wait: bool = True,
         on_progress: OnProgress | None = None,
-    ) -> Coroutine[Any, Any, Any]:
+        check: bool = True,
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call one of its tools by the tool's own name. `on_progress` is called with the progress
-        that the extension reports."""
+        that the extension reports.
+
+        A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
+        does not happen (no process, no answer in time) raises either way.
+        """
         return self.calls.call_tool(
-            name, arguments, timeout=timeout, context=context, wait=wait, on_progress=on_progress
+            name,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
+            check=check,
         )
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:

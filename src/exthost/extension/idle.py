@@ -9,9 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from exthost.extension.processes import Worker
 from exthost.extension.call_queue import CallQueue
-
+from exthost.extension.processes import Worker
 
 # Checks per idle limit: the extension ends at most a quarter late.
 _CHECKS = 4
@@ -20,7 +19,7 @@ _CHECKS = 4
 class IdleTimer:
     """The idle time of one extension."""
 
-    __slots__ = ("_checked", "_queue", "_holders", "_limit", "_seen", "_since", "uses")
+    __slots__ = ("_checked", "_holders", "_limit", "_queue", "_seen", "_since", "uses")
 
     def __init__(self, limit: float | None, queue: CallQueue) -> None:
         self._limit = limit
@@ -58,7 +57,11 @@ class IdleTimer:
             return False
         self._checked = now
         seen = self._activity(serving)
-        busy = self._holders or self._queue.waiting or not all(s.is_idle for s in self._queue.live_sessions)
+        busy = (
+            self._holders
+            or self._queue.waiting
+            or not all(s.is_idle for s in self._queue.live_sessions)
+        )
         if busy or seen != self._seen:
             self._seen, self._since = seen, now
             return False

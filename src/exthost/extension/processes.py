@@ -16,9 +16,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.extension.startup import Start, Starter
 from exthost.extension.call_queue import CallQueue
-
+from exthost.extension.startup import Start, Starter
 from exthost.session.session import Session
 
 # A call may have been given its session in the moment before that was dismissed: by a thread of
@@ -53,10 +52,10 @@ class Processes:
 
     __slots__ = (
         "_closing",
-        "_queue",
         "_exiting",
         "_last_id",
         "_leaving",
+        "_queue",
         "_starter",
         "_wake",
         "serving",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from exthost.errors import ExthostError, Refused
 from exthost.extension.breaker_gate import BreakerGate
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import breaker_of, pool_of, restart_of
 from exthost.extension.pool_growth import PoolGrowth
@@ -21,7 +22,6 @@ from exthost.extension.startup import Starter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import given_up
 from exthost.session.failures import copy_error
-from exthost.extension.call_queue import CallQueue
 
 _log = logging.getLogger("exthost.extension")
 
@@ -31,9 +31,9 @@ class Recovery:
     infinity if none runs."""
 
     __slots__ = (
-        "_queue",
         "_now",
         "_processes",
+        "_queue",
         "_status",
         "_wake",
         "due",

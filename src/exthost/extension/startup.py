@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.containment import RealPaths, suggest_grant
 from exthost.launch.integrity import check_files, check_tools
@@ -18,7 +19,6 @@ from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
-from exthost.extension.call_queue import CallQueue
 from exthost.session.handshake import shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
@@ -34,13 +34,13 @@ class Starter:
         "_objection",
         "argv",
         "attend",
-        "queue",
         "dialect",
         "falls_back",
         "handlers",
         "known_tools",
         "limits",
         "on_tools_listed",
+        "queue",
         "real_paths",
         "spec",
         "vet",

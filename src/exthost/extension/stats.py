@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.extension.accounting import LOSSES
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.model import NONE
-from exthost.extension.call_queue import CallQueue
 
 _OUTCOMES = ("result", *LOSSES)
 

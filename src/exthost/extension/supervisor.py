@@ -21,6 +21,7 @@ import logging
 import math
 
 from exthost.errors import ExthostError, Refused
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.commands import Commands
 from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, rests
@@ -31,8 +32,6 @@ from exthost.extension.status import Status
 from exthost.extension.unavailable import not_ready, old_process_goes_on, stopped
 from exthost.extension.wakeup import Wakeup
 from exthost.session.failures import copy_error
-from exthost.extension.call_queue import CallQueue
-
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
@@ -46,8 +45,8 @@ class Supervisor:
 
     __slots__ = (
         "_commands",
-        "_queue",
         "_loop",
+        "_queue",
         "_starter",
         "_status",
         "_task",

@@ -11,8 +11,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
     if isinstance(call, StreamCall) and call.stream.acknowledged:
         return CallTimeout(
             "X0840",
-            f"{call.method} took longer than {call.timeout:g} s, "
-            "and its last event has not come",
+            f"{call.method} took longer than {call.timeout:g} s, and its last event has not come",
             extension=extension,
             help="give the stream a longer timeout, or look at what the extension is doing",
         )

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.dialect import Once, Row
-from exthost.errors import ExthostError
 from exthost.model import Tool
 from exthost.session.session import Session
 

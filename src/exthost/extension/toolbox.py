@@ -2,7 +2,7 @@
 
 A live view: what it shows is what the extension offers now. `call` is for programs that hand
 every outcome to a model: a failure of any kind (an error reply, a timeout, a program that does
-not start, an answer that is none) comes back as a result that calls itself an error, in the words
+not start, a malformed answer) is returned as a result that is marked as an error, in the format
 of the dialect. Dialects without such results have no such call.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, UsageError
 from exthost.model import NONE, Tool
+from exthost.tool_result import ToolResult
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -23,7 +24,7 @@ class Toolbox(Mapping[str, Tool]):
         self,
         dialect: Dialect,
         tools: Callable[[], Mapping[str, Tool]],
-        call_tool: Callable[..., Awaitable[Any]],
+        call_tool: Callable[..., Awaitable[ToolResult]],
     ) -> None:
         self._dialect = dialect
         self._tools = tools
@@ -51,7 +52,7 @@ class Toolbox(Mapping[str, Tool]):
         *,
         timeout: float | None = None,
         context: Mapping[str, Any] = NONE,
-    ) -> Any:
+    ) -> ToolResult:
         """Call a tool; what fails is returned as an error result. Only cancelling raises."""
         word = self._dialect.error_result
         if word is None:
@@ -61,6 +62,11 @@ class Toolbox(Mapping[str, Tool]):
                 help="use call_tool(), which raises what went wrong",
             )
         try:
-            return await self._call_tool(name, arguments, timeout=timeout, context=context)
+            result = await self._call_tool(
+                name, arguments, timeout=timeout, context=context, check=False
+            )
         except ExthostError as error:
-            return word(error)
+            return ToolResult(word(error), self._dialect.result_reader)
+        if result.error_reply is not None:
+            return ToolResult(word(result.error_reply), self._dialect.result_reader)
+        return result

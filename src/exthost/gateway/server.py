@@ -32,6 +32,7 @@ from exthost.extension.extension import Extension
 from exthost.gateway import wording
 from exthost.host import Host
 from exthost.registry import RegisteredTool
+from exthost.tool_result import ToolResult
 
 _log = logging.getLogger("exthost.gateway")
 
@@ -180,15 +181,11 @@ class Gateway:
             await self._ready()
         try:
             found = await self.host.find_tool(params.name)
-            dialect = self.host[found.extension].dialect
+            native = self._is_native(found)
             result = await self._run(ctx, found.name, params.arguments or {})
-            return wording.result(
-                result,
-                words=dialect.words(result) if dialect.words is not None else None,
-                is_error=dialect.is_error_result(result),
-                native=dialect.name == wording.NATIVE,
-                version=ctx.protocol_version,
-            )
+            if result.error_reply is not None:
+                raise result.error_reply
+            return wording.result(result, native=native, version=ctx.protocol_version)
         except NotFound as error:
             raise MCPError(
                 types.INVALID_PARAMS, error.message, wording.about_error(error)
@@ -197,10 +194,10 @@ class Gateway:
             _log.warning("%s failed: %s", params.name, error)
             return wording.error(error)
 
-    async def _run(self, ctx: Context, name: str, arguments: dict[str, Any]) -> Any:
+    async def _run(self, ctx: Context, name: str, arguments: dict[str, Any]) -> ToolResult:
         forward = _Forward(ctx.session)
         try:
-            result = await self.host.run_tool(name, arguments, on_progress=forward)
+            result = await self.host.run_tool(name, arguments, on_progress=forward, check=False)
             await forward.finish()
             return result
         finally:

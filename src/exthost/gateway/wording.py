@@ -1,13 +1,12 @@
 """Our tools, results and errors in the words of MCP.
 
-What an MCP server answered goes on as it came; a result of another dialect becomes text (its
-words, where its dialect knows them) and structured content if it is an object. One extension must
+What an MCP server answered goes on as it came; a result of another dialect becomes its text, and
+structured content if it is an object. One extension must
 not spoil the answer of all: a schema that the protocol has no room for is shown as "any object"
 (arguments are checked by the host against the real one all the same), and what JSON cannot say is
 said as text.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,8 +17,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from exthost.errors import CallFailed, ExthostError, ProtocolViolation
+from exthost.dialects.value_result import value_text
+from exthost.errors import CallFailed, ExthostError
 from exthost.registry import RegisteredTool
+from exthost.tool_result import ToolResult
 
 # The dialect whose results and tools are in these words already.
 NATIVE = "mcp"
@@ -69,20 +70,18 @@ def _input_schema(schema: Any) -> Any:
     return schema if "type" in schema else {**schema, "type": "object"}
 
 
-def result(
-    result: Any, *, words: str | None = None, is_error: bool, native: bool, version: str
-) -> dict[str, Any]:
-    """What a tool came to; `words` are what it says to a reader, if that is not all of it. Raises
-    ProtocolViolation for what cannot be said at all."""
-    said = _as_it_came(result, version) if native else None
-    if said is None:
-        said = _content(_text(result) if words is None else clean(words))
-        if isinstance(result, dict):
-            said["structuredContent"] = result
-        said["isError"] = is_error
-    if not _sayable(said):
-        said = _content(_text(result, ascii=True)) | {"isError": is_error}
-    return said
+def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
+    """Return a tool's result as a client of this protocol version reads it. Raises
+    ProtocolViolation for one that cannot be written as JSON."""
+    raw = result.raw
+    passed_on = _as_it_came(raw, version) if native else None
+    if passed_on is not None and _sayable(passed_on):
+        return passed_on
+    # A native result is here because it is not valid: a client then reads all of it, as JSON.
+    text = value_text(raw) if native else result.text
+    plain = _content(clean(text)) | {"isError": result.is_error}
+    structured = {**plain, "structuredContent": raw}
+    return structured if isinstance(raw, dict) and _sayable(structured) else plain
 
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
@@ -139,19 +138,6 @@ def about_error(error: ExthostError) -> dict[str, Any]:
 
 def _content(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
-
-
-def _text(result: Any, *, ascii: bool = False) -> str:
-    if isinstance(result, str):
-        return clean(result)
-    try:
-        return json.dumps(result, ensure_ascii=ascii, default=str)
-    except (ValueError, RecursionError) as problem:
-        raise ProtocolViolation(
-            "X0665",
-            f"its result cannot be passed on: {type(problem).__name__}",
-            help="it is nested too deeply; the extension should return something flatter",
-        ) from None
 
 
 def _sayable(said: Any) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from exthost.errors import ConfigError
-from exthost.services.store import Missing, Store
 from exthost.extension.deadline_timer import deadline_timer
+from exthost.services.store import Missing, Store
 
 __all__ = ["LOOK_SECONDS", "Elsewhere"]
 

@@ -11,9 +11,8 @@ Knows neither dialect nor process: a provider is a function from messages to con
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.dialects.dialect import Dialect
 from exthost.errors import CallFailed, ExthostError, NotFound, ProtocolViolation, Refused
-from exthost.wire import jsontext
+from exthost.tool_result import ToolResult
 
 __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
 
@@ -30,7 +29,7 @@ class Completion(Protocol):
 
 
 Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
-RunTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+RunTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
 class _Use(NamedTuple):
@@ -45,12 +44,11 @@ async def complete_with_tools(
     run_tool: RunTool,
     *,
     provider: str,
-    dialect_of: Callable[[str], Dialect | None] = lambda name: None,
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> Completion:
-    """What the model says in the end. `messages` is left as it is; `dialect_of` a tool knows what
-    its results say, and which of them call themselves errors."""
+    """What the model says in the end. `messages` is left as it is. `run_tool` returns a tool that
+    failed as a result (check=False)."""
     said = list(messages)
     rounds = max(1, rounds)
     for left in range(rounds - 1, -1, -1):
@@ -60,7 +58,7 @@ async def complete_with_tools(
             return completion
         if left:
             said.append({"role": "assistant", "content": list(completion.content)})
-            results = [await _result(use, run_tool, dialect_of, output_bytes) for use in uses]
+            results = [await _result(use, run_tool, output_bytes) for use in uses]
             said.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
@@ -93,13 +91,12 @@ def _unreadable(provider: str, why: str) -> ProtocolViolation:
     )
 
 
-async def _result(
-    use: _Use, run_tool: RunTool, dialect_of: Callable[[str], Dialect | None], output_bytes: int
-) -> dict[str, Any]:
-    failed = False
+async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
     try:
         result = await run_tool(use.name, use.input)
-        text, failed = _read(result, dialect_of(use.name))
+        if result.error_reply is not None:
+            raise result.error_reply
+        text, failed = result.text, result.is_error
     except NotFound:
         text, failed = f"Unknown tool: {use.name}", True
     except Refused as refused:
@@ -108,14 +105,6 @@ async def _result(
         text, failed = f"Tool execution failed: {error.message}", True
     told = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
     return told | {"is_error": True} if failed else told
-
-
-def _read(result: Any, dialect: Dialect | None) -> tuple[str, bool]:
-    """What a result says, and whether it calls itself an error."""
-    said = dialect.words(result) if dialect is not None and dialect.words is not None else result
-    if type(said) is not str:
-        said = jsontext.encode(result).decode("utf-8", "replace")
-    return said, dialect is not None and dialect.is_error_result(result)
 
 
 def cut(text: str, most: int) -> str:

@@ -276,7 +276,9 @@ class Conversation:
             raise failures.not_a_message(Noise(b"", "an answer that nobody asked for"))
         else:
             is_old = type(id) is int and id < self.requests.next_id
-            effects.append(Count("late or repeated replies" if is_old else "replies to no question"))
+            effects.append(
+                Count("late or repeated replies" if is_old else "replies to no question")
+            )
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
         if self.dialect.traits.noise == "fatal":
@@ -300,9 +302,7 @@ class Conversation:
                 self._stream_table.leave(call.on_reply.stream, "its answer was too large", effects)
             effects.append(Failed(call, failures.reply_too_long(why, call.method, skipped.head)))
 
-    def _handle_notification(
-        self, notification: Notice, size: int, effects: list[Effect]
-    ) -> None:
+    def _handle_notification(self, notification: Notice, size: int, effects: list[Effect]) -> None:
         method, params = notification
         if self.dialect.streams:
             self._stream_table.on_notification(method, params, size, effects)

@@ -88,7 +88,9 @@ class Retired(NamedTuple):
     call: str
 
     def error(self, seen: Observations, method: str) -> ExthostError:
-        message = f"it was ended after {self.call}, which leaves a {self.dialect} extension unusable"
+        message = (
+            f"it was ended after {self.call}, which leaves a {self.dialect} extension unusable"
+        )
         return _gone(seen, "X1020", message, "the next call gets a fresh process")
 
 

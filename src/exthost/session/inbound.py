@@ -90,9 +90,7 @@ class InboundRequests:
             key = ("inside", repr(request.id))
             self._tasks[key] = self._loop.create_task(self._ask(key, handler, request, on_answer))
 
-    async def _ask(
-        self, key: Any, handler: Handler, request: Request, on_answer: OnAnswer
-    ) -> None:
+    async def _ask(self, key: Any, handler: Handler, request: Request, on_answer: OnAnswer) -> None:
         try:
             answer = await _answer(handler, request)
         finally:

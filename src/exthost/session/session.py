@@ -445,4 +445,3 @@ class Session:
         """Return the error of a call that this session can no longer serve."""
         cause = self.cause if self.cause is not None else failures.ClosedByHost()
         return cause.error(self.diagnostics, method)
-

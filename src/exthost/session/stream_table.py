@@ -78,9 +78,7 @@ class StreamTable:
 
     # -- what the child sends ------------------------------------------------------------------
 
-    def on_notification(
-        self, method: str, params: Any, size: int, effects: list[Effect]
-    ) -> None:
+    def on_notification(self, method: str, params: Any, size: int, effects: list[Effect]) -> None:
         """Handle a notification of `size` bytes, if it is an event."""
         streams = self.find(method, params)
         if streams is None:

@@ -14,8 +14,8 @@ from exthost.wire.framing import (
     Broken,
     Bytes,
     Item,
-    Skipped,
     NoReadBuffer,
+    Skipped,
     next_read_size,
 )
 from exthost.wire.lines import BOM, too_large
@@ -30,7 +30,16 @@ _LENGTH_DIGITS = 12
 class Headers(NoReadBuffer):
     """Content-Length framing with a cap on the body."""
 
-    __slots__ = ("_body", "_broken", "_cap", "_first", "_length", "_line", "_seen_header", "read_size")
+    __slots__ = (
+        "_body",
+        "_broken",
+        "_cap",
+        "_first",
+        "_length",
+        "_line",
+        "_seen_header",
+        "read_size",
+    )
 
     def __init__(self, cap: int) -> None:
         self._cap = cap

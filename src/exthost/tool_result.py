@@ -1,0 +1,223 @@
+"""The result of a tool call, in one shape for every dialect.
+
+A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It reads text, data
+and content blocks only when they are asked for, because one is made for each call and most callers
+read one of the three. Whether the tool failed is read once, when the result is made.
+
+A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
+Both become a `CallFailed`, or a `ToolResult` whose `is_error` is true. A call that did not happen
+(no process, no answer in time) is neither, and is always raised.
+
+Does no I/O and knows no dialect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from exthost.errors import NOTHING, CallFailed, Evidence, ExthostError
+
+__all__ = [
+    "AudioBlock",
+    "Block",
+    "ImageBlock",
+    "ResourceBlock",
+    "ResultReader",
+    "TextBlock",
+    "ToolResult",
+    "UnknownBlock",
+    "tool_failed",
+]
+
+# How much of a result's text an error message and a repr show; `error_message` has all of it.
+_MESSAGE_CHARACTERS = 500
+_REPR_CHARACTERS = 80
+
+
+# -- content blocks --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Text."""
+
+    text: str
+    type: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image. `data` is base64, as the extension sent it."""
+
+    data: str
+    mime_type: str = ""
+    type: ClassVar[str] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioBlock:
+    """A sound. `data` is base64, as the extension sent it."""
+
+    data: str
+    mime_type: str = ""
+    type: ClassVar[str] = "audio"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceBlock:
+    """A resource: its text, or its bytes as base64 in `data`, or neither if it is only a link."""
+
+    uri: str
+    mime_type: str = ""
+    text: str | None = None
+    data: str | None = None
+    name: str = ""
+    type: ClassVar[str] = "resource"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBlock:
+    """A block of a kind that this version does not know. `raw` is the block as it was sent."""
+
+    raw: Any
+    type: ClassVar[str] = "unknown"
+
+
+Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | UnknownBlock
+
+
+# -- the result ------------------------------------------------------------------------------
+
+
+class ResultReader(NamedTuple):
+    """How a dialect reads its tool results. Each function accepts any value: a hook may replace a
+    result with anything. Use functions of a module, so that results can be pickled."""
+
+    is_error: Callable[[Any], bool]
+    text: Callable[[Any], str]
+    data: Callable[[Any], Any]
+    content: Callable[[Any], tuple[Block, ...]]
+
+
+class ToolResult:
+    """What a tool returned. Read-only; `str(result)` is its text."""
+
+    __slots__ = ("_error_reply", "_is_error", "_raw", "_reader")
+
+    def __init__(
+        self, raw: Any, reader: ResultReader, error_reply: CallFailed | None = None
+    ) -> None:
+        self._raw = raw
+        self._reader = reader
+        self._is_error = reader.is_error(raw)
+        self._error_reply = error_reply
+
+    @classmethod
+    def from_error_reply(cls, error: CallFailed) -> "ToolResult":
+        """Return a failed result for an error reply. `raw` has its code, message and data."""
+        raw = {
+            "code": error.error_code,
+            "message": error.error_message if error.error_message.strip() else error.message,
+            "data": error.data,
+        }
+        return cls(raw, _ERROR_REPLY, error)
+
+    def with_raw(self, raw: Any) -> "ToolResult":
+        """Return the result of the same dialect with this value in place of `raw`."""
+        return ToolResult(raw, self._reader)
+
+    @property
+    def raw(self) -> Any:
+        """The result as its dialect has it, unchanged."""
+        return self._raw
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+        return self._is_error
+
+    @property
+    def text(self) -> str:
+        """The text for a model or a person. A value that is not text is compact JSON.
+
+        Raises ProtocolViolation for a value that is nested too deeply to be written as JSON.
+        """
+        return self._reader.text(self._raw)
+
+    @property
+    def data(self) -> Any:
+        """The structured value; None if the tool returned only text or media."""
+        return self._reader.data(self._raw)
+
+    @property
+    def content(self) -> tuple[Block, ...]:
+        """The content blocks: text, images, audio and resources, in the order they were sent."""
+        return self._reader.content(self._raw)
+
+    @property
+    def error_reply(self) -> CallFailed | None:
+        """The error reply of the extension, if it sent one instead of a result."""
+        return self._error_reply
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        try:
+            shown = repr(_shortened(self.text, _REPR_CHARACTERS))
+        except ExthostError:  # nested too deeply
+            shown = "…"
+        return f"ToolResult({shown}{', is_error=True' if self._is_error else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolResult):
+            return NotImplemented
+        return self._reader == other._reader and bool(self._raw == other._raw)
+
+    __hash__ = None  # type: ignore[assignment]  # its value may be a dict or a list
+
+
+def tool_failed(
+    result: ToolResult, tool: str, *, extension: str = "", evidence: Evidence = NOTHING
+) -> CallFailed:
+    """Return the error for a result of this tool that is marked as an error."""
+    if result.error_reply is not None:
+        return result.error_reply
+    text = result.text
+    said = _shortened(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
+    return CallFailed(
+        "X0702",
+        f"{tool} failed: {said}",
+        error_message=text,
+        data=result.raw,
+        extension=extension,
+        help="the tool itself says so; `data` has its whole result, and check=False returns it",
+        evidence=evidence,
+    )
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+# -- error replies ---------------------------------------------------------------------------
+
+
+def _reply_is_error(raw: Any) -> bool:
+    return True
+
+
+def _reply_text(raw: Any) -> str:
+    text: str = raw["message"]
+    return text
+
+
+def _reply_data(raw: Any) -> Any:
+    return raw["data"]
+
+
+def _reply_content(raw: Any) -> tuple[Block, ...]:
+    return (TextBlock(raw["message"]),)
+
+
+_ERROR_REPLY = ResultReader(_reply_is_error, _reply_text, _reply_data, _reply_content)
