@@ -326,13 +326,13 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one() 
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
     async with closing(plugin(limits={"call": "2s"})) as ext:
         await ext.start()
-        session = ext.desk.session
+        session = ext.queue.session
         assert session is not None
         deadlines = []
         asked = session.ask
 
         def watched(call: Any, *words: Any) -> None:
-            deadlines.append(call.deadline - ext.desk.now())
+            deadlines.append(call.deadline - ext.queue.now())
             call.deadline -= 1.5  # as if the answer had taken that long
             asked(call, *words)
 

@@ -187,7 +187,7 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up()
 
     async with child(handlers={"slow": slow}, retry="never", **QUICK) as ext:
         asking = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
-        await until(lambda: ext.desk.max_in_flight == 0)
+        await until(lambda: ext.queue.max_in_flight == 0)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}

@@ -36,7 +36,7 @@ async def time_out(ext: Extension, times: int) -> None:
 
 async def is_over(ext: Extension) -> None:
     """Wait until it may be probed."""
-    await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.desk.closed is None)
+    await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.queue.closed is None)
 
 
 @pytest.mark.both_loops

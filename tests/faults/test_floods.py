@@ -152,7 +152,7 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
 
     async def unread(guest: Guest) -> None:
         async with held(guest, folder) as child:
-            session = child.ext.desk.session
+            session = child.ext.queue.session
             assert session is not None
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang", timeout=2))
             await asyncio.sleep(0)

@@ -89,7 +89,7 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
     end: str,
 ) -> None:
     ext = unstarted(limits={"max_in_flight": 20})
-    ext.desk.shared = True
+    ext.queue.shared = True
     async with closing(ext):
         await ext.start()
         ends: list[tuple[int, Gate]] = []

@@ -62,10 +62,10 @@ class ProcessChoice:
         """Return the process for a call of this method; None if every process is full."""
         batched = self._batch_session
         is_fast = self._replies_per_read.get(method, 1.0) >= 2.0
-        if is_fast and batched is not None and self._batch_left > 0:
-            if len(batched.pending) < max_in_flight:
-                self._batch_left -= 1
-                return batched
+        has_batch = is_fast and batched is not None and self._batch_left > 0
+        if has_batch and batched is not None and len(batched.pending) < max_in_flight:
+            self._batch_left -= 1
+            return batched
         session = self._idle_session() or self._less_loaded(max_in_flight)
         if is_fast and session is not None:
             self._batch_session, self._batch_left = session, _BATCH_CALLS - 1

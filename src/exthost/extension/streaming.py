@@ -40,10 +40,9 @@ def make_stream(
         whole = kind.limit(params)
 
     def open(stream: EventStream) -> None:
-        if whole is None:
-            first = limit
-        else:  # an acknowledgement has no more time than any reply of the method
-            first = whole if kind.ends == "reply" else min(limit, whole)
+        first = limit if whole is None else whole
+        if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
+            first = min(limit, first)
         queue.submit(StreamCall(method, params, stream, first, queue.now(), whole))
 
     return EventStream(kind, key, open=open, close=lambda stream: _leave(queue, stream))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class OutboundHold:
-    """What is held back for one child. `hold_calls` and `release_calls` stop and start its calls."""
+    """What is held back for one child. `hold_calls` and `release_calls` do so with its calls."""
 
     __slots__ = ("_held", "_hold_calls", "_release_calls")
 

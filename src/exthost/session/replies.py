@@ -6,8 +6,8 @@
     GeneratorReply     send the reply into a generator, whose next step is sent to the child
     StreamReply        the reply acknowledges or ends a stream
 
-A handler returns the value that the call ends with, and raises an ExthostError when the call failed.
-It does no I/O and never waits.
+A handler returns the value that ends the call, or raises an ExthostError if the call failed. It
+does no I/O and never waits.
 """
 
 from collections.abc import Callable
