@@ -49,7 +49,7 @@ async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
 async def asked(home: Path, *words: str) -> Any:
     """What the host of `home` answers."""
     environ = {"EXTHOST_HOME": str(home)}
-    return await asyncio.to_thread(ask, "x.toml", Request(*words), timeout=10, environ=environ)
+    return await asyncio.to_thread(ask, "x.toml", Request(*words), timeout=40, environ=environ)
 
 
 async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
@@ -140,7 +140,7 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
-        listening.settimeout(10)
+        listening.settimeout(40)
 
         def serve() -> None:
             connection, _ = listening.accept()
@@ -153,7 +153,7 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
         try:
             yield
         finally:
-            thread.join(10)
+            thread.join(40)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
 )
 def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
     with answering(home, answer), pytest.raises(ExthostError) as caught:
-        ask("x.toml", Request("status"), timeout=10, environ={"EXTHOST_HOME": str(home)})
+        ask("x.toml", Request("status"), timeout=40, environ={"EXTHOST_HOME": str(home)})
     assert caught.value.code == code
 
 

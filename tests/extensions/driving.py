@@ -79,7 +79,7 @@ async def outcome(awaitable: Awaitable[Any]) -> Any:
         return error
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 25.0) -> None:
     """Wait for something that nobody tells us about; polled, bounded."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - a process is asked, and has no event

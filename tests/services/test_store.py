@@ -21,7 +21,7 @@ from exthost.services.memory import Memories
 from exthost.services.store import FILE_NAME, Missing, Store
 from tests.dialects.requirements import shows
 
-SECONDS = 20
+SECONDS = 50
 
 
 def of(future: "Future[Any]") -> Any:
