@@ -108,10 +108,14 @@ class _Uvloop(uvloop.Loop):
     def time(self) -> float:
         return super().time() + self._clock.ahead
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
         timer = _Timer(self, when, functools.partial(callback, *args))
         left = max(0.0, when - self.time())
         timer.real = super().call_later(left, timer.fire, context=context)
