@@ -19,6 +19,7 @@ from exthost.manifests.gate import clash
 from exthost.messages import Notice
 from exthost.services.eventsinks import QUEUE_EVENTS, EventSinks
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock, with_clock
 from tests.extensions.driving import failing, until
 from tests.extensions.roder import entry, manifest_text, said
 
@@ -229,7 +230,10 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
 
 
 @shows("roder-life-06", "roder-events-03")
-async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(tmp_path: Path) -> None:
+@with_clock
+async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
+    tmp_path: Path, clock: Clock
+) -> None:
     plain = {"lifetime": "plain"}  # the process that is stopped is the extension itself
     async with host_of(sink(tmp_path, "turn."), defaults=plain) as host:
         failures: list[SinkFailed] = []
@@ -240,7 +244,9 @@ async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(tmp_path: 
         try:
             for _ in range(8):
                 host.emit("turn.big", "x" * 300_000)
-            await until(lambda: len(failures) >= 1)
+            while not failures:
+                await clock.advance(1)
+                await asyncio.sleep(0.01)
             assert "read nothing for 2 s" in failures[0].reason
         finally:
             os.kill(pid, signal.SIGCONT)
