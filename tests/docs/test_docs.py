@@ -43,13 +43,17 @@ def unpack(shown: list[Block], folder: Path) -> None:
             file.write_text(block.text)
 
 
+def environment(*first: Path) -> dict[str, str]:
+    """Ours, with these folders and the installed programs first on PATH."""
+    return os.environ | {"PATH": os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])}
+
+
 def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])
     return subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env=os.environ | {"PATH": path},
+        env=environment(*first),
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
@@ -62,7 +66,7 @@ def run_line(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program, *words = shlex.split(command)
     if program != "exthost" or words[0] in ("run", "gateway") or "|" in words:
         return run(command, folder)
-    return run_inside(*words, cwd=folder)
+    return run_inside(*words, cwd=folder, env=environment())
 
 
 def play(console: str, folder: Path, run: Run = run_line) -> None:
