@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import EXTHOST, run
+from tests.cli.running import EXTHOST, RUN_SECONDS
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, rewrite, yaml
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nexo"
-RUN_SECONDS = 30
 
 
 def told(*words: str, code: int = 0, **env: str) -> Any:

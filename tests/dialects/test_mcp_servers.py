@@ -14,7 +14,7 @@ import pytest
 
 import exthost
 from exthost.events import Bus, OfferChanged, Progressed
-from tests.cli.test_cli import run
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 
