@@ -341,6 +341,7 @@ def main() -> None:
         write(b"\xef\xbb\xbf\n> ext@1.0.0 start\r\n> node index.js\r\n\r\n")
     if "content_length" in FLAGS:
         write(b'Content-Length: 15\r\n\r\n{"id":0,"x":1}\n')
+        say("framed")
         for_ever()
     if "term_file" in FLAGS:
 
