@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, Counted, summary
@@ -41,6 +42,10 @@ _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
+
+# An example that takes long on a busy machine is no failure; the test as a whole is bounded.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()

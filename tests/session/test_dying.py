@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
+from tests.extensions.clock import clock, turns
 from tests.extensions.driving import NEVER, Ledger, accounted, failing, hostile, until
 from tests.extensions.looking import resident_bytes, runs
 
@@ -131,11 +133,22 @@ async def test_a_child_that_never_reads_meets_the_write_deadline_and_not_our_loo
         ledger.settle(ext, result=1, gone=6)
 
 
-async def test_a_slow_reader_is_no_stalled_one() -> None:
+async def test_a_slow_reader_is_no_stalled_one(tmp_path: Path) -> None:
     """The write deadline is for standing still; 16 MiB through a pipe takes many steps."""
-    async with hostile(limits={"write": "2s"}) as ext:
-        text = "x" * 2**24
-        assert await ext.call("echo", text) == text
+    with clock() as time:
+        async with hostile(limits={"write": "2s"}) as ext:
+            await ext.call("slowly", {"folder": str(tmp_path), "reads": 4})
+            time.stop()
+            text = "x" * 2**24
+            call = asyncio.ensure_future(ext.call("echo", text))
+            await turns()
+            for n in range(4):
+                await time.advance(1.5)
+                assert not call.done()
+                (tmp_path / f"read-{n}").touch()
+                await time.until((tmp_path / f"done-{n}").exists)
+                await turns()  # there is room in the pipe, and it is used
+            assert await call == text
 
 
 @pytest.mark.both_loops
