@@ -28,6 +28,7 @@ from exthost.events import Bus, Exited
 from exthost.model import CloseStdin
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
+from tests.extensions.clock import clock
 from tests.extensions.driving import accounted, closing, failing, until
 
 ROOT = Path(__file__).parents[2]
@@ -324,24 +325,26 @@ async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_o
 async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one() -> None:
     """Two exchanges, each within a limit that both together pass."""
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
-    async with closing(plugin(limits={"call": "2s"})) as ext:
-        await ext.start()
-        session = ext.desk.session
-        assert session is not None
-        deadlines = []
-        asked = session.ask
+    with clock() as time:
+        async with closing(plugin(limits={"call": "2s"})) as ext:
+            await ext.start()
+            time.stop()
+            session = ext.desk.session
+            assert session is not None
+            deadlines = []
+            asked = session.ask
 
-        def watched(call: Any, *words: Any) -> None:
-            deadlines.append(call.deadline - ext.desk.now())
-            call.deadline -= 1.5  # as if the answer had taken that long
-            asked(call, *words)
+            def watched(call: Any, *words: Any) -> None:
+                deadlines.append(call.deadline - ext.desk.now())
+                call.deadline -= 1.5  # as if the answer had taken that long
+                asked(call, *words)
 
-        session.ask = watched  # type: ignore[assignment]
-        await ext.call("generate", asking())
-        assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
-        deadlines.clear()
-        await ext.call("generate", asking(), timeout=20)
-        assert 19 < deadlines[0] <= 20 and 17 < deadlines[1] < 18.6
+            session.ask = watched  # type: ignore[assignment]
+            await ext.call("generate", asking())
+            assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
+            deadlines.clear()
+            await ext.call("generate", asking(), timeout=20)
+            assert 19 < deadlines[0] <= 20 and 17 < deadlines[1] < 18.6
 
 
 # -- ends ------------------------------------------------------------------------------------
