@@ -20,12 +20,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
+from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, Counted, summary
 
@@ -41,6 +44,10 @@ _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
+
+# An example that takes long on a busy machine is no failure; the test as a whole is bounded.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
@@ -66,19 +73,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     wanted = inspect.signature(test).parameters
+    clock = pyfuncitem.funcargs.get("clock")
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
 
     async def bounded() -> None:
-        async with asyncio.timeout(ASYNC_SECONDS):
+        # Of the loop's time, which a clock that the test moves would bring to its end.
+        async with asyncio.timeout(None if isinstance(clock, Clock) else ASYNC_SECONDS):
             await test(**arguments)
 
     rows = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
     make: Callable[[], asyncio.AbstractEventLoop] | None = None
     if rows.get("loop_kind") == "uvloop":
-        make = uvloop.new_event_loop
+        make = partial(Uvloop, clock) if isinstance(clock, Clock) else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=make) as runner:
         runner.run(bounded())
     return True
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """The clock of the test's process, to be moved by the test."""
+    with installed_clock() as clock:
+        yield clock
 
 
 # -- bounded time ----------------------------------------------------------------------------

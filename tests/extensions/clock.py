@@ -1,16 +1,18 @@
-"""A clock that a test moves forward, beside real processes.
+"""A clock that a test moves, beside real processes: the fixture `clock`.
 
-Time passes as it does everywhere, so that processes can be waited for; `advance` adds to it. A test
-gives the limit that it is about a length that no machine reaches by being slow, and moves the clock
-past it. The test runs in a loop of its own, whose end is bounded by the test's limit alone: a limit
-of the loop would be reached by moving the clock.
+It takes the place of `time.monotonic`, by which asyncio's own loops and this package tell time, and
+of the time of uvloop. Processes and pipes are as real as ever. It runs as the real one does; the
+test moves it forward, past a limit that is longer than any machine takes by being slow. A test that
+must not reach its limit too early stops the clock before (not on uvloop).
+
+The test runs in a loop without a limit of its own, which moving the clock would reach.
 """
 
 import asyncio
 import functools
-import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,60 +21,63 @@ import uvloop
 # A timer that fires lets a task run, which sets the next timer, and so on: turns for all of that.
 TURNS = 20
 
+_real = time.monotonic
+
 
 class Clock:
     """The time of everything in this process that asks `time.monotonic` or its loop."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
-        self._real = time.monotonic
+        self._stands_at: float | None = None
 
     def now(self) -> float:
-        return self._real() + self.ahead
+        return (_real() if self._stands_at is None else self._stands_at) + self.ahead
+
+    def stop(self) -> None:
+        """Stand still until moved."""
+        self._stands_at = self.now() - self.ahead
+
+    def move(self, seconds: float) -> None:
+        """Move on by so much. What is due by then happens when the loop turns next."""
+        self.ahead += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Move the clock, and let what is due happen."""
-        self.ahead += seconds
+        """Move on by so much, and let everything happen that is due by then."""
+        self.move(seconds)
         loop = asyncio.get_running_loop()
-        if isinstance(loop, _Uvloop):
+        if isinstance(loop, Uvloop):
             loop.fire()
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await turns()
 
-    def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(time, "monotonic", self.now)
-        # A timer of the kernel's would not see that the clock was moved.
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait in real time for something that nobody tells us about; the test bounds it."""
+        while not condition():
+            await asyncio.sleep(0)  # the loop looks at its pipes
+            time.sleep(0.001)  # noqa: ASYNC251 - a stopped clock would never come to a timer
+
+
+async def turns(times: int = TURNS) -> None:
+    """Let the loop turn so often."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+@contextmanager
+def installed_clock() -> Iterator[Clock]:
+    """The clock of this process, from now on; the real one is back afterwards."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", clock.now)
+        # A timer of the kernel's has the kernel's time.
         patch.setattr("exthost.session.alarm._found", [None])
-
-
-def with_clock(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an asynchronous test with a `Clock` as its argument `clock`. A test that is marked
-    `both_loops` has the argument `loop_kind`, too."""
-    signature = inspect.signature(test)
-
-    @functools.wraps(test)
-    def run(**arguments: Any) -> None:
-        clock = Clock()
-        uses_uvloop = arguments.get("loop_kind") == "uvloop"
-        make = functools.partial(_Uvloop, clock) if uses_uvloop else None
-
-        async def body() -> None:
-            await test(clock=clock, **arguments)
-
-        with pytest.MonkeyPatch.context() as patch:
-            clock.install(patch)
-            with asyncio.Runner(loop_factory=make) as runner:
-                runner.run(body())
-
-    others = [one for name, one in signature.parameters.items() if name != "clock"]
-    run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
-    return run
+        yield clock
 
 
 class _Timer:
     """A timer of uvloop's that can also be fired early."""
 
-    def __init__(self, loop: "_Uvloop", when: float, call: Callable[[], object]) -> None:
+    def __init__(self, loop: "Uvloop", when: float, call: Callable[[], object]) -> None:
         self._loop = loop
         self._when = when
         self._call = call
@@ -97,7 +102,7 @@ class _Timer:
         return self._when
 
 
-class _Uvloop(uvloop.Loop):
+class Uvloop(uvloop.Loop):
     """uvloop, whose own timers know nothing of a clock that is moved."""
 
     def __init__(self, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from exthost.manifests.gate import clash
 from exthost.messages import Notice
 from exthost.services.eventsinks import QUEUE_EVENTS, EventSinks
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, with_clock
+from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until
 from tests.extensions.roder import entry, manifest_text, said
 
@@ -230,7 +230,6 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
 
 
 @shows("roder-life-06", "roder-events-03")
-@with_clock
 async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
     tmp_path: Path, clock: Clock
 ) -> None:

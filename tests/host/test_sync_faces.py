@@ -82,16 +82,12 @@ def when_it_waits(do: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_stream_that_breaks_raises_in_the_thread_that_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    clock.install(monkeypatch)
+def test_a_stream_that_breaks_raises_in_the_thread_that_reads(tmp_path: Path, clock: Clock) -> None:
     with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
         ext = host["toy"].start()
 
         def let_pass() -> None:
-            clock.ahead += 601
+            clock.move(601)
             ext.call_tool("heard")  # its loop looks at the clock when it has something to do
 
         with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=600) as events:

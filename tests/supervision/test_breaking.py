@@ -16,7 +16,7 @@ from exthost.errors import (
 )
 from exthost.supervision.extension import Extension
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, with_clock
+from tests.extensions.clock import Clock
 from tests.extensions.driving import (
     Ledger,
     closing,
@@ -58,9 +58,8 @@ async def let_pass(clock: Clock, ext: Extension, seconds: float = OPEN_SECONDS) 
 
 @pytest.mark.both_loops
 @shows("nexo-life-03", "nexo-life-05", "nexo-life-06")
-@with_clock
 async def test_it_opens_probes_a_fresh_process_and_closes_again(
-    tmp_path: Path, clock: Clock, loop_kind: str
+    tmp_path: Path, clock: Clock
 ) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()
@@ -96,7 +95,6 @@ async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
 
 
 @shows("nexo-life-05")
-@with_clock
 async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait(
     clock: Clock,
 ) -> None:
@@ -159,7 +157,6 @@ async def test_a_call_that_was_never_sent_does_not_count() -> None:
         assert ext.state == "starting" and ext.stats["breaker"] == "closed"
 
 
-@with_clock
 async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -182,7 +179,6 @@ async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
         assert await ext.call("echo", 1) == 1 and ext.stats["breaker"] == "closed"
 
 
-@with_clock
 async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe(clock: Clock) -> None:
     async with hostile(breaker=SETTINGS) as ext:
         await time_out(ext, 3)

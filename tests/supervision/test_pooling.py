@@ -13,7 +13,7 @@ from exthost.errors import ExtensionGone
 from exthost.events import StateChanged
 from exthost.supervision import turns
 from exthost.supervision.keeping import Keeper
-from tests.extensions.clock import Clock, with_clock
+from tests.extensions.clock import Clock
 from tests.extensions.driving import Ledger, command, failing, plain, until
 from tests.extensions.looking import gone
 from tests.supervision.test_restarting import crash, follows_the_table
@@ -28,9 +28,8 @@ def spawned(marks: Path) -> list[int]:
 
 
 @pytest.mark.both_loops
-@with_clock
 async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
-    tmp_path: Path, clock: Clock, loop_kind: str
+    tmp_path: Path, clock: Clock
 ) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()
@@ -91,7 +90,6 @@ async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> 
     assert follows_the_table(ledger.states)
 
 
-@with_clock
 async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go(clock: Clock) -> None:
     async with plain(limits={"idle": "10m"}) as ext:
         first = await ext.call("pid")
@@ -111,7 +109,6 @@ async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go(clock
         await until(lambda: ext.state == "admitted")
 
 
-@with_clock
 async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
     limits = {"idle": "10m"}
     async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
@@ -129,7 +126,6 @@ async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
-@with_clock
 async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

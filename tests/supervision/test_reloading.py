@@ -14,7 +14,7 @@ from exthost.config import spec_from_mapping
 from exthost.errors import CallTimeout, ExthostError, HandshakeFailed
 from exthost.messages import Request
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, with_clock
+from tests.extensions.clock import Clock
 from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, until
 from tests.extensions.looking import gone, our_processes
 from tests.supervision.test_restarting import crash, follows_the_table
@@ -107,7 +107,6 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
 
 
 @shows("nexo-watch-03")
-@with_clock
 async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_replaced(
     clock: Clock,
 ) -> None:

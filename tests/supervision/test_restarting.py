@@ -16,7 +16,7 @@ from exthost.model import Restart
 from exthost.supervision.extension import Extension
 from exthost.supervision.lifecycle import FIRST, Event, IllegalMove, State, step
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, with_clock
+from tests.extensions.clock import Clock
 from tests.extensions.driving import (
     IMPATIENT,
     Ledger,
@@ -141,7 +141,6 @@ async def test_never_means_failed_at_the_first_crash_until_somebody_asks_again()
 
 
 @shows("morphir-restart-02", "morphir-restart-04")
-@with_clock
 async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock) -> None:
     restart = {
         "strategy": "exponential",
@@ -218,9 +217,8 @@ async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back(
 
 
 @pytest.mark.both_loops
-@with_clock
 async def test_a_restart_loses_no_call_the_old_process_answers_what_it_was_asked(
-    clock: Clock, loop_kind: str
+    clock: Clock,
 ) -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:

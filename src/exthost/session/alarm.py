@@ -110,11 +110,15 @@ class _Clock:
 
     def _on_time(self) -> None:
         now = self._loop.time()
-        due = [alarm for alarm in self._alarms if alarm.when <= now]
-        self._alarms.difference_update(due)
+        due = sorted(
+            (alarm for alarm in self._alarms if alarm.when <= now), key=lambda alarm: alarm.when
+        )
         self._set_for = math.inf  # setting it anew also takes back that it has rung
         for alarm in due:
-            alarm.ring()
+            # One that rang before it may have cleared it or put it off.
+            if alarm in self._alarms and alarm.when <= now:
+                self._alarms.discard(alarm)
+                alarm.ring()
         if getattr(self._loop, _ATTRIBUTE, None) is not self:
             return
         if self._alarms:

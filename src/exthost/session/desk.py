@@ -350,9 +350,9 @@ class Desk:
         now = self.now()
         under_way = [call for session in self.live for call in list(session.state.pending.values())]
         calls = [*self.waiting, *under_way]
-        for call in calls:
-            if call.deadline <= now + _CLOCK_SECONDS:
-                self.expire(call)
+        due = [call for call in calls if call.deadline <= now + _CLOCK_SECONDS]
+        for call in sorted(due, key=lambda call: call.deadline):
+            self.expire(call)
         upcoming = min((call.deadline for call in calls if not call.ended), default=None)
         if upcoming is not None and upcoming < self.alarm_at:
             self._arm(max(upcoming, now + _TICK_SECONDS))

@@ -21,8 +21,12 @@ from exthost.session.witness import Witness
 _log = logging.getLogger("exthost.session")
 
 # After its exit, how long a child's last words may take to come through a pipe that something
-# else still holds; after its output ended, how long its exit may take to be seen.
+# else still holds.
 LAST_WORDS_SECONDS = 0.25
+
+# After a pipe of its was closed, how long its exit may take to be seen. A busy machine takes its
+# time between the two: who is told too soon that a crashed child still runs is misled.
+EXIT_SECONDS = 2.0
 
 
 class Life:
@@ -80,7 +84,8 @@ class Life:
     def soon_over(self, cause: Cause) -> None:
         """It is over in a moment: more may be known then."""
         if self._grace is None:
-            self._grace = self._loop.call_later(LAST_WORDS_SECONDS, self._over, cause)
+            grace = LAST_WORDS_SECONDS if self.exited.done() else EXIT_SECONDS
+            self._grace = self._loop.call_later(grace, self._over, cause)
 
     def concluded(self) -> None:
         """The conversation is over: the process has no reason to be any more."""
@@ -135,4 +140,4 @@ class Life:
 Sayer = Callable[[Request | Notice], "asyncio.Future[None] | None"]
 """Says something; the future, if any, is done when it was answered one way or the other."""
 
-__all__ = ["KILL_SECONDS", "LAST_WORDS_SECONDS", "Life", "Sayer"]
+__all__ = ["EXIT_SECONDS", "KILL_SECONDS", "LAST_WORDS_SECONDS", "Life", "Sayer"]
