@@ -185,7 +185,7 @@ def test_inspect_shows_name_capabilities_and_conflicts() -> None:
 
 @pytest.fixture(scope="session")
 def rust_plugin() -> str:
-    """The Rust example. `make tests` has fetched its crates and built it; else it is built here."""
+    """The Rust example. `make test-more` has built it; else it is built here."""
     if shutil.which("cargo") is None:
         pytest.skip("no Rust toolchain here: the Rust example is not tried")
     if _cargo("fetch").returncode != 0:
@@ -206,7 +206,7 @@ def _cargo(verb: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("language", ["python", "rust"])
+@pytest.mark.parametrize("language", ["python", pytest.param("rust", marks=pytest.mark.more)])
 def test_the_example_plugins_plan_and_generate(
     language: str, request: pytest.FixtureRequest
 ) -> None:

@@ -29,7 +29,13 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
-@pytest.fixture(params=["python", "node", "go"])
+@pytest.fixture(
+    params=[
+        "python",
+        pytest.param("node", marks=pytest.mark.more),
+        pytest.param("go", marks=pytest.mark.more),
+    ]
+)
 def command(request: pytest.FixtureRequest) -> list[str]:
     if request.param == "python":
         return [sys.executable, str(EXAMPLES / "text.py")]
