@@ -191,7 +191,7 @@ def test_inspect_shows_name_capabilities_and_conflicts() -> None:
 
 @pytest.fixture(scope="session")
 def rust_plugin() -> str:
-    """The Rust example. `make tests` has fetched its crates and built it; else it is built here."""
+    """The Rust example. `make test-more` has built it; else it is built here."""
     if shutil.which("cargo") is None:
         pytest.skip("no Rust toolchain here: the Rust example is not tried")
     if _cargo("fetch").returncode != 0:
@@ -212,7 +212,7 @@ def _cargo(verb: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(scope="session", params=["python", "rust"])
+@pytest.fixture(scope="session", params=["python", pytest.param("rust", marks=pytest.mark.more)])
 def command(request: pytest.FixtureRequest) -> list[str]:
     """An example plugin. Of the session, as what it may build is not bound by a test's limit."""
     if request.param == "python":

@@ -64,6 +64,7 @@ def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
     assert not_looked_for() == []
 
 
+@pytest.mark.more
 def test_a_node_plugin_has_a_tool_and_streams(home: Path) -> None:
     node()
     done = exthost("call", "echo-model", "reverse", "text=añb", home=home)

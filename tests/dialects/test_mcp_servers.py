@@ -94,6 +94,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
         assert "What is this?" in json.dumps(prompt)
 
 
+@pytest.mark.more
 @from_npm
 @shows("mcp-real-02", "mcp-ask-01", "mcp-resources-01", "mcp-prompts-02")
 async def test_server_everything_from_npm() -> None:

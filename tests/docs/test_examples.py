@@ -29,7 +29,14 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
-@pytest.fixture(scope="session", params=["python", "node", "go"])
+@pytest.fixture(
+    scope="session",
+    params=[
+        "python",
+        pytest.param("node", marks=pytest.mark.more),
+        pytest.param("go", marks=pytest.mark.more),
+    ],
+)
 def command(request: pytest.FixtureRequest) -> list[str]:
     """An example. Of the session, as what it may build is not bound by a test's limit."""
     if request.param == "python":

@@ -254,7 +254,7 @@ async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
 # -- the examples ------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["python", "node"])
+@pytest.fixture(params=["python", pytest.param("node", marks=pytest.mark.more)])
 def example(request: pytest.FixtureRequest) -> Path:
     if shutil.which({"python": "python3"}.get(request.param, request.param)) is None:
         pytest.skip(f"no {request.param} here: this example is not tried")
