@@ -1,12 +1,50 @@
 # Everything a person needs: make demo, make test, make bench. Each installs what it needs
 # into .venv; nothing else on the machine is touched.
+#
+#   make check         lint, types, import rules and the pure tests: a minute
+#   make test          the same and every other test that needs no toolchain: minutes
+#   make test-more     tests that need toolchains or other people's servers, hostile trials as root
+#                      and as an ordinary user; prints what was missing
+#   make test-pythons  the fast part on each Python that we claim; prints which were missing
+#   make test-loaded   make test, beside four busy processes and one that writes to disk
+#
+# PYTHON=python3.13 runs any of them on another interpreter, in a virtual environment of its own.
 
 PYTHON ?= python3
-VENV := .venv
+PYTHONS := 3.11 3.12 3.13 3.14
+INTERPRETER := $(shell sh scripts/find_python.sh $(PYTHON))
+ifeq ($(INTERPRETER),)
+$(error $(PYTHON) is not here, or does not run)
+endif
+
+PRINT_VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+VERSION := $(shell $(INTERPRETER) $(PRINT_VERSION))
+# .venv for the default interpreter, .venv-3.13 for one that was asked for.
+VENV := .venv$(if $(filter file,$(origin PYTHON)),,-$(VERSION))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# An environment that another Python made is made anew.
+ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
+.PHONY: $(STAMP)
+CLEAR := --clear
+endif
+
 RUST := examples/cigen/rust
 RUST_STAMP := $(VENV)/.rust-example
+
+# A worker that is done takes over tests of another.
+PYTEST := $(BIN)/python -m pytest --dist worksteal
+WORKERS := 2
+PARALLEL := -n $(WORKERS)
+# The same with Python's development mode in the workers.
+PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
+
+# Tests without processes of their own.
+PURE := tests/unit tests/wire tests/dialects/test_vectors.py tests/dialects/test_requirements.py
+# What every interpreter is tried with: a real process of each dialect among them.
+FAST := tests/unit tests/wire tests/dialects tests/session tests/supervision tests/toys
+
+MORE_SECONDS := 1500
 
 # Servers and clients from npm, for tests and bench that say when they go without. A stamp that is
 # only written where npm is there and the registry answers.
@@ -14,12 +52,15 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test demo lint types imports tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
+.PHONY: node test check test-more test-pythons test-fast test-loaded demo lint types imports tests \
+	pure-tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
 
 test: lint types imports tests
 
+check: lint types imports pure-tests
+
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(INTERPRETER) -m venv $(CLEAR) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test
 	touch $@
@@ -54,8 +95,27 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-tests: $(STAMP) $(RUST_STAMP) node bubblewrap
-	$(BIN)/python -m pytest --dist worksteal --tx '2*popen//python=$(BIN)/python -X dev'
+pure-tests: $(STAMP)
+	$(PYTEST) $(PARALLEL) -m "not more" $(PURE)
+
+tests: $(STAMP) bubblewrap
+	$(PYTEST) $(PARALLEL) -m "not more"
+
+# The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
+# prints what it has found.
+test-more: $(STAMP) $(RUST_STAMP) node bubblewrap
+	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
+
+# The fast part on this interpreter, in development mode.
+test-fast: $(STAMP)
+	$(PYTEST) $(PARALLEL_DEV) -m "not more" $(FAST)
+
+test-pythons:
+	sh scripts/test_pythons.sh "$(MAKE)" $(PYTHONS)
+
+# Ends the processes beside it in every case.
+test-loaded: $(STAMP)
+	$(BIN)/python scripts/run_under_load.py $(MAKE) test
 
 # What holds extensions in on Linux. Installed where we may; where not, its tests say so.
 bubblewrap:
@@ -68,8 +128,10 @@ bubblewrap:
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
-# The long versions of the fault suite: half an hour at most, a table, and an exit code.
-soak: $(STAMP)
+# The fault suite with every trial, of which `make test` runs a sample; then its long versions: half
+# an hour at most, a table, and an exit code.
+soak: $(STAMP) bubblewrap
+	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak
 
 # Half a minute for each dialect in each role. atheris has wheels for Linux only.
@@ -101,4 +163,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(RUST)/target build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* $(RUST)/target build dist .mypy_cache .ruff_cache .hypothesis

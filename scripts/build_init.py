@@ -2,12 +2,14 @@
 
     python scripts/build_init.py
 
-For whoever changes init.c; needs gcc and aarch64-linux-gnu-gcc. The digest of the source is kept
-beside the code, so that a test notices when one was changed without the other.
+For whoever changes init.c; needs gcc and aarch64-linux-gnu-gcc. The digests of the source and of
+each program are kept beside the code, and which compiler and linker made it: a test notices when
+one was changed without the others, and builds the program again where the same compiler is.
 """
 
 import base64
 import hashlib
+import shutil
 import subprocess
 import tempfile
 import textwrap
@@ -28,7 +30,7 @@ is what to read and to change."""
 import base64
 from collections.abc import Mapping
 
-__all__ = ["INIT", "SOURCE_SHA256"]
+__all__ = ["BUILT_BY", "INIT", "INIT_SHA256", "SOURCE_SHA256"]
 
 SOURCE_SHA256 = "{digest}"
 
@@ -42,16 +44,35 @@ def build(compiler: tuple[str, ...], source: Path) -> bytes:
         return program.read_bytes()
 
 
+def toolchain(compiler: tuple[str, ...]) -> tuple[str, ...]:
+    """The machine that this compiler compiles for, its version, its linker's; () without it."""
+    if shutil.which(compiler[0]) is None:
+        return ()
+    first_lines = []
+    for option in ("-dumpmachine", "--version", "-Wl,--version"):
+        ran = subprocess.run([compiler[0], option], check=True, capture_output=True, text=True)
+        first_lines.append(ran.stdout.partition("\n")[0])
+    return tuple(first_lines)
+
+
 def main() -> None:
     source = FOLDER / "init.c"
     text = HEAD.format(digest=hashlib.sha256(source.read_bytes()).hexdigest())
+    digests, builders = "", ""
     for machine, compiler in COMPILERS.items():
-        code = base64.b85encode(build(compiler, source)).decode()
+        program = build(compiler, source)
+        digests += f'    "{machine}": "{hashlib.sha256(program).hexdigest()}",\n'
+        versions = "".join(f'        "{version}",\n' for version in toolchain(compiler))
+        builders += f'    "{machine}": (\n{versions}    ),\n'
+        code = base64.b85encode(program).decode()
         lines = "\n".join(f'    b"{line}"' for line in textwrap.wrap(code, 90))
         text += f"_{machine.upper()} = (\n{lines}\n)\n\n"
     names = "".join(f'    "{one}": base64.b85decode(_{one.upper()}),\n' for one in COMPILERS)
     text += (
         f"# By the machine's name, as uname has it.\nINIT: Mapping[str, bytes] = {{\n{names}}}\n"
+        f"INIT_SHA256: Mapping[str, str] = {{\n{digests}}}\n"
+        f"# What the compiler was for, its version, the linker's.\n"
+        f"BUILT_BY: Mapping[str, tuple[str, ...]] = {{\n{builders}}}\n"
     )
     (FOLDER / "initcode.py").write_text(text, encoding="utf-8")
 

@@ -7,6 +7,9 @@ way out gets a short grace, polled.
 An `async def` test runs on asyncio; with `@pytest.mark.both_loops` once on asyncio and once on
 uvloop, for claims that concern the loop. Its own limit is shorter than the test's, so that a hang
 shows as a traceback of where it hangs.
+
+`@pytest.mark.more` is for a test that needs a toolchain, another project's program or another user:
+`make test` leaves it to `make test-more`, and says so. Skipped tests are listed with their reasons.
 """
 
 import asyncio
@@ -20,27 +23,39 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
+from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
-from tests.faults.trials import COUNTS, Counted, summary
+from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
 
-# A test that takes longer hangs.
-TEST_SECONDS = 60
-ASYNC_SECONDS = 30
+TESTS = Path(__file__).parent
+
+# A test that takes longer hangs: on a busy machine one of a few seconds may take a minute. The
+# first limit cancels an `async def` test, the second interrupts any, the third ends the worker.
+ASYNC_SECONDS = 200
+TEST_SECONDS = 240
+WORKER_SECONDS = 300
 
 # For processes, descriptors and threads that are on their way out when the test returns.
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 30.0
 
 # State of ours must not end up in the home of whoever runs the tests.
 _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
+
+# An example that takes long on a busy machine is no failure; the test as a whole is bounded.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
@@ -52,6 +67,9 @@ uvloop.new_event_loop().close()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "both_loops: run on asyncio's loop and on uvloop's")
     config.addinivalue_line("markers", "trial: a trial of SECURITY.md, counted in the summary")
+    config.addinivalue_line("markers", "more: `make test` leaves it to `make test-more`")
+    # Workers are started later, and inherit it: all of them take the same sample.
+    os.environ.setdefault(SAMPLE_VARIABLE, default_seed())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -66,38 +84,55 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     wanted = inspect.signature(test).parameters
+    clock = pyfuncitem.funcargs.get("clock")
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
 
     async def bounded() -> None:
-        async with asyncio.timeout(ASYNC_SECONDS):
+        # Of the loop's time, which a clock that the test moves would bring to its end.
+        async with asyncio.timeout(None if isinstance(clock, Clock) else ASYNC_SECONDS):
             await test(**arguments)
 
     rows = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
     make: Callable[[], asyncio.AbstractEventLoop] | None = None
     if rows.get("loop_kind") == "uvloop":
-        make = uvloop.new_event_loop
+        make = partial(Uvloop, clock) if isinstance(clock, Clock) else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=make) as runner:
         runner.run(bounded())
     return True
 
 
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """The clock of the test's process, to be moved by the test."""
+    with installed_clock() as clock:
+        yield clock
+
+
 # -- bounded time ----------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def bounded_time() -> Iterator[None]:
-    """A test that hangs is interrupted where it hangs; one that cannot be is shown and ended."""
-
-    def too_long(_: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"this test took longer than {TEST_SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
-    faulthandler.dump_traceback_later(TEST_SECONDS * 1.5, exit=True)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A test that cannot be interrupted is shown, and its worker ended."""
+    faulthandler.dump_traceback_later(WORKER_SECONDS, exit=True)
     try:
-        yield
+        return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test that hangs is interrupted where it hangs; pytest's own work afterwards is not."""
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"this test took longer than {TEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
+    try:
+        return (yield)
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
@@ -138,20 +173,50 @@ def nothing_left() -> Iterator[None]:
         time.sleep(0.01)
 
 
+# -- what is collected -----------------------------------------------------------------------
+
+# Tests that `-m "not more"` has left out, by file.
+LEFT_OUT: Counter[str] = Counter()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No test is collected twice, under whatever name: by an import from another file, say."""
+    seen: dict[tuple[object, str], str] = {}
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        parameters = item.callspec.id if hasattr(item, "callspec") else ""
+        code = getattr(inspect.unwrap(item.function), "__code__", None)
+        if code is None or not Path(code.co_filename).is_relative_to(TESTS):
+            continue  # one that a library has made
+        key = (code, f"{item.originalname} {parameters}")
+        if seen.setdefault(key, item.nodeid) != item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} is {seen[key]}, collected again")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("more") is not None:
+            LEFT_OUT[item.nodeid.partition("::")[0]] += 1
+
+
 # -- trials are counted ----------------------------------------------------------------------
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where tests run side by side, whoever ran some tells the one who sums up."""
+    """Where tests run side by side, a worker sends its counts to the process that sums them up."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["trials"] = [[*one, times] for one, times in COUNTS.items()]
+        session.config.workeroutput["left out"] = dict(LEFT_OUT)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """One of those is done."""
-    for family, dialect, outcome, times in getattr(node, "workeroutput", {}).get("trials", ()):
+    output = getattr(node, "workeroutput", {})
+    for family, dialect, outcome, times in output.get("trials", ()):
         COUNTS[Counted(family, dialect, outcome)] += times
+    LEFT_OUT.update(Counter(output.get("left out", {})) - LEFT_OUT)  # each worker collects all
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -171,5 +236,21 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         ]
         skipped = sum(found["skipped"] for found in counts.values())
         terminalreporter.write_line(f"sandbox trials: {', '.join(told)}, {skipped} skipped")
-    for line in summary():
+    for line in [*summary(), *missing_lines(terminalreporter), *left_out_lines()]:
         terminalreporter.write_line(line)
+
+
+def missing_lines(terminalreporter: Any) -> list[str]:
+    """Why tests were skipped: what this machine lacks."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        if isinstance(report.longrepr, tuple):
+            reasons[str(report.longrepr[2]).removeprefix("Skipped: ")] += 1
+    return [f"missing here: {reason} ({times} skipped)" for reason, times in reasons.items()]
+
+
+def left_out_lines() -> list[str]:
+    if not LEFT_OUT:
+        return []
+    files = ", ".join(f"{name} {times}" for name, times in sorted(LEFT_OUT.items()))
+    return [f"left to make test-more: {LEFT_OUT.total()} tests ({files})"]

@@ -1,18 +1,99 @@
-"""A real `exthost run` in a folder of its own, and what others ask of it."""
+"""How tests run the command line: inside the test process, or as a process of its own.
 
+`run_inside` calls `main` with its own folder, variables and standard streams. It costs no
+interpreter start, so every claim about output, exit codes and JSON uses it. `run_process` starts
+`python -m exthost`: for claims about imports, signals, closed streams and the process itself.
+`running` is a host that runs beside the test.
+"""
+
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from exthost.cli import main
+from exthost.cli import target as cli_target
+from tests.extensions.looking import MARK, all_pids, environment_of, see
 
 TALKER = Path(__file__).parents[1] / "extensions" / "talker.py"
 EXTHOST = [sys.executable, "-m", "exthost"]
-RUN_SECONDS = 30
+
+# The same, for a host that waits without end for an extension to stop.
+PATIENT = [sys.executable, str(Path(__file__).with_name("patient_host.py"))]
+
+# A limit that no test is about. The time limit of the test itself is about as long.
+RUN_SECONDS = 50.0
+
+# For a try that can only end by its limit.
+SILENT_SECONDS = 0.1
+
+
+def run_inside(
+    *words: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str = "",
+    silent_in: Sequence[str] = (),
+) -> "subprocess.CompletedProcess[str]":
+    """Run one verb in this process; return what a process of its own would have returned.
+
+    Where a dialect is found out by trying, each try has as long as the machine needs, but for
+    `silent_in`: in these dialects the extension gives no answer, so a moment is as good.
+    """
+    detection = dict.fromkeys(cli_target.DETECTION_SECONDS, RUN_SECONDS)
+    detection |= dict.fromkeys(silent_in, SILENT_SECONDS)
+    stdin = _TextStream(input.encode())
+    stdout, stderr = _TextStream(), _TextStream()
+    with (
+        chdir(cwd or "."),
+        mock.patch.dict(os.environ, env or {}, clear=env is not None),
+        mock.patch.object(sys, "stdin", stdin),
+        # It cannot be undone, and would keep the test process from being looked at.
+        mock.patch.object(cli_target, "harden"),
+        mock.patch.dict(cli_target.DETECTION_SECONDS, detection),
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        try:
+            code: Any = main([str(word) for word in words])
+        except SystemExit as exit:  # argparse, after --help
+            code = exit.code
+    return subprocess.CompletedProcess(words, code, stdout.text(), stderr.text())
+
+
+class _TextStream(io.TextIOWrapper):
+    """A standard stream of UTF-8 text in memory; bytes written to its buffer are part of it."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        super().__init__(io.BytesIO(content), encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+def run_process(
+    *words: str | Path, cwd: Path | None = None, **more: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run one verb as a process of its own."""
+    return subprocess.run(
+        [*EXTHOST, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+        **more,
+    )
 
 
 def extension(name: str, *command: str, more: str = "") -> str:
@@ -30,10 +111,12 @@ def write_config(folder: Path, *entries: str) -> Path:
 
 
 @contextmanager
-def running(folder: Path, *words: str, **variables: str) -> Iterator["subprocess.Popen[str]"]:
+def running(
+    folder: Path, *words: str, program: Sequence[str] = EXTHOST, **variables: str
+) -> Iterator["subprocess.Popen[str]"]:
     """A host that runs, from when its extensions are there; ended by SIGTERM if it still runs."""
     with subprocess.Popen(
-        [*EXTHOST, "run", *words],
+        [*program, "run", *words],
         cwd=folder,
         env=os.environ | variables,
         stdin=subprocess.DEVNULL,
@@ -64,15 +147,18 @@ def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*EXTHOST, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-        env=os.environ | variables,
-    )
+    return run_inside(*words, cwd=folder, env=os.environ | variables)
+
+
+@contextmanager
+def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A host that serves several tests. What it starts has a mark of its own: it is no leak of
+    theirs, and must be gone when the host has ended."""
+    mark = f"shared-host-{uuid.uuid4().hex}"
+    with running(folder, **{MARK: mark}) as host:
+        yield host
+    left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
+    assert not left, [see(pid) for pid in left]
 
 
 def told(folder: Path, *words: str, code: int = 0) -> Any:

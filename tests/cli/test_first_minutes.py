@@ -11,7 +11,9 @@ import pytest
 
 from exthost.catalogue import CATALOGUE
 from exthost.cli import VERBS
-from tests.cli.test_cli import EXTHOST, PYTHON, RUN_SECONDS, run, told
+from tests.cli.running import EXTHOST, RUN_SECONDS, run_process
+from tests.cli.running import run_inside as run
+from tests.cli.test_cli import PYTHON, told
 from tests.host.test_host import TEXT
 
 HOSTILE_WORDS = """
@@ -113,5 +115,5 @@ def test_an_interrupt_while_it_is_being_imported_makes_no_traceback(tmp_path: Pa
         f"import os, signal\nos.kill(os.getpid(), {int(signal.SIGINT)})\nwhile True: pass\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    done = run("list", env={**os.environ, "PYTHONPATH": path})
+    done = run_process("list", env={**os.environ, "PYTHONPATH": path})
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

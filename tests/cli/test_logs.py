@@ -6,7 +6,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.cli.running import EXTHOST, extension, exthost, running, told, write_config
+import pytest
+
+from tests.cli.running import EXTHOST, RUN_SECONDS, extension, exthost, running, told, write_config
 
 
 def texts(folder: Path, *words: str) -> list[str]:
@@ -28,7 +30,7 @@ def test_what_it_said_outlives_it_and_its_host(tmp_path: Path) -> None:
             assert any("my last words" in line for line in following.stdout)
             following.send_signal(signal.SIGINT)
             following.stdout.read()
-            assert following.wait(timeout=10) == 130
+            assert following.wait(timeout=RUN_SECONDS) == 130
     said = texts(tmp_path, "one")
     words = said.index("Traceback: my last words")
     assert said.index(f"process {one['pids'][0]} exited with 3") > words
@@ -39,24 +41,28 @@ def test_what_it_said_outlives_it_and_its_host(tmp_path: Path) -> None:
     assert (level, source, moment[-1]) == ("info", "stderr", "Z")
 
 
-def test_only_so_many_lines_are_shown(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a host that ran "one" and "rude", and has ended."""
+    folder = tmp_path_factory.mktemp("ended")
+    script = "import os\nos.write(2, b'\\x1b]0;owned\\x07 title\\n')"
+    write_config(folder, extension("one"), extension("rude", "python3", "-S", "-c", script))
+    with running(folder):
+        pass
+    return folder
+
+
+def test_only_so_many_lines_are_shown(ended: Path) -> None:
+    everything = texts(ended, "one")
+    assert len(everything) > 2
+    assert texts(ended, "one", "-n", "2") == everything[-2:]
+    assert texts(ended, "one", "-n", "0") == []
+
+
+def test_the_logs_of_two_configs_are_kept_apart(ended: Path, tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    with running(tmp_path):
-        pass
-    everything = texts(tmp_path, "one")
-    assert texts(tmp_path, "one", "-n", "2") == everything[-2:]
-    assert texts(tmp_path, "one", "-n", "0") == []
-
-
-def test_the_logs_of_two_configs_are_kept_apart(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    for folder in (here, there):
-        folder.mkdir()
-        write_config(folder, extension("one"))
-    with running(here):
-        pass
-    assert "goodbye" in texts(here, "one")
-    done = exthost(there, "logs", "one")
+    assert "goodbye" in texts(ended, "one")
+    done = exthost(tmp_path, "logs", "one")
     assert (done.returncode, done.stdout) == (0, "") and "not said anything" in done.stderr
 
 
@@ -66,12 +72,7 @@ def test_a_wrong_name_is_told(tmp_path: Path) -> None:
     assert (error["code"], error["help"]) == ("X1276", "did you mean 'one'?")
 
 
-def test_an_extension_cannot_write_to_the_terminal_of_who_reads_its_log(tmp_path: Path) -> None:
-    script = "import os\nos.write(2, b'\\x1b]0;owned\\x07 title\\n')"
-    write_config(tmp_path, extension("one", "python3", "-S", "-c", script))
-    with running(tmp_path) as host:
-        pass
-    assert host.stderr is not None
-    shown = exthost(tmp_path, "logs", "one").stdout
+def test_an_extension_cannot_write_to_the_terminal_of_who_reads_its_log(ended: Path) -> None:
+    shown = exthost(ended, "logs", "rude").stdout
     assert "\x1b" not in shown and "\\x1b]0;owned\\x07 title" in shown
-    assert texts(tmp_path, "one")[3] == "\x1b]0;owned\x07 title"
+    assert texts(ended, "rude")[3] == "\x1b]0;owned\x07 title"

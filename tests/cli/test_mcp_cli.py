@@ -8,7 +8,7 @@ from typing import Any
 import exthost
 from exthost.config import config_from_mapping
 from exthost.errors import Refused
-from tests.cli.test_cli import run
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.dialects.test_mcp import command, said
 from tests.extensions.driving import failing, until

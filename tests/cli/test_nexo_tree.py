@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import EXTHOST, run
+from tests.cli.running import EXTHOST, RUN_SECONDS
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, rewrite, yaml
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nexo"
-RUN_SECONDS = 30
 
 
 def told(*words: str, code: int = 0, **env: str) -> Any:
@@ -161,14 +161,19 @@ def test_tools_are_shown_by_their_registered_names_and_called(tree: Path) -> Non
     assert told("call", str(tree / "one" / "deep" / "er"), "echo", "a=1") == {"a": 1}
 
 
-def test_the_examples_answer_in_python_and_in_node() -> None:
+def test_the_python_example_answers() -> None:
     path = str(EXAMPLES / "extensions.yaml")
     called = ("call", "--config", path)
     said = told(*called, "ext_weather_get_weather", "city=Lima")
     assert said == {"city": "Lima", "sky": "clear", "asked_by": None}
     assert told(*called, "get_weather", "town=Lima", code=2)["error"]["code"] == "X1301"
+
+
+@pytest.mark.more
+def test_the_node_example_answers() -> None:
     if shutil.which("node") is None:
         pytest.skip("no Node here: the Node example is not tried")
+    called = ("call", "--config", str(EXAMPLES / "extensions.yaml"))
     assert told(*called, "ext_text_count", "text=a b c") == {"words": 3}
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import run, told
+from tests.cli.running import run_inside as run
+from tests.cli.test_cli import told
 from tests.dialects.requirements import shows
 from tests.extensions.roder import CHILD, entry, manifest_text
 

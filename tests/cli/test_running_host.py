@@ -6,22 +6,54 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from exthost.cli.status import HEADER
 from exthost.control.address import sockets
-from tests.cli.running import extension, exthost, running, told, wait_for, write_config
+from tests.cli.running import (
+    PATIENT,
+    RUN_SECONDS,
+    extension,
+    exthost,
+    run_process,
+    running,
+    shared_host,
+    told,
+    wait_for,
+    write_config,
+)
 from tests.extensions.driving import command as hostile_command
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_config(tmp_path, extension("one"), extension("two"), extension("gone", "no-such-program"))
-    return tmp_path
+    return configured(tmp_path)
+
+
+class Shared(NamedTuple):
+    """A host that serves all tests that let "one" be, and the folder of its config."""
+
+    folder: Path
+    host: "subprocess.Popen[str]"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = configured(tmp_path_factory.mktemp("shared"))
+    with shared_host(folder) as host:
+        yield Shared(folder, host)
+
+
+def configured(folder: Path) -> Path:
+    write_config(folder, extension("one"), extension("two"), extension("gone", "no-such-program"))
+    return folder
 
 
 def row(folder: Path, name: str) -> dict[str, Any]:
@@ -30,10 +62,10 @@ def row(folder: Path, name: str) -> dict[str, Any]:
     return one
 
 
-def test_status_tells_how_each_extension_is(folder: Path) -> None:
-    with running(folder) as host:
-        told_ = told(folder, "status")
-        done = exthost(folder, "status")
+def test_status_tells_how_each_extension_is(shared: Shared) -> None:
+    folder, host = shared
+    told_ = told(folder, "status")
+    done = exthost(folder, "status")
     assert told_["host"]["pid"] == host.pid
     assert told_["host"]["config"] == str(folder / "exthost.toml")
     one, two, gone = told_["extensions"]
@@ -65,11 +97,11 @@ def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
         assert row(folder, "two")["restarts"] == 0
 
 
-def test_what_does_not_start_is_told_as_if_it_were_started_here(folder: Path) -> None:
-    with running(folder):
-        assert told(folder, "start", "gone", code=5)["error"]["code"] == "X0401"
-        assert told(folder, "restart", "gone", code=5)["error"]["kind"] == "SpawnFailed"
-        error = told(folder, "restart", "tow", code=2)["error"]
+def test_what_does_not_start_is_told_as_if_it_were_started_here(shared: Shared) -> None:
+    folder = shared.folder
+    assert told(folder, "start", "gone", code=5)["error"]["code"] == "X0401"
+    assert told(folder, "restart", "gone", code=5)["error"]["kind"] == "SpawnFailed"
+    error = told(folder, "restart", "tow", code=2)["error"]
     assert (error["code"], error["help"]) == ("X1205", "did you mean 'two'?")
 
 
@@ -79,7 +111,7 @@ def test_a_crash_is_remembered_when_the_extension_runs_again(tmp_path: Path) -> 
     with running(tmp_path):
         first = row(tmp_path, "one")["pids"]
         os.kill(first[0], signal.SIGUSR1)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + RUN_SECONDS
         while (now := row(tmp_path, "one"))["restarts"] == 0 or now["state"] != "ready":
             assert time.monotonic() < deadline, now
             time.sleep(0.05)
@@ -93,15 +125,17 @@ def test_without_a_host_each_verb_says_what_to_do(folder: Path, words: list[str]
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
 
-def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(folder: Path) -> None:
-    with running(folder) as host:
-        before = told(folder, "status")["extensions"]
-        link = folder / "link.toml"
-        link.symlink_to(folder / "exthost.toml")
-        for words in (["run"], ["run", "--config", str(link)]):
-            error = told(folder, *words, code=2)["error"]
-            assert error["code"] == "X1375" and str(host.pid) in error["message"]
-        after = told(folder, "status")["extensions"]
+def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: Shared) -> None:
+    folder, host = shared
+    before = told(folder, "status")["extensions"]
+    link = folder / "link.toml"
+    link.symlink_to(folder / "exthost.toml")
+    for words in (["run"], ["run", "--config", str(link)]):
+        done = run_process(*words, "--json", cwd=folder)
+        error = json.loads(done.stdout)["error"]
+        assert (done.returncode, error["code"]) == (2, "X1375")
+        assert str(host.pid) in error["message"]
+    after = told(folder, "status")["extensions"]
     assert [one["pids"] for one in before] == [one["pids"] for one in after]
 
 
@@ -109,7 +143,7 @@ def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid
         host.kill()
-        host.wait(timeout=10)
+        host.wait(timeout=RUN_SECONDS)
     [path] = [path for path in sockets(folder / "exthost.toml", os.environ) if path.exists()]
     assert told(folder, "status", code=2)["error"]["code"] == "X1275"
     with running(folder) as host:
@@ -117,12 +151,11 @@ def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
     assert not path.exists() and not path.with_suffix(".lock").exists()
 
 
-def test_the_socket_is_its_users_alone(folder: Path) -> None:
-    with running(folder):
-        path = sockets(folder / "exthost.toml", os.environ)[0]
-        assert path.parent == Path(os.environ["XDG_RUNTIME_DIR"], "exthost")
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+def test_the_socket_is_its_users_alone(shared: Shared) -> None:
+    path = sockets(shared.folder / "exthost.toml", os.environ)[0]
+    assert path.parent == Path(os.environ["XDG_RUNTIME_DIR"], "exthost")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> None:
@@ -131,11 +164,15 @@ def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> N
         done = exthost(folder, "status", **nowhere)
         assert done.returncode == 0 and "ready" in done.stdout
         host.send_signal(signal.SIGINT)
-        _, talk = host.communicate(timeout=20)
+        _, talk = host.communicate(timeout=RUN_SECONDS)
     assert host.returncode == 130 and "one: stopped" in talk
 
 
-def test_list_tells_the_states_of_a_running_host(folder: Path) -> None:
+def test_list_tells_the_states_of_a_running_host(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.cli.list._ASK_SECONDS", RUN_SECONDS)
+
     def states() -> dict[str, str]:
         return {one["id"]: one["state"] for one in told(folder, "list")["extensions"]}
 
@@ -147,59 +184,66 @@ def test_list_tells_the_states_of_a_running_host(folder: Path) -> None:
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
 
 
-def test_a_client_that_hangs_or_floods_harms_nobody(folder: Path) -> None:
-    with running(folder):
-        path = str(sockets(folder / "exthost.toml", os.environ)[0])
-        hanging = [socket.socket(socket.AF_UNIX) for _ in range(8)]
-        try:
-            for one in hanging:
-                one.settimeout(10)
-                one.connect(path)
-            flooding, endless, *_ = hanging
-            flooding.setblocking(False)
-            with pytest.raises(BlockingIOError):  # and never reads an answer
-                while True:
-                    flooding.send(b'{"verb": "status"}\n' * 1000)
-            endless.sendall(b"x" * 70_000)  # a line without end is told so, and let go
-            assert b"X1376" in endless.recv(4096)
-            assert endless.recv(1) == b""
-            assert row(folder, "one")["state"] == "ready"
-            assert told(folder, "restart", "two")["state"] == "ready"
-        finally:
-            for one in hanging:
-                one.close()
-
-
-def test_too_many_clients_are_told_so_and_leave_room_when_they_go(folder: Path) -> None:
-    with running(folder):
-        path = str(sockets(folder / "exthost.toml", os.environ)[0])
-        crowd = [socket.socket(socket.AF_UNIX) for _ in range(16)]
-        try:
-            for one in crowd:
-                one.settimeout(10)
-                one.connect(path)
-            assert told(folder, "status", code=2)["error"]["code"] == "X1377"
-        finally:
-            for one in crowd:
-                one.close()
+def test_a_client_that_hangs_or_floods_harms_nobody(shared: Shared) -> None:
+    folder = shared.folder
+    with crowd(folder, 8) as (flooding, endless, *_):
+        flooding.setblocking(False)
+        with pytest.raises(BlockingIOError):  # and never reads an answer
+            while True:
+                flooding.send(b'{"verb": "status"}\n' * 1000)
+        endless.sendall(b"x" * 70_000)  # a line without end is told so, and let go
+        assert b"X1376" in endless.recv(4096)
+        assert endless.recv(1) == b""
         assert row(folder, "one")["state"] == "ready"
+        assert told(folder, "restart", "two")["state"] == "ready"
+    wait_for_room(folder)
 
 
-def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(folder: Path) -> None:
-    with running(folder) as host:
-        host.send_signal(signal.SIGSTOP)
-        try:
-            began = time.monotonic()
-            error = told(folder, "status", "--timeout", "300ms", code=6)["error"]
-            assert error["code"] == "X0875" and time.monotonic() - began < 5
-            assert told(folder, "list")["extensions"][0]["state"] == "admitted"
-        finally:
-            host.send_signal(signal.SIGCONT)
+def test_too_many_clients_are_told_so_and_leave_room_when_they_go(shared: Shared) -> None:
+    folder = shared.folder
+    with crowd(folder, 16):
+        assert told(folder, "status", code=2)["error"]["code"] == "X1377"
+    wait_for_room(folder)
+    assert row(folder, "one")["state"] == "ready"
+
+
+@contextmanager
+def crowd(folder: Path, count: int) -> Iterator[list[socket.socket]]:
+    """So many clients of a host, connected."""
+    path = str(sockets(folder / "exthost.toml", os.environ)[0])
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+    try:
+        for one in clients:
+            one.settimeout(RUN_SECONDS)
+            one.connect(path)
+        yield clients
+    finally:
+        for one in clients:
+            one.close()
+
+
+def wait_for_room(folder: Path) -> None:
+    """Until the host has noticed that a crowd is gone."""
+    deadline = time.monotonic() + RUN_SECONDS
+    while exthost(folder, "status").returncode != 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(shared: Shared) -> None:
+    folder, host = shared
+    host.send_signal(signal.SIGSTOP)
+    try:
+        error = told(folder, "status", "--timeout", "300ms", code=6)["error"]
+        assert error["code"] == "X0875" and "within 0.3 s" in error["message"]
+        assert told(folder, "list")["extensions"][0]["state"] == "admitted"
+    finally:
+        host.send_signal(signal.SIGCONT)
 
 
 def test_a_host_that_drains_starts_nothing_any_more(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
-    with running(tmp_path) as host:
+    with running(tmp_path, program=PATIENT) as host:
         host.send_signal(signal.SIGTERM)
         wait_for(host, "stopping")
         assert told(tmp_path, "restart", "s", code=2)["error"]["code"] == "X1378"
@@ -207,7 +251,7 @@ def test_a_host_that_drains_starts_nothing_any_more(tmp_path: Path) -> None:
         assert status["host"]["ending"] is True
         assert status["extensions"][0]["state"] == "draining"
         host.send_signal(signal.SIGTERM)
-        host.communicate(timeout=10)
+        host.communicate(timeout=RUN_SECONDS)
         assert host.returncode == 0
 
 
@@ -215,7 +259,7 @@ def test_json_shows_every_event_as_a_line(folder: Path) -> None:
     with running(folder, "--json") as host:
         told(folder, "stop", "one")
         host.send_signal(signal.SIGINT)
-        out, _ = host.communicate(timeout=20)
+        out, _ = host.communicate(timeout=RUN_SECONDS)
         assert host.returncode == 130
     events = [json.loads(line) for line in out.splitlines()]
     kinds = {one["event"] for one in events}

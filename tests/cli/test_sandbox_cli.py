@@ -9,20 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.cli.running import run_inside
+
 EXPLORER = Path(__file__).parents[1] / "sandbox" / "explorer.py"
 COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
 
 
 def exthost(*words: str, cwd: Path | None = None, **env: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "exthost", *words],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, **env},
-    )
+    return run_inside(*words, cwd=cwd, env={**os.environ, **env})
 
 
 def told(ran: "subprocess.CompletedProcess[str]") -> Any:

@@ -10,23 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import RUN_SECONDS, run_inside
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
 
 PLUGINS = Path(__file__).parents[2] / "examples" / "synaps" / "plugins"
-SECONDS = 30
 
 
 def exthost(*words: str, home: Path, cwd: Path = PLUGINS) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "exthost", *words],
-        cwd=cwd,
-        env=os.environ | {"EXTHOST_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    env = os.environ | {"EXTHOST_HOME": str(home)}
+    return run_inside(*words, cwd=cwd, env=env, silent_in=["mcp"])
 
 
 @pytest.fixture
@@ -71,6 +64,7 @@ def test_doctor_tells_of_plugins_that_a_config_does_not_look_for(
     assert not_looked_for() == []
 
 
+@pytest.mark.more
 def test_a_node_plugin_has_a_tool_and_streams(home: Path) -> None:
     node()
     done = exthost("call", "echo-model", "reverse", "text=añb", home=home)
@@ -126,7 +120,7 @@ asyncio.run(main())
         env=os.environ | {"EXTHOST_HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=RUN_SECONDS,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr

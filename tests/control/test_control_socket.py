@@ -34,10 +34,15 @@ def home() -> Iterator[Path]:
         yield Path(folder)
 
 
+def config_in(home: Path) -> str:
+    """A config that no other run has: its path names the socket, also in a folder of all runs."""
+    return str(home / "x.toml")
+
+
 @asynccontextmanager
 async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
     host = Host.from_config(config(*entries))
-    control = Control(host, Report(host), "x.toml", {"EXTHOST_HOME": str(home)})
+    control = Control(host, Report(host), config_in(home), {"EXTHOST_HOME": str(home)})
     await control.serve()
     try:
         async with host:
@@ -49,7 +54,9 @@ async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
 async def asked(home: Path, *words: str) -> Any:
     """What the host of `home` answers."""
     environ = {"EXTHOST_HOME": str(home)}
-    return await asyncio.to_thread(ask, "x.toml", Request(*words), timeout=10, environ=environ)
+    return await asyncio.to_thread(
+        ask, config_in(home), Request(*words), timeout=40, environ=environ
+    )
 
 
 async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
@@ -135,12 +142,12 @@ async def test_without_a_folder_there_is_no_socket(
 @contextmanager
 def answering(home: Path, answer: bytes) -> Iterator[None]:
     """Something at the host's place that says this and hangs up."""
-    path = sockets("x.toml", {"EXTHOST_HOME": str(home)})[0]
+    path = sockets(config_in(home), {"EXTHOST_HOME": str(home)})[0]
     private_folder(path.parent)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
-        listening.settimeout(10)
+        listening.settimeout(40)
 
         def serve() -> None:
             connection, _ = listening.accept()
@@ -153,7 +160,7 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
         try:
             yield
         finally:
-            thread.join(10)
+            thread.join(40)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,7 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
 )
 def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
     with answering(home, answer), pytest.raises(ExthostError) as caught:
-        ask("x.toml", Request("status"), timeout=10, environ={"EXTHOST_HOME": str(home)})
+        ask(config_in(home), Request("status"), timeout=40, environ={"EXTHOST_HOME": str(home)})
     assert caught.value.code == code
 
 

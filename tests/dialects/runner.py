@@ -18,7 +18,8 @@ the text of a manifest (a vector may have its own). Then, as many as it likes of
     [[value]]       `function` (module:name) of the bytes `given` or `given_hex` → `result`.
 
 In a script `>` is what the host says, `<` what the child says, `!` what only a real process can do
-(see scripted_child.py). Every vector has a `name`, and `shows` requirement ids.
+(see scripted_child.py). Every vector has a `name`, and `shows` requirement ids. One with `limits`
+is played on a clock that stands still, and moves on by the limit at each `! silence`.
 """
 
 import importlib
@@ -27,8 +28,9 @@ import logging
 import sys
 import tomllib
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +60,16 @@ from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 from tests.dialects.notation import Garbage, Stated, messages_in, parse, parse_message
-from tests.dialects.scripted_child import COMPLAINT
+from tests.dialects.scripted_child import COMPLAINT, SILENCE
+from tests.extensions.clock import installed_clock
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "tests" / "vectors", ROOT / "tests" / "toys")
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 CAP = 2**20
+
+# A child here imports half of the package before it answers.
+_GENEROUS = {"start": 120.0, "handshake": 60.0, "call": 60.0}
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Vector:
             env_policy="filtered",
             config=self.json("config", {}),
             options=self.json("options", {}),
-            limits=Limits(**self.row.get("limits", {})),
+            limits=Limits(**(_GENEROUS | self.row.get("limits", {}))),
         )
         text = self.row.get("manifest", self.manifest)
         if not text:
@@ -371,20 +377,29 @@ class Scripted:
         spec = vector.spec((sys.executable, "-m", "tests.dialects.scripted_child", str(path)))
         bus = Bus()
         self.complaints: list[str] = []
+        self._limit = max(vector.row.get("limits", {}).values(), default=0.0)
+        self._exits = AsyncExitStack()
         bus.subscribe(LogLine, self._listen)
         answers = vector.json("handlers", {})
         handlers = {method: _answering(result) for method, result in answers.items()}
-        self.extension = Extension(spec, vector.dialect, bus=bus, handlers=handlers)
+        self._make = partial(Extension, spec, vector.dialect, bus=bus, handlers=handlers)
 
     def _listen(self, line: LogLine) -> None:
         if line.source == "stderr" and line.text.startswith(COMPLAINT):
             self.complaints.append(line.text)
+        if line.source == "stderr" and line.text == SILENCE:
+            self._clock.move(self._limit)
 
     async def __aenter__(self) -> Extension:
-        return self.extension
+        if self._limit:
+            self._clock = self._exits.enter_context(installed_clock())
+            self._clock.stop()
+        extension = self._make()
+        self._exits.push_async_callback(extension.close)
+        return extension
 
     async def __aexit__(self, *_: object) -> None:
-        await self.extension.close()
+        await self._exits.aclose()
         assert not self.complaints
 
 

@@ -5,6 +5,7 @@
     > message      it must hear this next, else it says so on stderr and exits with 9
     < message      it says this; a reply goes to the question heard last, unless it names an id
     ! exit N       it exits;   ! stderr TEXT, ! write "JSON string" (raw, to stdout): it writes
+    ! silence      it lets a time limit of the host's pass: the runner moves the host's clock
 
 After the last step it listens until its stdin ends; only what the end-of-life ladder says may
 still come, and is answered.
@@ -25,6 +26,7 @@ from exthost.model import Role, Say
 from tests.dialects.notation import Stated, messages_in, parse_message
 
 COMPLAINT = "scripted child:"
+SILENCE = "scripted child is silent"
 CAP = 64 * 2**20
 
 
@@ -89,6 +91,8 @@ def act(words: str) -> None:
         os._exit(int(rest))
     elif verb == "stderr":
         os.write(2, rest.encode() + b"\n")
+    elif verb == "silence":
+        os.write(2, SILENCE.encode() + b"\n")
     elif verb == "write":
         write(json.loads(rest).encode())
     else:

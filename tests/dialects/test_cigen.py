@@ -28,6 +28,7 @@ from exthost.events import Bus, Exited
 from exthost.extension.extension import Extension
 from exthost.model import CloseStdin
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import accounted, closing, failing, until
 
 ROOT = Path(__file__).parents[2]
@@ -321,12 +322,13 @@ async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_o
 
 
 @shows("cigen-call-08")
-async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one() -> None:
+async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(clock: Clock) -> None:
     """Two exchanges, each within a limit that both together pass."""
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
     async with closing(plugin(limits={"call": "2s"})) as ext:
         await ext.start()
-        session = ext.queue.session
+        clock.stop()
+        session = ext.queue.sessions[0]
         assert session is not None
         deadlines = []
         asked = session.ask

@@ -22,6 +22,7 @@ from exthost.errors import (
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
 from exthost.model import Breaker, CloseStdin, Restart, Terminate
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until
 from tests.extensions.looking import gone
 
@@ -109,9 +110,32 @@ async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_th
 
 
 @shows("mcp-era-03")
-async def test_one_that_is_silent_about_discovery_is_asked_the_old_way() -> None:
-    async with child({"discover": "silent"}, limits={"handshake": "2s"}) as ext:
-        assert ext.offer.extra["protocol"] == "2025-11-25"
+async def test_one_that_is_silent_about_discovery_is_asked_the_old_way(
+    tmp_path: Path, clock: Clock
+) -> None:
+    methods, offer = await silent_about_discovery(clock, tmp_path / "heard")
+    assert methods[:2] == ["server/discover", "initialize"]
+    assert offer.extra["protocol"] == "2025-11-25"
+
+
+async def silent_about_discovery(clock: Clock, heard: Path) -> tuple[list[str], Any]:
+    """What such a server hears, and what it offers."""
+    told = {"heard": str(heard), "discover": "silent", "era": "handshake"}
+
+    async def meet() -> Any:
+        async with child(told, limits={"handshake": "2s"}) as ext:
+            return ext.offer
+
+    clock.stop()
+    meeting = asyncio.ensure_future(meet())
+    await clock.until(lambda: any("server/discover" in line for line in lines(heard)))
+    await clock.advance(1)  # half of the limit
+    offer = await meeting
+    return [json.loads(line)["method"] for line in lines(heard)], offer
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 async def test_one_that_always_dies_tells_how() -> None:
@@ -133,14 +157,14 @@ async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
 @shows("mcp-wire-03")
 async def test_an_answer_under_the_text_of_its_number_is_heard() -> None:
     async with child() as ext:
-        assert said(await ext.call_tool("textual", timeout=5)) == "textual"
+        assert said(await ext.call_tool("textual", timeout=60)) == "textual"
 
 
 @shows("mcp-wire-06")
 async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> None:
     async with child() as ext:
         first, second = await asyncio.gather(
-            ext.call_tool("together", timeout=5), ext.call_tool("together", timeout=5)
+            ext.call_tool("together", timeout=60), ext.call_tool("together", timeout=60)
         )
         assert (said(first), said(second)) == ("first", "second")
         heard = said(await ext.call_tool("heard"))
@@ -150,19 +174,21 @@ async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> N
 
 @shows("mcp-era-06")
 async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_is_missed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, clock: Clock
 ) -> None:
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
+    clock.stop()
     async with child({"era": "stateless"}) as ext:
         for tool, times in (("untold0", 2), ("untold1", 3)):
-            await ext.call_tool("unlisten", timeout=5)
-            await until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
+            await ext.call_tool("unlisten", timeout=60)
+            await clock.advance(0.01)
+            await clock.until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
             heard = said(await ext.call_tool("heard"))
             methods = [one["method"] for one in heard]
             assert methods.count("subscriptions/listen") == times
             assert "not heard of any more" not in caplog.text
-        await ext.call_tool("unlisten", timeout=5)  # a third time in a row: it does not want to
-        await until(lambda: "was ended 3 times in a row" in caplog.text)
+        await ext.call_tool("unlisten", timeout=60)  # a third time in a row: it does not want
+        await clock.until(lambda: "was ended 3 times in a row" in caplog.text)
         assert "subscriptions/listen" in caplog.text and ext.stats["dropped"] == {}
 
 
@@ -172,7 +198,7 @@ async def test_a_subscription_that_is_refused_is_told_and_not_asked_for_again(
 ) -> None:
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
     async with child({"era": "stateless"}) as ext:
-        await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=5)
+        await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=60)
         await until(lambda: "not today" in caplog.text)
         heard = said(await ext.call_tool("heard"))
         assert [one["method"] for one in heard].count("subscriptions/listen") == 1
@@ -276,39 +302,51 @@ async def test_progress_is_an_event_of_its_call() -> None:
     seen: list[Progressed] = []
     bus.subscribe(Progressed, seen.append)
     async with child(events=bus) as ext:
-        await ext.call_tool("steps", {"times": 2, "seconds": 0}, context={"of": "me"})
+        await ext.call_tool("steps", {"times": 2}, context={"of": "me"})
     assert seen == [
         ("child", "steps", 1, 2, "step 1", {"of": "me"}),
         ("child", "steps", 2, 2, "step 2", {"of": "me"}),
     ]
 
 
+def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
+    """A bus on which each progress says that so much time has passed since the one before."""
+    bus = bus or Bus()
+    bus.subscribe(Progressed, lambda _: clock.move(seconds))
+    return bus
+
+
 @shows("mcp-progress-02")
-async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout() -> None:
-    async with child(limits={"call": "400ms"}) as ext:
-        steps = {"times": 8, "seconds": 0.1}
+async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout(
+    clock: Clock,
+) -> None:
+    clock.stop()
+    async with child(limits={"call": "400ms"}, events=steps_of(clock, 0.1)) as ext:
+        steps = {"times": 8, "asks": True}
         assert said(await ext.call_tool("steps", steps)) == "done"
         error = await failing(ext.call_tool("steps", steps, timeout=0.3))
         assert isinstance(error, CallTimeout) and "longer than 0.3 s" in error.message
 
 
 @shows("mcp-progress-02")
-def test_progress_extends_the_limit_for_the_blocking_face() -> None:
+def test_progress_extends_the_limit_for_the_blocking_face(clock: Clock) -> None:
     program, *args = command({})
     server = {"command": program, "args": args, "limits": {"call": "400ms"}}
+    clock.stop()
     with exthost.SyncHost.from_config({"mcp_servers": {"c": server}}) as host:
-        result = host.call_tool("ext_c_steps", {"times": 8, "seconds": 0.1})
+        steps_of(clock, 0.1, host.events)
+        result = host.call_tool("ext_c_steps", {"times": 8, "asks": True})
     assert said(result) == "done"
 
 
 @shows("mcp-progress-02")
-async def test_progress_for_ever_comes_to_an_end() -> None:
-    async with child(limits={"call": "80ms"}) as ext:
-        began = asyncio.get_running_loop().time()
-        error = await failing(ext.call_tool("steps", {"times": 40, "seconds": 0.04}))
-        took = asyncio.get_running_loop().time() - began
+async def test_progress_for_ever_comes_to_an_end(clock: Clock) -> None:
+    clock.stop()
+    async with child(limits={"call": "80ms"}, events=steps_of(clock, 0.04)) as ext:
+        began = clock.now()
+        error = await failing(ext.call_tool("steps", {"times": 40, "asks": True}))
         assert isinstance(error, CallTimeout) and "longer than 0.8 s" in error.message
-        assert 0.75 < took < 1.5
+        assert 0.75 < clock.now() - began < 1.5
 
 
 @shows("mcp-cancel-01")
@@ -330,12 +368,8 @@ async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
 
 
 @shows("mcp-cancel-02")
-async def test_the_handshake_is_never_cancelled(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    told = {"heard": str(heard), "discover": "silent", "era": "handshake"}
-    async with child(told, limits={"handshake": "2s"}):
-        pass
-    methods = [json.loads(line)["method"] for line in heard.read_text().splitlines()]
+async def test_the_handshake_is_never_cancelled(tmp_path: Path, clock: Clock) -> None:
+    methods, _ = await silent_about_discovery(clock, tmp_path / "heard")
     assert methods[:2] == ["server/discover", "initialize"]
     assert "notifications/cancelled" not in methods
 
@@ -447,4 +481,4 @@ async def test_one_that_does_not_end_by_itself_is_killed() -> None:
         pid = int(said(await ext.call_tool("deaf")))
         began = asyncio.get_running_loop().time()
     took = asyncio.get_running_loop().time() - began
-    assert 3.5 < took < 8 and gone(pid)
+    assert took > 3.5 and gone(pid)  # the end of stdin and SIGTERM, each with 2 s

@@ -14,7 +14,7 @@ import pytest
 
 import exthost
 from exthost.events import Bus, OfferChanged, Progressed
-from tests.cli.test_cli import run
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 
@@ -95,6 +95,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
         assert "What is this?" in json.dumps(prompt)
 
 
+@pytest.mark.more
 @from_npm
 @shows("mcp-real-02", "mcp-ask-01", "mcp-resources-01", "mcp-prompts-02")
 async def test_server_everything_from_npm() -> None:

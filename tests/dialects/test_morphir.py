@@ -26,6 +26,7 @@ from exthost.messages import Failure, Noise, Notice, Reply, Request
 from exthost.model import CloseStdin, Role, Terminate
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import accounted, closing, failing, hostile, unstarted, until
 
 MIB = 2**20
@@ -204,13 +205,21 @@ def test_each_question_of_the_handshake_and_each_call_has_30_seconds() -> None:
 
 @shows("morphir-load-07", "morphir-load-11")
 @pytest.mark.parametrize("question", ["initialize", "capabilities"])
-async def test_a_child_that_hangs_in_its_handshake_is_given_up_and_killed(question: str) -> None:
+async def test_a_child_that_hangs_in_its_handshake_is_given_up_and_killed(
+    question: str, clock: Clock
+) -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
+    hangs = asyncio.Event()
+    bus.subscribe(LogLine, lambda line: hangs.set() if line.text.startswith("hanging") else None)
     limits = {"handshake": "1s"}
+    clock.stop()
     async with closing(unstarted(f"hang_at={question}", bus=bus, limits=limits)) as ext:
-        error = await failing(ext.start())
+        starting = asyncio.ensure_future(failing(ext.start()))
+        await hangs.wait()
+        await clock.advance(1)
+        error = await starting
         assert isinstance(error, HandshakeFailed) and error.code == "X0504"
         assert f"hanging at {question}" in error.evidence.stderr
         assert ext.tools == {} and len(exits) == 1
@@ -368,7 +377,7 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
             await ext.start()
             grandchild = await ext.call("grandchild")
         assert [event.status for event in exits] == [expected]
-        await until(partial(_is_gone, grandchild), 1)  # it was killed, and is on its way
+        await until(partial(_is_gone, grandchild))  # it was killed, and is on its way
 
 
 def _is_gone(pid: int) -> bool:

@@ -21,7 +21,8 @@ from tests.extensions.nexo_tree import CHILD, config, plugin
 def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
     """The steerable child, without a manifest."""
     command = [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
-    return exthost.connect(command, dialect="nexo", name="child", **settings)
+    limits = {"handshake": "60s"} | settings.pop("limits", {})
+    return exthost.connect(command, dialect="nexo", name="child", limits=limits, **settings)
 
 
 # -- messages --------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from exthost.extension.extension import Extension
 from exthost.messages import Request
 from exthost.model import CloseStdin, Say
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy
 
@@ -61,6 +62,14 @@ cancelled_streams = pytest.mark.parametrize("kind", list(CANCELS))
 async def all_of(stream: Any) -> list[Any]:
     async with stream as events:
         return [event async for event in events]
+
+
+async def out_of_time(clock: Clock, stream: Any) -> None:
+    """Its limit of 0.2 s passes as soon as it is open."""
+    async with stream as events:
+        clock.move(0.2)
+        async for _ in events:
+            pass
 
 
 def is_uuid4(text: str) -> bool:
@@ -165,7 +174,8 @@ async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
     exited: list[Exited] = []
     bus.subscribe(Spawned, spawned.append)
     bus.subscribe(Exited, exited.append)
-    async with closing(toy(tmp_path, lie, bus=bus, startup_timeout_ms=400)) as ext:
+    limit = 400 if lie == "hang" else 60_000
+    async with closing(toy(tmp_path, lie, bus=bus, startup_timeout_ms=limit)) as ext:
         for n in (1, 2):
             error = await failing(ext.call_tool("echo"))
             assert isinstance(error, HandshakeFailed) and error.code == code
@@ -308,9 +318,10 @@ async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_pat
     kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
     async with closing(toy(tmp_path)) as ext:
         for name, kind in kinds.items():
-            error = await failing(ext.call_tool(name, timeout=0.5))
+            limit = 0.2 if name == "hang" else 60
+            error = await failing(ext.call_tool(name, timeout=limit))
             assert isinstance(error, kind)
-            result = await ext.tools.call(name, timeout=0.5)
+            result = await ext.tools.call(name, timeout=limit)
             assert result.is_error is True and result.text
             assert result.raw["data"]["error"]["kind"] == kind.__name__
             assert result.raw["data"]["error"]["message"] == result.raw["content"]
@@ -478,11 +489,14 @@ async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
 
 
 @shows("roder-stream-05")
-async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(tmp_path: Path) -> None:
+async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(
+    tmp_path: Path, clock: Clock
+) -> None:
     async with closing(toy(tmp_path)) as ext:
         async with turn(ext, ["ack"], ["event", DELTA], ["wait"], ["event", DONE]) as events:
             assert await anext(events) == types.MessageDelta("hi")
-        error = await failing(all_of(turn(ext, ["ack"], ["wait"], timeout=0.2)))
+        clock.stop()
+        error = await failing(out_of_time(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats["dropped"] == {NO_STREAM: 1}
@@ -515,11 +529,13 @@ async def test_leaving_early_cancels_on_the_wire_with_a_reason(tmp_path: Path, k
 @shows("roder-stream-06")
 @cancelled_streams
 async def test_running_out_of_time_cancels_on_the_wire_with_a_reason(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, clock: Clock
 ) -> None:
     async with closing(toy(tmp_path)) as ext:
         await ext.start()
-        error = await failing(all_of(OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)))
+        clock.stop()
+        stream = OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)
+        error = await failing(out_of_time(clock, stream))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         assert "0.2 s" in (await cancel_told(ext, kind))["reason"]
 
@@ -655,8 +671,13 @@ async def test_prompts_and_secrets_show_in_no_error_and_no_log(
     more: dict[str, Any] = {"env": {"API_TOKEN": word}, "config": {"token": word}}
     async with closing(toy(tmp_path, **more)) as ext:
         prompt = {"transcript": [{"UserMessage": {"text": word}}]}
-        for script in ([["ack", word]], [["wait"]], [["ack"], ["raw", f"{word}\n"], ["die", 3]]):
-            stream = ext.inference.stream_turn({"script": script, **prompt}, timeout=0.3)
+        scripts: list[tuple[list[Any], float]] = [
+            ([["ack", word]], 60),
+            ([["wait"]], 0.3),
+            ([["ack"], ["raw", f"{word}\n"], ["die", 3]], 60),
+        ]
+        for script, limit in scripts:
+            stream = ext.inference.stream_turn({"script": script, **prompt}, timeout=limit)
             errors.append(await failing(all_of(stream)))
         errors.append(await failing(ext.call_tool("malformed", {"text": word})))
         errors.append(await failing(ext.call_tool("hang", {"text": word}, timeout=0.1)))

@@ -23,6 +23,7 @@ from exthost.errors import (
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, OfferChanged
 from exthost.model import CloseStdin, Restart, Say
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until
 from tests.extensions.looking import runs
 from tests.extensions.synaps_tree import command
@@ -31,7 +32,13 @@ QUICK = {"restart": {"initial_delay": "1ms"}}
 
 
 def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
-    return exthost.connect(command(told), dialect="synaps", name="child", **settings)
+    limits = {"handshake": "60s"} | settings.pop("limits", {})
+    return exthost.connect(command(told), dialect="synaps", name="child", limits=limits, **settings)
+
+
+def asks(message: dict[str, Any]) -> bool:
+    """Whether this calls the tool by which the child asks its host."""
+    return bool(message.get("method") == "tool.call" and message["params"]["name"] == "ask")
 
 
 def heard(path: Path) -> list[dict[str, Any]]:
@@ -121,42 +128,49 @@ async def test_a_frame_of_4_mib_is_allowed() -> None:
 
 
 @shows("synaps-turn-01", "synaps-turn-02", "synaps-limit-02")
-async def test_calls_go_one_at_a_time_and_waiting_counts() -> None:
+async def test_calls_go_one_at_a_time_and_waiting_counts(tmp_path: Path) -> None:
+    morning = tmp_path / "morning"
     async with child() as ext:
-        slow = asyncio.create_task(ext.call_tool("nap", {"seconds": 0.5}))
+        slow = asyncio.create_task(ext.call_tool("nap", {"until": str(morning)}))
         await until(lambda: ext.stats["in_flight"] == 1)
-        began = time.monotonic()
         error = await failing(ext.call_tool("echo", {}, timeout=0.1))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
-        assert time.monotonic() - began < 0.4
-        assert (await ext.call_tool("echo", {"b": 1}, timeout=5)).data == {"b": 1}
+        assert not slow.done()
+        morning.touch()
+        assert (await ext.call_tool("echo", {"b": 1}, timeout=60)).data == {"b": 1}
         await slow
         assert ext.stats["restarts"] == 0
 
 
 @shows("synaps-limit-02")
-async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped() -> None:
+async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped(tmp_path: Path) -> None:
+    morning = tmp_path / "morning"
     async with child() as ext:
-        assert isinstance(
-            await failing(ext.call_tool("nap", {"seconds": 0.3}, timeout=0.05)), CallTimeout
-        )
+        error = await failing(ext.call_tool("nap", {"until": str(morning)}, timeout=0.05))
+        assert isinstance(error, CallTimeout)
+        morning.touch()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         assert ext.stats["dropped"] == {"late or repeated replies": 1}
         assert (ext.stats["restarts"], ext.health) == (0, "running")
 
 
 @shows("synaps-turn-01")
-async def test_more_at_a_time_where_the_config_says_so() -> None:
+async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
+    morning = tmp_path / "morning"
+    nap = {"until": str(morning)}
     async with child(limits={"max_in_flight": 4}) as ext:
-        tasks = [asyncio.create_task(ext.call_tool("nap", {"seconds": 0.05})) for _ in range(4)]
+        tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(4)]
         await until(lambda: ext.stats["in_flight"] == 4)
+        morning.touch()
         await asyncio.gather(*tasks)
 
 
 @shows("synaps-turn-03")
-async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing_else() -> None:
+async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     """Its call was given up, others wait, notices are to be sent: the answer goes first."""
-    asked, go = asyncio.Event(), asyncio.Event()
+    asked, go, file = asyncio.Event(), asyncio.Event(), tmp_path / "heard"
 
     async def slow(params: Any) -> Any:
         asked.set()
@@ -164,18 +178,21 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
         return "the answer"
 
     told = {"method": "slow"}
-    async with child(handlers={"slow": slow}) as ext:
+    async with child({"heard": str(file)}, handlers={"slow": slow}) as ext:
         first = asyncio.create_task(failing(ext.call_tool("ask", told, timeout=0.2)))
         await asked.wait()
         assert isinstance(await first, CallTimeout)
         second = asyncio.create_task(ext.call_tool("echo", {"n": 2}))
         await ext.notify("news", {"n": 1})
-        await asyncio.sleep(0.05)  # time in which the wrong thing could be said
-        assert ext.stats["waiting"] == 1
+        await until(lambda: ext.stats["waiting"] == 1)  # the wrong things could be said by now
         go.set()
         assert (await second).data == {"n": 2}
         # Had it heard anything else, it would have lost it: the next question shows that not.
         assert (await ext.call_tool("ask", told)).data["result"] == "the answer"
+    messages = heard(file)
+    at, _ = (n for n, one in enumerate(messages) if asks(one))
+    assert messages[at + 1]["result"] == "the answer", "the next thing that it heard"
+    assert {"news", "tool.call"} <= {one.get("method") for one in messages[at + 2 :]}
 
 
 @shows("synaps-turn-03")
@@ -280,9 +297,11 @@ async def test_after_three_restarts_without_a_served_call_it_has_failed() -> Non
 async def test_a_stream_that_delivered_something_is_not_sent_again(tmp_path: Path) -> None:
     file = tmp_path / "heard"
     events = [["task.log", {"id": "t", "line": "one"}]]
-    told = {"heard": str(file), "events": events, "die": True}
+    die = tmp_path / "die"
+    told = {"heard": str(file), "events": events, "die": str(die)}
     async with child(told, **QUICK) as ext, ext.commands.invoke("x") as stream:
         assert await anext(stream) == types.TaskLog("t", "one")
+        die.touch()
         with pytest.raises(ExtensionGone):
             await anext(stream)
     assert [one["method"] for one in heard(file)].count("command.invoke") == 1
@@ -315,22 +334,18 @@ async def test_one_that_answers_shutdown_and_never_exits_is_gone_in_about_a_seco
         assert all(map(runs, family))
         began = time.monotonic()
     took = time.monotonic() - began
-    assert 0.4 < took < 3, took
+    assert 0.4 < took < 20, took  # the grace is half a second; far from any other limit
     await until(lambda: not any(map(runs, family)))
 
 
 @shows("synaps-life-06")
-async def test_the_grace_ends_with_the_child() -> None:
-    began = time.monotonic()
-    async with child():
-        pass
-    assert time.monotonic() - began < 5
+async def test_the_grace_ends_with_the_child(clock: Clock) -> None:
     bus = Bus()
     exits: list[str] = []
     bus.subscribe(Exited, lambda event: exits.append(event.status))
     async with child(events=bus):
-        began = time.monotonic()
-    assert time.monotonic() - began < 0.45 and exits == ["exited with 0"]
+        clock.stop()  # no grace comes to its end
+    assert exits == ["exited with 0"]
 
 
 # -- handshake -------------------------------------------------------------------------------

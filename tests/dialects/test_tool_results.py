@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exthost.supervision.extension import Extension
 
 import exthost
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, NotFound, SpawnFailed, UsageError
+from exthost.extension.extension import Extension
 from exthost.tool_result import TextBlock, ToolResult
 from tests.dialects import test_cigen, test_mcp, test_nexo, test_synaps
 from tests.extensions import nexo_tree, roder

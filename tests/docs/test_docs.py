@@ -6,25 +6,28 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.cli.running import running
+from tests.cli.running import RUN_SECONDS, run_inside, running
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\S+)(?: title=(\S+))?\n(.*?)^```$", re.M | re.S)
 OVERHEARING = Path(__file__).with_name("overhearing.py")
-RUN_SECONDS = 30
 
 
 class Block(NamedTuple):
     language: str
     title: str
     text: str
+
+
+Run = Callable[[str, Path], "subprocess.CompletedProcess[str]"]
 
 
 def blocks(page: str) -> list[Block]:
@@ -40,13 +43,17 @@ def unpack(shown: list[Block], folder: Path) -> None:
             file.write_text(block.text)
 
 
+def environment(*first: Path) -> dict[str, str]:
+    """Ours, with these folders and the installed programs first on PATH."""
+    return os.environ | {"PATH": os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])}
+
+
 def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])
     return subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env=os.environ | {"PATH": path},
+        env=environment(*first),
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
@@ -54,7 +61,15 @@ def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess
     )
 
 
-def play(console: str, folder: Path) -> None:
+def run_line(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The same, without a shell and a process where the line is a verb and its words alone."""
+    program, *words = shlex.split(command)
+    if program != "exthost" or words[0] in ("run", "gateway") or "|" in words:
+        return run(command, folder)
+    return run_inside(*words, cwd=folder, env=environment())
+
+
+def play(console: str, folder: Path, run: Run = run_line) -> None:
     """Run each `$ command` of a console block and compare what it prints; … stands for anything."""
     for step in re.split(r"^\$ ", console, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
@@ -70,7 +85,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
     consoles = [block.text for block in shown if block.language == "console"]
     assert len(consoles) == 2
     for console in consoles:
-        play(console, tmp_path)
+        play(console, tmp_path, run)  # as a reader does, with the program that is installed
     for title in ("host.py", "blocking.py"):
         done = run(f"{shlex.quote(sys.executable)} {title}", tmp_path)
         assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr

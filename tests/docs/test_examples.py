@@ -12,7 +12,7 @@ import exthost
 from tests.dialects.requirements import shows
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
-BUILD_SECONDS = 120
+BUILD_SECONDS = 600
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +29,16 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
-@pytest.fixture(params=["python", "node", "go"])
+@pytest.fixture(
+    scope="session",
+    params=[
+        "python",
+        pytest.param("node", marks=pytest.mark.more),
+        pytest.param("go", marks=pytest.mark.more),
+    ],
+)
 def command(request: pytest.FixtureRequest) -> list[str]:
+    """An example. Of the session, as what it may build is not bound by a test's limit."""
     if request.param == "python":
         return [sys.executable, str(EXAMPLES / "text.py")]
     if request.param == "node":
@@ -43,7 +51,7 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 def test_it_answers_by_hand_and_exits_when_its_stdin_ends(command: list[str]) -> None:
     asked = json.dumps({"id": 1, "method": "shout", "params": {"text": "hi"}}) + "\n"
     done = subprocess.run(
-        command, input=asked, capture_output=True, text=True, timeout=30, check=True
+        command, input=asked, capture_output=True, text=True, timeout=50, check=True
     )
     assert json.loads(done.stdout) == {"id": 1, "result": {"text": "HI"}}
 

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from exthost.errors import BreakerOpen, CallFailed, CallTimeout, ExtensionGone, HandshakeFailed
+from exthost.errors import (
+    BreakerOpen,
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    HandshakeFailed,
+)
 from exthost.extension.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import follows_the_table
+from tests.extensions.clock import Clock
 from tests.extensions.driving import (
     Ledger,
     closing,
@@ -22,11 +30,19 @@ from tests.extensions.driving import (
 )
 from tests.extensions.looking import gone
 
-QUICK = {"failures": 3, "open": "300ms", "max_open": "2s", "successes": 2}
+# The times are longer than any test: only moving the clock makes one pass.
+SETTINGS = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
+OPEN_SECONDS = 600
 
 
 def after(ledger: Ledger) -> list[str]:
     return [state for _, state in ledger.states]
+
+
+def left(error: ExthostError) -> float:
+    """How many seconds it stays open, as a call was told that it sent away."""
+    assert isinstance(error, BreakerOpen)
+    return error.seconds_left
 
 
 async def time_out(ext: Extension, times: int) -> None:
@@ -34,26 +50,30 @@ async def time_out(ext: Extension, times: int) -> None:
     assert {type(end) for end in ends} == {CallTimeout}
 
 
-async def is_over(ext: Extension) -> None:
-    """Wait until it may be probed."""
-    await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.queue.closed is None)
+async def let_pass(clock: Clock, ext: Extension, seconds: float = OPEN_SECONDS) -> None:
+    """Let its time be over: it may be probed."""
+    await until(lambda: ext.state == "open")
+    await clock.advance(seconds)
 
 
 @pytest.mark.both_loops
 @shows("nexo-life-03", "nexo-life-05", "nexo-life-06")
-async def test_it_opens_probes_a_fresh_process_and_closes_again(tmp_path: Path) -> None:
+async def test_it_opens_probes_a_fresh_process_and_closes_again(
+    tmp_path: Path, clock: Clock
+) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()
-    async with plain(f"marks={marks}", breaker=QUICK, events=ledger.bus) as ext:
+    async with plain(f"marks={marks}", breaker=SETTINGS, events=ledger.bus) as ext:
         old = await ext.call("pid")
         await time_out(ext, 3)
         await until(lambda: ext.state == "open")
         assert (ext.health, ext.stats["breaker"]) == ("suspended", "open")
         error = await failing(ext.call("echo", 1))
         assert isinstance(error, BreakerOpen) and error.code == "X1170"
-        assert 0 < error.seconds_left <= 0.3 and "keep took longer" in error.message
+        assert left(error) == pytest.approx(OPEN_SECONDS, abs=60)
+        assert "keep took longer" in error.message
         await until(lambda: gone(old))
-        await is_over(ext)
+        await let_pass(clock, ext)
         assert len(marks.read_text().split()) == 1  # nobody asked: nothing was started for it
         fresh = await ext.call("pid")
         assert fresh != old and ext.stats["restarts"] == 0
@@ -67,7 +87,7 @@ async def test_it_opens_probes_a_fresh_process_and_closes_again(tmp_path: Path) 
 
 
 async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
-    async with hostile(breaker=QUICK) as ext:
+    async with hostile(breaker=SETTINGS) as ext:
         for _ in range(4):
             await time_out(ext, 2)
             assert await ext.call("echo", 1) == 1
@@ -75,20 +95,25 @@ async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
 
 
 @shows("nexo-life-05")
-async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait() -> None:
+async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who_wait(
+    clock: Clock,
+) -> None:
     ledger = Ledger()
-    async with hostile(breaker=QUICK, events=ledger.bus) as ext:
+    async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
         await time_out(ext, 3)
-        await is_over(ext)
-        probe = asyncio.ensure_future(failing(ext.call("keep", timeout=1)))
+        await let_pass(clock, ext)
+        probe = asyncio.ensure_future(failing(ext.call("keep", timeout=600)))
         await until(lambda: ext.stats["in_flight"] == 1)
-        others = [asyncio.ensure_future(failing(ext.call("echo", n))) for n in range(5)]
+        others = [
+            asyncio.ensure_future(failing(ext.call("echo", n, timeout=3600))) for n in range(5)
+        ]
         await asyncio.sleep(0)
         assert ext.stats["waiting"] == 5  # one probe at a time
+        await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
         told = await asyncio.gather(*others)
         assert {type(error) for error in told} == {BreakerOpen}
-        assert 0.4 < told[0].seconds_left <= 0.6  # type: ignore[attr-defined]
+        assert left(told[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         ledger.settle(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 
@@ -96,7 +121,7 @@ async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who
 @shows("nexo-life-05")
 async def test_one_crash_is_one_failure_however_many_calls_it_ended() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
-    async with hostile(breaker=QUICK | {"failures": 2}, restart=restart) as ext:
+    async with hostile(breaker=SETTINGS | {"failures": 2}, restart=restart) as ext:
         kept = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
         await until(lambda: ext.stats["in_flight"] == 20)
         error = await failing(ext.call("leave", {"code": 1}))
@@ -111,7 +136,7 @@ async def test_one_crash_is_one_failure_however_many_calls_it_ended() -> None:
 
 @shows("nexo-life-03")
 async def test_error_replies_are_answers_unless_they_are_to_count() -> None:
-    async with hostile(breaker=QUICK) as ext:
+    async with hostile(breaker=SETTINGS) as ext:
         for _ in range(10):
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
         assert ext.state == "ready"
@@ -119,44 +144,46 @@ async def test_error_replies_are_answers_unless_they_are_to_count() -> None:
         await failing(ext.call("refuse", {"text": "no"}))  # an answer, so the count begins anew
         await time_out(ext, 2)
         assert ext.state == "ready"
-    async with hostile(breaker=QUICK | {"count_error_replies": True}) as ext:
+    async with hostile(breaker=SETTINGS | {"count_error_replies": True}) as ext:
         for _ in range(3):
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
         await until(lambda: ext.state == "open")
 
 
 async def test_a_call_that_was_never_sent_does_not_count() -> None:
-    async with closing(unstarted("hang_at=initialize", breaker=QUICK)) as ext:
+    async with closing(unstarted("hang_at=initialize", breaker=SETTINGS)) as ext:
         for _ in range(5):
             assert isinstance(await failing(ext.call("echo", timeout=0.02)), CallTimeout)
         assert ext.state == "starting" and ext.stats["breaker"] == "closed"
 
 
-async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(tmp_path: Path) -> None:
+async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
+    tmp_path: Path, clock: Clock
+) -> None:
     program = tmp_path / "program"
     good = Path(__file__).parents[1] / "extensions" / "hostile.py"
     program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
     program.chmod(0o755)
     import exthost
 
-    async with exthost.connect([str(program)], breaker=QUICK, name="fickle") as ext:
+    async with exthost.connect([str(program)], breaker=SETTINGS, name="fickle") as ext:
         await time_out(ext, 3)
         program.write_text("#!/bin/sh\nexit 3\n")
-        await is_over(ext)
+        await let_pass(clock, ext)
         error = await failing(ext.call("echo"))
         assert isinstance(error, HandshakeFailed) and ext.state == "open"
         at_once = await failing(ext.call("echo"))
-        assert isinstance(at_once, BreakerOpen) and 0.4 < at_once.seconds_left <= 0.6
+        assert left(at_once) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
         await ext.restart()  # a person need not wait
         assert await ext.call("echo", 1) == 1 and ext.stats["breaker"] == "closed"
 
 
-async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe() -> None:
-    async with hostile(breaker=QUICK) as ext:
+async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe(clock: Clock) -> None:
+    async with hostile(breaker=SETTINGS) as ext:
         await time_out(ext, 3)
         assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)
-        await is_over(ext)
+        await let_pass(clock, ext)
         await outcome(ext.call("echo", wait=False))
         await until(lambda: ext.state == "ready")
         assert await ext.call("echo", 1, wait=False) == 1
@@ -164,7 +191,7 @@ async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe() ->
 
 async def test_stopping_while_it_is_open_leaves_nothing() -> None:
     ledger = Ledger()
-    ext = unstarted(breaker=QUICK, bus=ledger.bus)
+    ext = unstarted(breaker=SETTINGS, bus=ledger.bus)
     async with closing(ext):
         await ext.start()
         await time_out(ext, 3)
@@ -178,5 +205,7 @@ async def test_where_the_dialect_has_no_breaker_saying_one_key_makes_one(
 ) -> None:
     async with hostile(**({"breaker": settings} if settings else {})) as ext:
         await time_out(ext, 5)
-        await asyncio.sleep(0)
-        assert (ext.state == "open") is opens
+        if opens:
+            await until(lambda: ext.state == "open")
+        else:
+            assert await ext.call("echo", 1) == 1 and ext.state == "ready"

@@ -3,16 +3,18 @@
 import asyncio
 import os
 import signal
-import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import exthost
 from exthost.errors import ExtensionGone
+from exthost.events import StateChanged
 from exthost.extension import parallel_start
 from exthost.extension.supervisor import Supervisor
 from tests.extension.test_restarting import crash, follows_the_table
+from tests.extensions.clock import Clock
 from tests.extensions.driving import Ledger, command, failing, plain, until
 from tests.extensions.looking import gone
 
@@ -26,16 +28,19 @@ def spawned(marks: Path) -> list[int]:
 
 
 @pytest.mark.both_loops
-async def test_calls_are_spread_over_the_pool_and_its_limits_hold(tmp_path: Path) -> None:
+async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
+    tmp_path: Path, clock: Clock
+) -> None:
     marks = tmp_path / "marks"
     ledger = Ledger()
     pool = {"min": 2, "max": 3}
     async with plain(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
         await until(lambda: ext.stats["processes"] == 2)
         assert len(set(await pids(ext, 2))) == 2  # one each
-        kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=2))) for _ in range(3)]
+        kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)]
         await until(lambda: ext.stats["processes"] == 3)  # all were busy
         assert await ext.call("pid") == spawned(marks)[2]  # two have one or two to do, this none
+        await clock.advance(601)
         await asyncio.gather(*kept)
         assert set(await pids(ext, 30)) == set(spawned(marks)) and len(spawned(marks)) == 3
         ledger.settle(ext)
@@ -66,9 +71,8 @@ async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_poli
     restart = {"strategy": "immediate", "max_retries": 4}
     pool = {"min": 2, "max": 2}
     async with plain("die_after=0", f"marks={marks}", pool=pool, restart=restart) as ext:
-        async with asyncio.timeout(20):
-            while ext.state != "failed":
-                await failing(ext.call("echo", timeout=5))
+        while ext.state != "failed":
+            await failing(ext.call("echo"))
         assert len(spawned(marks)) <= 2 + 4 + 1  # both of the pool, and one for each retry
         assert isinstance(await failing(ext.call("echo")), ExtensionGone)
 
@@ -86,51 +90,66 @@ async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> 
     assert follows_the_table(ledger.states)
 
 
-async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go() -> None:
-    async with plain(limits={"idle": "120ms"}) as ext:
+async def test_a_call_under_way_a_holder_and_use_keep_it_from_being_let_go(clock: Clock) -> None:
+    async with plain(limits={"idle": "10m"}) as ext:
         first = await ext.call("pid")
-        kept = asyncio.ensure_future(ext.call("keep", 1))
-        await asyncio.sleep(0.4)  # three times its idle time
+        kept = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
+        for _ in range(10):
+            await clock.advance(180)  # three times its idle time, in all
         assert await ext.call("release") == 1 and await kept == 1
         with ext.hold():
-            await asyncio.sleep(0.4)
-            assert ext.state == "ready"
+            for _ in range(10):
+                await clock.advance(180)
+                assert ext.state == "ready"
         for _ in range(8):
             assert await ext.call("pid") == first
-            await asyncio.sleep(0.05)
+            await clock.advance(240)
+        for _ in range(10):
+            await clock.advance(180)
         await until(lambda: ext.state == "admitted")
 
 
-async def test_a_pool_shrinks_to_its_least_and_no_further() -> None:
-    limits = {"idle": "150ms"}
+async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
+    limits = {"idle": "10m"}
     async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
-        kept = [asyncio.ensure_future(ext.call("keep", n, timeout=3)) for n in range(2)]
+        kept = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
         await until(lambda: ext.stats["processes"] >= 2)
         pid = ext.stats["pid"]
         for call in kept:
             call.cancel()
         await asyncio.wait(kept)
+        for _ in range(10):
+            await clock.advance(180)
         await until(lambda: ext.stats["processes"] == 1)
-        await asyncio.sleep(0.4)
+        for _ in range(10):
+            await clock.advance(180)
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
 async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thirty on two cores, half of which never answer: bounded, and not one after another."""
+    """Sixteen, half of which never answer: those that do are ready before any limit is over."""
     monkeypatch.setattr(parallel_start, "STARTS_PER_CORE", 1)
     monkeypatch.setattr(parallel_start, "SLOT_SECONDS", 0.1)
     entries = []
     for n in range(16):
         program, *args = command(*(["hang_at=initialize"] if n % 2 else []))
         source = {"type": "process", "command": program, "args": args}
-        entries.append({"name": f"e{n}", "source": source, "limits": {"handshake": "2s"}})
-    began = time.monotonic()
-    async with exthost.Host.from_config({"extensions": entries}) as host:
-        assert time.monotonic() - began < 2 + 8
-        states = [ext.state for ext in host.extensions]
-        assert states.count("ready") == states.count("failed") == 8
+        entries.append({"name": f"e{n}", "source": source, "limits": {"handshake": "10m"}})
+    host = exthost.Host.from_config({"extensions": entries})
+    states: Counter[str] = Counter()
+    host.events.subscribe(StateChanged, lambda change: states.update([change.after]))
+    opening = asyncio.ensure_future(host.__aenter__())
+    try:
+        await until(lambda: states["ready"] == 8 and states["starting"] == 16)
+        assert not states["failed"] and not opening.done()
+        await clock.advance(601)
+        await opening
+        assert [ext.state for ext in host.extensions] == ["ready", "failed"] * 8
+    finally:
+        await asyncio.wait([opening])
+        await host.__aexit__(None, None, None)
 
 
 async def test_killing_an_extension_kills_every_process_of_it() -> None:

@@ -15,6 +15,7 @@ from exthost.errors import CallTimeout, ExthostError, HandshakeFailed
 from exthost.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
+from tests.extensions.clock import Clock
 from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, until
 from tests.extensions.looking import gone, our_processes
 
@@ -41,7 +42,7 @@ class Load:
         self._on = False
         await self._task
         if self._calls:
-            await asyncio.wait(self._calls, timeout=10)
+            await asyncio.wait(self._calls)
 
     async def _run(self) -> None:
         began = time.monotonic()
@@ -106,16 +107,20 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
 
 
 @shows("nexo-watch-03")
-async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_replaced() -> None:
-    """Longer than the ladder's 3 s: the old one is asked to end when it has answered."""
+async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_replaced(
+    clock: Clock,
+) -> None:
+    """Longer than all of the ladder: the old one is asked to end when it has answered."""
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
         old = host["a"]
         pid = old.stats["pid"]
-        kept = asyncio.ensure_future(old.call("keep", "late", timeout=20))
+        kept = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
         await until(lambda: old.stats["in_flight"] == 1)
         session = old.desk.session
         await host.replace(spec_from_mapping(entry("a")))
-        await asyncio.sleep(3.5)
+        for _ in range(10):  # each would end another step of the ladder
+            await clock.advance(60)
+            assert await host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
         assert not kept.done() and not gone(pid)
         assert session is not None
         session.say_aside(Request("release", None))
@@ -128,11 +133,10 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
 async def test_closing_the_host_does_not_wait_for_one_that_was_replaced() -> None:
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
         old = host["a"]
-        kept = asyncio.ensure_future(failing(old.call("keep", timeout=20)))
+        # Longer than any test: waiting for it would never end.
+        kept = asyncio.ensure_future(failing(old.call("keep", timeout=3600)))
         await until(lambda: old.stats["in_flight"] == 1)
         await host.replace(spec_from_mapping(entry("a")))
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
     assert (await kept).kind == "ExtensionGone"
 
 
@@ -183,7 +187,7 @@ async def test_the_old_one_dies_while_the_fresh_one_starts_and_calls_wait_for_th
 
 
 async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
-    async with hostile(limits={"stop": "500ms"}) as ext:
+    async with hostile(limits={"stop": "1h"}) as ext:
         quick = [asyncio.ensure_future(ext.call("echo", n)) for n in range(20)]
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.2)))
         await asyncio.sleep(0)
@@ -192,21 +196,20 @@ async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
         assert isinstance(await kept, CallTimeout)  # its own limit was shorter
         assert (await failing(ext.call("echo"))).code == "X1006"
     async with hostile(limits={"stop": "200ms"}) as ext:
-        kept = asyncio.ensure_future(failing(ext.call("keep")))
+        kept = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)
         began = time.monotonic()
         await ext.drain()
-        assert 0.2 <= time.monotonic() - began < 3
+        assert time.monotonic() - began >= 0.2
         assert (await kept).code == "X1005"
 
 
 async def test_who_has_less_patience_ends_the_draining_of_another() -> None:
     async with hostile() as ext:
-        kept = asyncio.ensure_future(failing(ext.call("keep")))
+        kept = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)
         draining = asyncio.ensure_future(ext.close(patience=None))
         await until(lambda: ext.state == "draining")
-        began = time.monotonic()
         await ext.close()
         await draining
-        assert time.monotonic() - began < 3 and (await kept).code == "X1005"
+        assert (await kept).code == "X1005"

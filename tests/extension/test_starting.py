@@ -186,8 +186,8 @@ async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_
         stats = ext.stats
         assert stats["pid"] == await ext.call("pid")
         assert stats["dropped"] == {"late or repeated replies": 1}
-        assert 0 < stats["timings_ms"]["spawn"] < 5000
-        assert 0 < stats["timings_ms"]["handshake"] < 5000
+        assert 0 < stats["timings_ms"]["spawn"] < 60_000
+        assert 0 < stats["timings_ms"]["handshake"] < 60_000
         await until(lambda: ext.stats["uptime"] > 0)
         await ext.restart()
         assert ext.stats["dropped"] == {} and ext.stats["pid"] != stats["pid"]

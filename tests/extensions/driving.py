@@ -22,10 +22,22 @@ from exthost.model import CloseStdin, Terminate
 HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *LOSSES)
 
-# morphir, but with the manners of an impatient host: each step of the ladder is short.
-IMPATIENT = replace(
-    DIALECT, traits=replace(DIALECT.traits, ladder=(CloseStdin(wait=0.1), Terminate(wait=0.1)))
-)
+
+def with_ladder(*waits: float) -> Dialect:
+    """morphir, but it waits so long after the end of stdin, and then so long after SIGTERM."""
+    close, terminate = waits
+    ladder = (CloseStdin(wait=close), Terminate(wait=terminate))
+    return replace(DIALECT, traits=replace(DIALECT.traits, ladder=ladder))
+
+
+# The manners of an impatient host: each step of the ladder is short.
+IMPATIENT = with_ladder(0.1, 0.1)
+
+# Those of one that waits for ever: what ends all the same did not end by a step of the ladder.
+PATIENT = with_ladder(3600, 3600)
+
+# For limits that a test is not about, and that it would wait out in vain if they came to bear.
+NEVER = "1h"
 
 
 def command(*flags: str) -> list[str]:
@@ -79,7 +91,7 @@ async def outcome(awaitable: Awaitable[Any]) -> Any:
         return error
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that nobody tells us about; polled, bounded."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - a process is asked, and has no event

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # importing it would cost more than all the rest
 
 FLAGS = dict(word.partition("=")[::2] for word in sys.argv[1:])
 KEPT: list[tuple[int, Any]] = []  # ids whose answers are held back, with their params
+SLOW: list[tuple[str, str]] = []  # files that the next reads wait for, and leave
 TOGETHER: list[tuple[int, Any]] = []  # the same, for answers that leave in random order
 
 
@@ -218,6 +220,13 @@ def deaf(number: int, params: Any) -> None:
     for_ever()
 
 
+def slowly(number: int, params: Any) -> None:
+    """So many `reads` from now on wait for a file in `folder` each, and leave another."""
+    folder = params["folder"]
+    SLOW.extend((f"{folder}/read-{n}", f"{folder}/done-{n}") for n in range(params["reads"]))
+    answer(number, "slow from now on")
+
+
 def grandchild(number: int, params: Any) -> None:
     """Leaves a process in its group that holds all three pipes."""
     pid = os.fork()
@@ -251,7 +260,7 @@ METHODS = {
     for f in (
         close_stdin, close_stdin_silently, close_stdout, deaf, deep, descriptors, environment,
         garbage, grandchild, half, half_and_live, huge, huge_noise, keep, killed, leave, log, loris,
-        notices, odd_answers, odd_ids, old_id, pid, raw, refuse, release, segfault, stderr,
+        notices, odd_answers, odd_ids, old_id, pid, raw, refuse, release, segfault, slowly, stderr,
         together, twice, unknown_id, who,
     )
 }  # fmt: skip
@@ -310,9 +319,20 @@ def spawned() -> None:
         os.close(fd)
 
 
+def read() -> bytes:
+    if not SLOW:
+        return os.read(0, 1 << 20)
+    wanted, done = SLOW.pop(0)
+    while not os.path.exists(wanted):  # noqa: PTH110 - importing pathlib costs more than the rest
+        select.select([], [], [], 0.002)
+    data = os.read(0, 1 << 16)
+    os.close(os.open(done, os.O_WRONLY | os.O_CREAT))
+    return data
+
+
 def serve() -> None:
     served, buffer, looked = 0, bytearray(), 0
-    while data := os.read(0, 1 << 20):
+    while data := read():
         buffer += data
         while (end := buffer.find(b"\n", looked)) >= 0:
             request = json.loads(buffer[:end])
@@ -341,6 +361,7 @@ def main() -> None:
         write(b"\xef\xbb\xbf\n> ext@1.0.0 start\r\n> node index.js\r\n\r\n")
     if "content_length" in FLAGS:
         write(b'Content-Length: 15\r\n\r\n{"id":0,"x":1}\n')
+        say("framed")
         for_ever()
     if "term_file" in FLAGS:
 

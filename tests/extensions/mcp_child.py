@@ -59,13 +59,15 @@ class Tools:
         return words("typed") | ({"structuredContent": given["as"]} if "as" in given else given)
 
     def steps(self, params: Any, id: Any) -> Any:
-        """Progress `times` times, `seconds` apart; then, if it shall `end`, an answer."""
+        """Progress `times` times; then, if it shall `end`, an answer. With `asks` each step waits
+        until the host has answered a question, and so has heard of the one before."""
         given = params["arguments"]
         token = params["_meta"]["progressToken"]
         for step in range(1, given["times"] + 1):
-            time.sleep(given["seconds"])
             about = {"progressToken": token, "progress": step, "total": given["times"]}
             send(method="notifications/progress", params=about | {"message": f"step {step}"})
+            if given.get("asks"):
+                self.ask({"arguments": {"method": "ping"}}, None)
         return words("done") if given.get("end", True) else None
 
     def hang(self, params: Any, id: Any) -> Any:

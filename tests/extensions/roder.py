@@ -36,7 +36,8 @@ def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: An
     manifest = folder / f"{id}.toml"
     manifest.write_text(text or manifest_text())
     args = ["-S", "-E", str(CHILD), str(manifest), *words]
-    return {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args, **more}
+    told = {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args}
+    return told | {"startup_timeout_ms": 60_000} | more
 
 
 def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:

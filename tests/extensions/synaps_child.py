@@ -6,10 +6,10 @@
 it answers to which hook ("die", "hang"); `heard` a file to which every message goes that it reads;
 `linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
 grandchild, whose pid goes to that file;
-`events` and `result` are what commands and providers say, `die` ends it after the events, and
-`die first` before them, the first time (it names a file that remembers); `again` is such a file and
-what it offers once that is there. `crash` ends it in every handshake, `crash second` in its second:
-two files that remember.
+`events` and `result` are what commands and providers say, `die` ends it after the events, as soon
+as there is a file of that name, and `die first` before them, the first time (it names a file that
+remembers); `again` is such a file and what it offers once that is there. `crash` ends it in every
+handshake, `crash second` in its second: two files that remember.
 
 When it asks, it takes the next message for the answer, whatever that is.
 """
@@ -67,6 +67,12 @@ def ask(method: str, params: Any) -> Any:
     return read()
 
 
+def wait_for(file: str) -> None:
+    """Until the test has made this file."""
+    while not Path(file).exists():
+        time.sleep(0.005)
+
+
 def call(name: str, input: Any, id: int) -> Any:
     if name == "env":
         return dict(os.environ)
@@ -90,7 +96,7 @@ def call(name: str, input: Any, id: int) -> Any:
             os._exit(input.get("code", 3))
         return "alive"
     if name == "nap":
-        time.sleep(input["seconds"])
+        wait_for(input["until"])
     if name == "raw":
         STDOUT.write(input["text"].encode("latin-1"))
         STDOUT.flush()
@@ -124,8 +130,8 @@ def invoke(params: Any) -> Any:
         if said.get("request_id") == "mine":
             said = {**said, "request_id": params["request_id"]}
         send({"method": method, "params": said})
-    if "die" in told:  # when what was said has surely been heard
-        time.sleep(0.2)
+    if "die" in told:
+        wait_for(told["die"])
         os._exit(3)
     if told.get("fails"):
         raise RuntimeError(told["fails"])

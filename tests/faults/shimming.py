@@ -23,7 +23,7 @@ async def converse(ext: Extension, guest: Guest, limit: float) -> list[Any]:
     """Start it and ask; returns how each step ended. A wrong answer is told by being there."""
     ends: list[Any] = []
     try:
-        await asyncio.wait_for(ext.start(), 10)
+        await asyncio.wait_for(ext.start(), LATE_SECONDS)
     except ExthostError as error:
         ends.append(error)
     for value in ASKED:
@@ -59,9 +59,9 @@ async def recorded(guest: Guest, folder: Path) -> Path:
     if guest.manifest is not None:
         (home / guest.manifest[0]).write_text(guest.manifest[1], encoding="utf-8")
     argv = [*SHIM, "record", str(file), "--", *command(guest, home)]
-    ext = _quick(guest, folder, argv, 10)
+    ext = _quick(guest, folder, argv, LATE_SECONDS)
     try:
-        assert await converse(ext, guest, 10) == list(ASKED)
+        assert await converse(ext, guest, LATE_SECONDS) == list(ASKED)
         shutil.copy(file, kept)  # what it says at its end answers no call
     finally:
         await ext.close()
@@ -75,7 +75,7 @@ def length(recording: Path) -> int:
 
 # A late byte is no fault: it gets the time that a busy machine may take. For the others the limit
 # is what ends a call to which no answer will come.
-LATE_SECONDS, LIMIT_SECONDS = 10.0, 0.5
+LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 
 
 async def replay(guest: Guest, folder: Path, file: Path, fault: str, at: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from exthost.errors import ExthostError
 from exthost.testing.guests import Guest
 from tests.extensions.driving import until
-from tests.faults.driving import Held, every, held
+from tests.faults.driving import CALL_SECONDS, Held, every, held
 from tests.faults.trials import Trials
 
 
@@ -42,7 +42,7 @@ async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: P
 
             async def work() -> None:
                 for n in numbers:
-                    assert await good.do(value={"n": n}, timeout=15) == {"n": n}
+                    assert await good.do(value={"n": n}, timeout=CALL_SECONDS) == {"n": n}
 
             await asyncio.gather(*(work() for _ in range(8)))
             assert not mischief.done()
@@ -109,7 +109,7 @@ async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
 
             async def work(n: int) -> None:
                 while not over:
-                    value = await child.end("echo", value=n, timeout=15)
+                    value = await child.end("echo", value=n, timeout=CALL_SECONDS)
                     if isinstance(value, ExthostError):
                         ends[value.kind] += 1
                     else:
@@ -123,9 +123,9 @@ async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
                 else:
                     pid = child.ext.stats["pid"]
                     child.ext.kill()
-                    await until(lambda pid=pid: child.ext.stats["pid"] not in (pid, None))  # type: ignore[misc]
+                    await until(lambda pid=pid: child.ext.stats["pid"] not in (pid, None), 60)  # type: ignore[misc]
                 before = ends["result"]
-                await until(lambda before=before: ends["result"] > before + 20)  # type: ignore[misc]
+                await until(lambda before=before: ends["result"] > before + 20, 60)  # type: ignore[misc]
             over = True
             await asyncio.gather(*working)
             lost = set(ends) - {"result"}

@@ -3,19 +3,33 @@
 A trial is a coroutine that must end in bounded time without an error. Those of one test run a few
 at a time; one that fails does not stop the others, and the test tells of all. What was counted is
 printed when the test run ends (`conftest.py`).
+
+A matrix that is too slow for every run says so (`run(sample=...)`): a part of its trials is run,
+some of each dialect, chosen by a seed. The seed is that of the commit, so that each change gets
+another part and the same change the same; it is printed with the counts. `EXTHOST_TEST_SAMPLE=SEED`
+runs the part of that seed, `EXTHOST_TEST_SAMPLE=all` runs all, as `make soak` does.
 """
 
 import asyncio
+import datetime
+import math
+import os
+import random
+import subprocess
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-# A trial that takes longer hangs: every limit inside is far shorter.
-TRIAL_SECONDS = 20.0
+# A trial that takes longer hangs: every limit inside is shorter.
+TRIAL_SECONDS = 150.0
+
+# The seed of the sample, or "all".
+SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
 
 # As many as keep two cores busy; more would only make each slower.
 AT_ONCE = 4
@@ -26,11 +40,20 @@ class Counted(NamedTuple):
 
     family: str
     dialect: str
-    outcome: str  # passed, failed, skipped
+    outcome: str  # passed, failed, skipped, unsampled
 
 
 COUNTS: Counter[Counted] = Counter()
 SLOWEST: list[tuple[float, str]] = []
+
+
+class Trial(NamedTuple):
+    """One of them; `times`: it tries so many things."""
+
+    name: str
+    dialect: str
+    run: Callable[[], Coroutine[Any, Any, None]]
+    times: int
 
 
 class Trials:
@@ -38,27 +61,32 @@ class Trials:
 
     def __init__(self, family: str) -> None:
         self._family = family
-        self._trials: list[tuple[str, str, Callable[[], Coroutine[Any, Any, None]]]] = []
+        self._trials: list[Trial] = []
         self._failures: list[str] = []
 
-    def add(self, name: str, dialect: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._trials.append((name, dialect, run))
+    def add(
+        self, name: str, dialect: str, run: Callable[[], Coroutine[Any, Any, None]], times: int = 1
+    ) -> None:
+        self._trials.append(Trial(name, dialect, run, times))
 
     def count(self, dialect: str, outcome: str = "passed", times: int = 1) -> None:
         """Count what was tried outside of `run`."""
         COUNTS[Counted(self._family, dialect, outcome)] += times
 
-    async def run(self, at_once: int = AT_ONCE) -> None:
-        """All of them. Fails the test if one of them failed, or if there was none."""
+    async def run(self, at_once: int = AT_ONCE, *, sample: float = 1.0) -> None:
+        """Run all of them, or this share. Fails the test if one failed, or if there was none."""
         assert self._trials, "a test without trials shows nothing"
+        chosen = sampled(self._trials, sample, os.environ.get(SAMPLE_VARIABLE, "all"))
+        for trial in self._trials:
+            if trial not in chosen:
+                self.count(trial.dialect, "unsampled", trial.times)
         turns = asyncio.Semaphore(at_once)
-        await asyncio.gather(*(self._try(turns, *trial) for trial in self._trials))
+        await asyncio.gather(*(self._try(turns, trial) for trial in chosen))
         if self._failures:
             pytest.fail("\n".join(self._failures), pytrace=False)
 
-    async def _try(
-        self, turns: asyncio.Semaphore, name: str, dialect: str, run: Callable[[], Awaitable[None]]
-    ) -> None:
+    async def _try(self, turns: asyncio.Semaphore, trial: Trial) -> None:
+        name, dialect, run, times = trial
         async with turns:
             began = time.monotonic()
             try:
@@ -67,10 +95,39 @@ class Trials:
             except Exception:
                 told = traceback.format_exc(limit=-4)
                 self._failures.append(f"-- {self._family}, {dialect}: {name}\n{told}")
-                self.count(dialect, "failed")
+                self.count(dialect, "failed", times)
             else:
-                self.count(dialect)
+                self.count(dialect, times=times)
             SLOWEST.append((time.monotonic() - began, f"{dialect}: {name}"))
+
+
+def sampled(trials: list[Trial], share: float, seed: str) -> list[Trial]:
+    """A share of the trials of each dialect, one at least; the same for the same seed."""
+    if seed == "all" or share >= 1:
+        return list(trials)
+    chosen: list[Trial] = []
+    for dialect in dict.fromkeys(trial.dialect for trial in trials):
+        of_it = [trial for trial in trials if trial.dialect == dialect]
+        names = " ".join(trial.name for trial in of_it)
+        generator = random.Random(f"{seed} {dialect} {names}")
+        chosen += generator.sample(of_it, math.ceil(len(of_it) * share))
+    return chosen
+
+
+def default_seed() -> str:
+    """The commit; the day where there is none."""
+    try:
+        asked = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+    return asked.stdout.strip()
 
 
 def summary() -> list[str]:
@@ -90,11 +147,16 @@ def summary() -> list[str]:
         parts = [
             f"{family} {sums(family=family, outcome='passed', **wanted)}" for family in families
         ]
-        parts += [f"{bad} {sums(outcome=bad, **wanted)}" for bad in ("failed", "skipped")]
+        outcomes = ("failed", "skipped", "unsampled")
+        parts += [f"{bad} {sums(outcome=bad, **wanted)}" for bad in outcomes]
         return ", ".join(parts)
 
     dialects = sorted({one.dialect for one in COUNTS})
+    whole = COUNTS.total()
+    seed = os.environ.get(SAMPLE_VARIABLE, "all")
+    tried = whole - sums(outcome="unsampled")
     return [
         f"fault trials: {line()}",
+        f"fault trials: {tried} of {whole} trials, seed {seed} (again: {SAMPLE_VARIABLE}={seed})",
         *(f"    {dialect + ':':9} {line(dialect=dialect)}" for dialect in dialects),
     ]

@@ -23,7 +23,7 @@ from tests.extensions.looking import MARK, all_pids, environment_of, see
 ROOT = Path(__file__).parents[2]
 ERAS = {"handshake": "legacy", "stateless": "auto"}  # asked for the newer era first, we have it
 STATELESS = "2026-07-28"
-STOP_SECONDS = 20
+STOP_SECONDS = 50
 
 
 class Running(NamedTuple):
@@ -107,7 +107,7 @@ def http_gateway(config: Path, *words: str) -> Iterator[Running]:
 @asynccontextmanager
 async def on_http(running: Running, era: str, **more: Any) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {running.token}"}
-    timeout = httpx2.Timeout(20, read=60)
+    timeout = httpx2.Timeout(60)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
         transport = streamable_http_client(running.url, http_client=http)
         async with Client(transport, mode=ERAS[era], **more) as client:

@@ -32,7 +32,7 @@ from tests.gateway.running import (
 TEXT = str(ROOT / "examples" / "morphir" / "text.py")
 CIGEN = str(ROOT / "tests" / "extensions" / "cigen_child.py")
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
-SOON = 20.0
+SOON = 50.0
 
 
 class Row(NamedTuple):

@@ -11,7 +11,8 @@ import pytest
 
 from exthost.errors import ConfigError, UsageError
 from exthost.gateway import http, token
-from tests.cli.test_cli import run
+from tests.cli.running import RUN_SECONDS, run_process
+from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.gateway.running import ERAS, Running, extension, http_gateway, on_http, write_config
@@ -67,7 +68,7 @@ async def test_requests_without_the_token_or_under_another_name_are_refused(
 ) -> None:
     sent = ACCEPT | {"Authorization": "Bearer {token}"} | headers
     filled = {name: value.replace("{token}", str(running.token)) for name, value in sent.items()}
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=RUN_SECONDS, verify=False) as client:
         answer = await client.post(running.url, json=ASKED, headers=filled)
     assert answer.status_code == status, answer.text
 
@@ -107,7 +108,7 @@ async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_
             listening.append(asyncio.ensure_future(listen(era)))
             await under_way.wait()
             under_way.clear()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(RUN_SECONDS):
         ends = await asyncio.gather(*listening, return_exceptions=True)
     assert all(isinstance(end, Exception) for end in ends)
 
@@ -187,6 +188,6 @@ def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Pat
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('not here', name='mcp')")
     path = os.pathsep.join([str(blocked.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    done = run_process("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (done.returncode, done.stdout) == (3, "")
     assert "X0165" in done.stderr and "pip install 'exthost[gateway]'" in done.stderr

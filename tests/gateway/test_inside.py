@@ -21,7 +21,7 @@ from tests.gateway.running import ERAS, ROOT, extension, inside
 from tests.toys import stepper
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
-SOON = 20.0
+SOON = 50.0
 
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 

@@ -20,7 +20,7 @@ from tests.extensions.driving import until
 from tests.gateway.running import ROOT, command, environment, extension, inside, write_config
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
-SOON = 20.0
+SOON = 50.0
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
         input="asked\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=SOON,
         env=environment(),
         check=True,
     )
@@ -253,7 +253,7 @@ def test_a_file_will_do_for_stdin(tmp_path: Path) -> None:
     asked.write_bytes(lines(HELLO[0]))
     with asked.open() as file:
         done = subprocess.run(
-            command(config), stdin=file, capture_output=True, timeout=30, env=environment()
+            command(config), stdin=file, capture_output=True, timeout=SOON, env=environment()
         )
     assert done.returncode == 0
     assert json.loads(done.stdout)["id"] == "hello"

@@ -15,7 +15,7 @@ import pytest
 from tests.extensions.looking import runs
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
-SECONDS = 20
+SECONDS = 50
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

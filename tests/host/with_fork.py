@@ -79,7 +79,7 @@ def outlive() -> NoReturn:
     running = [extension.stats["pid"] for extension in host.extensions]
     pid = os.fork()
     if pid == 0:
-        time.sleep(60)
+        time.sleep(120)
         os._exit(0)
     say(" ".join(map(str, (pid, *running))))
     sys.stdin.read()  # for as long as it may live

@@ -30,6 +30,7 @@ from tests.sandbox.people import PEOPLE, missing
 pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
 
 RUN_SECONDS = 50
+SOON_SECONDS = 40
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +53,7 @@ def group_below(base: Path, **settings: Any) -> Cgroup:
 
 
 def soon(happens: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + SOON_SECONDS
     while not happens():
         assert time.monotonic() < until
         time.sleep(0.005)
@@ -112,6 +113,19 @@ def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None
         close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
         assert bystander.poll() is None and leaf.exists()
         bystander.kill()
+    soon(lambda: not leaf.exists())
+
+
+def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path) -> None:
+    """A namespace that lost its host is in its leaf for a moment."""
+    leaf = base / cgroups._ourselves()._replace(started=1).leaf
+    leaf.mkdir()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as ending:
+        (leaf / "cgroup.procs").write_text(str(ending.pid))
+        cgroups._sweep(str(base))
+        assert leaf.exists() and ending.poll() is None
+        ending.communicate()
+    soon(lambda: not leaf.exists())
 
 
 def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:

@@ -34,7 +34,7 @@ def spawn(*argv: str) -> int:
 
 def exits(watch: ExitWatch) -> bool:
     """Whether its descriptor tells of an exit within a generous time."""
-    return bool(select.select([watch.fd], [], [], 10)[0])
+    return bool(select.select([watch.fd], [], [], 40)[0])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_without_pidfds_a_thread_waits_and_ends_with_the_process(
     child = Child(LaunchPlan(argv=("/bin/cat",)))
     assert threading.active_count() == before + 1
     child.close_stdin()
-    select.select([child.exit_fd], [], [], 10)
+    select.select([child.exit_fd], [], [], 40)
     child.reap()
     child.close_outputs()
     assert threading.active_count() == before

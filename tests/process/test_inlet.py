@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from exthost.process.inlet import Inlet
@@ -13,20 +14,55 @@ from exthost.process.outlet import WIDE_PIPE_BYTES
 
 from tests.extensions.driving import until
 
+# Longer than any test: only a timer that a test fires says that a reader stands still.
+PATIENCE_SECONDS = 300.0
+
+
+class Timers:
+    """The running loop, with timers that fire when a test says so."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.set_for: list[tuple[float, Callable[[], None]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> "Timer":
+        self.set_for.append((delay, callback))
+        return Timer(self.set_for, self.set_for[-1])
+
+    def fire(self) -> None:
+        """Let the time of every timer be over."""
+        due, self.set_for[:] = list(self.set_for), []
+        for _, callback in due:
+            callback()
+
+
+class Timer(NamedTuple):
+    """What `call_later` returns."""
+
+    all: list[tuple[float, Callable[[], None]]]
+    own: tuple[float, Callable[[], None]]
+
+    def cancel(self) -> None:
+        if self.own in self.all:
+            self.all.remove(self.own)
+
 
 class Pipe:
     """A pipe, its inlet, and what the inlet told."""
 
-    def __init__(self, patience: float = 5.0) -> None:
+    def __init__(self, loop: Any = None) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.lock = threading.Lock()
         self.told: list[str] = []
         self.inlet = Inlet(
             self.writer,
-            asyncio.get_running_loop(),
+            loop or asyncio.get_running_loop(),
             self.lock,
-            patience=patience,
+            patience=PATIENCE_SECONDS,
             join=b"".join,
             close=lambda: os.close(self.writer),
             stalled=lambda: self.told.append("stalled"),
@@ -115,15 +151,20 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
 
 @pytest.mark.both_loops
 async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> None:
-    pipe = Pipe(patience=0.2)
+    timers = Timers()
+    pipe = Pipe(timers)
     filled = pipe.fill()
     for _ in range(10):
         pipe.inlet.write(b"x" * 60_000)  # each too small to widen the pipe
-    for _ in range(4):  # each step is within the patience, all of them are not
+    for _ in range(4):  # each step that is read gives it all of the patience anew
+        [before] = timers.set_for
+        held = pipe.inlet.held
         await pipe.read_exactly(filled // 4)
-        await asyncio.sleep(0.1)
+        await until(lambda held=held: pipe.inlet.held < held)  # type: ignore[misc]
+        [now] = timers.set_for
+        assert now is not before and now[0] == PATIENCE_SECONDS
     assert pipe.told == []
-    await until(lambda: pipe.told != [], 2)
+    timers.fire()
     assert pipe.told == ["stalled"]
     assert pipe.end() is False  # the rest was dropped, and that is said
 
@@ -159,7 +200,7 @@ async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
     else:
         os.close(pipe.reader)
         pipe.inlet.write(b"x")
-    await until(lambda: pipe.told != [], 2)
+    await until(lambda: pipe.told != [])
     assert pipe.told == ["broken"]
     pipe.inlet.close()
 

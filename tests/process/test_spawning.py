@@ -160,7 +160,7 @@ def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
     )
     child = Child(plan)
     try:
-        select.select([child.exit_fd], [], [], 10)
+        select.select([child.exit_fd], [], [], 40)
         told = os.read(child.stdout, 4096).decode()
         names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in told else "['WORD']"
         assert told == f"[0, 1, 2] True {tmp_path} {names} a b\n"
@@ -171,7 +171,7 @@ def test_a_child_gets_its_three_pipes_its_folder_its_variables_and_nothing_else(
 
 def close(child: Child) -> None:
     child.kill()
-    select.select([child.exit_fd], [], [], 10)
+    select.select([child.exit_fd], [], [], 40)
     child.reap()
     child.close_stdin()
     child.close_outputs()

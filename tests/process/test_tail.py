@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exthost.process.tail import LINE_BYTES, SHOWN_LINES, TAIL_BYTES, Tail
@@ -15,6 +15,8 @@ LINES = st.lists(
     ).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b"")),
     max_size=12,
 )
+# How fast the machine is says nothing about a tail.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CUTS = st.lists(st.integers(0, 80_000), max_size=8)
 
 
@@ -23,6 +25,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(places)]
 
 
+@UNHURRIED
 @given(LINES, CUTS)
 def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
     lines: list[bytes], cuts: list[int]
@@ -41,6 +44,7 @@ def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
     assert tail.total == len(data)
 
 
+@UNHURRIED
 @given(LINES, CUTS)
 def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)

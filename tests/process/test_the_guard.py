@@ -20,12 +20,12 @@ HELD = []
 
 def test_that_leaks():
     HELD.append(open("/dev/null"))
-    threading.Thread(target=time.sleep, args=(8,), name="forgotten", daemon=True).start()
-    child = subprocess.Popen(["/bin/sleep", "8.25"])
+    threading.Thread(target=time.sleep, args=(99,), name="forgotten", daemon=True).start()
+    child = subprocess.Popen(["/bin/sleep", "99.25"])
     zombie = subprocess.Popen(["/bin/true"])
     child.returncode = zombie.returncode = 0
     # And one that is nobody's child any more, in a session of its own.
-    subprocess.run(["/bin/sh", "-c", "setsid sleep 8.125 & exit 0"], check=True)
+    subprocess.run(["/bin/sh", "-c", "setsid sleep 99.125 & exit 0"], check=True)
 """
 
 
@@ -41,7 +41,7 @@ def test_the_guard_names_every_kind_of_leak(tmp_path: Path) -> None:
     for pid in re.findall(r"process (\d+) \(state S", told):
         os.kill(int(pid), signal.SIGKILL)  # what is left of a leak that was made on purpose
     assert ran.returncode == 1, ran.stdout
-    for what in ("/dev/null", "'forgotten'", "sleep 8.25", "sleep 8.125", "state Z"):
+    for what in ("/dev/null", "'forgotten'", "sleep 99.25", "sleep 99.125", "state Z"):
         assert what in told
 
 

@@ -1,6 +1,6 @@
 """Every trial of SECURITY.md about lifetime, sandbox and resources, as root and as an ordinary
 user, each counted in the summary of the run. A trial is skipped only where the platform cannot
-run it; a missing bubblewrap is a failure, since `make test` installs it."""
+run it; a missing bubblewrap is a failure, since `make test-more` installs it."""
 
 import json
 import os
@@ -66,6 +66,7 @@ def outcomes() -> dict[str, dict[str, Any]]:
     return told
 
 
+@pytest.mark.more
 @pytest.mark.trial
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("person", PEOPLE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exthost.dialects.wishes import Recall, Remember
@@ -21,7 +21,7 @@ from exthost.services.memory import Memories
 from exthost.services.store import FILE_NAME, Missing, Store
 from tests.dialects.requirements import shows
 
-SECONDS = 20
+SECONDS = 50
 
 
 def of(future: "Future[Any]") -> Any:
@@ -221,7 +221,7 @@ def test_times_never_go_backwards(store: Store) -> None:
     assert [one.content for one in of(memories.query("a", Recall()))] == ["second", "first"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     tags=st.lists(
         st.lists(st.text("ab\ud7ff\ue000\U0010ffff", max_size=3), max_size=3), max_size=30
@@ -252,7 +252,7 @@ def test_every_way_to_look_for_tags_finds_the_same(
         connection.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     contents=st.lists(st.text("aAbBß\u0130\n\0", max_size=5), max_size=40),
     words=st.text("aAbBß\u0130\n\0", min_size=1, max_size=2),

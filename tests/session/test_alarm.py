@@ -2,6 +2,7 @@
 timer."""
 
 import asyncio
+import random
 from collections.abc import Callable
 
 import pytest
@@ -39,6 +40,46 @@ async def test_alarms_ring_in_their_order_and_not_before_their_time(make: Make) 
     await done.wait()
     assert [number for number, _ in rung] == [1, 2, 3]
     assert all(at >= number * 0.02 - 0.001 for number, at in rung)
+
+
+async def test_alarms_that_are_due_together_ring_in_the_order_of_their_times(make: Make) -> None:
+    loop, rung, done = asyncio.get_running_loop(), [], asyncio.Event()
+
+    def ring(number: int) -> Callable[[], None]:
+        def ringing() -> None:
+            rung.append(number)
+            if len(rung) == 50:
+                done.set()
+
+        return ringing
+
+    numbers = random.Random(5).sample(range(50), 50)
+    began = loop.time()
+    for number in numbers:
+        make(ring(number)).set(began - 50 + number)
+    await done.wait()
+    assert rung == list(range(50))
+
+
+async def test_an_alarm_that_is_cleared_or_put_off_by_one_before_it_does_not_ring(
+    make: Make,
+) -> None:
+    loop, rung, done = asyncio.get_running_loop(), [], asyncio.Event()
+
+    def ring() -> None:
+        rung.append("first")
+        cleared.clear()
+        put_off.set(loop.time() + 60)
+
+    cleared, put_off = make(lambda: rung.append("cleared")), make(lambda: rung.append("put off"))
+    began = loop.time()
+    make(done.set).set(began - 1)
+    put_off.set(began - 2)
+    cleared.set(began - 2)
+    make(ring).set(began - 3)
+    await done.wait()
+    put_off.clear()
+    assert rung == ["first"]
 
 
 async def test_an_alarm_that_is_set_anew_rings_once_and_one_that_is_cleared_never(

@@ -79,7 +79,7 @@ def give_up(stage: Stage, call: Call, how: str) -> None:
 
 async def outcome_of(call: Call) -> Any:
     assert isinstance(call.sink, asyncio.Future)
-    return await asyncio.wait_for(call.sink, 5)
+    return await asyncio.wait_for(call.sink, 30)
 
 
 @pytest.mark.both_loops

@@ -8,6 +8,7 @@ import pytest
 
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine, Noticed
+from tests.extensions.clock import Clock
 from tests.extensions.driving import Ledger, accounted, failing, hostile
 
 STRAY = "stray lines on stdout"
@@ -98,10 +99,15 @@ async def test_an_error_wins_over_a_result_and_is_shown_as_text(
 
 
 @pytest.mark.parametrize("text", ['{"id":$ID,"result":NaN}', '{"id":$ID,"result":Infinity}'])
-async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(text: str) -> None:
+async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(
+    text: str, clock: Clock
+) -> None:
     async with hostile() as ext:
+        clock.stop()
         poisoned = asyncio.ensure_future(ext.call("raw", {"text": text}, timeout=0.2))
         assert await ext.call("echo", 1) == 1
+        assert not poisoned.done()
+        await clock.advance(0.2)
         error = await failing(poisoned)
         assert isinstance(error, CallTimeout)
         assert "what it answered is no message" in error.message
@@ -109,12 +115,17 @@ async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(tex
         accounted(ext, 2, result=1, timeout=1)
 
 
-async def test_a_timeout_tells_that_what_was_answered_is_no_message() -> None:
+async def test_a_timeout_tells_that_what_was_answered_is_no_message(clock: Clock) -> None:
     async with hostile() as ext:
         await ext.call("garbage", None)  # stray lines that are nobody's answer
         error = await failing(ext.call("keep", None, timeout=0.2))
         assert error.message.endswith("no answer came") and not error.evidence.bytes
-        error = await failing(ext.call("raw", {"text": '{"id": $ID, "result": NaN}'}, timeout=0.5))
+        clock.stop()
+        text = '{"id": $ID, "result": NaN}'
+        unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
+        await ext.call("echo")  # answered after that
+        await clock.advance(0.5)
+        error = await unread
         assert isinstance(error, CallTimeout) and "is no message (not JSON" in error.message
         assert "NaN" in error.evidence.bytes
 

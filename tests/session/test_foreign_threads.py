@@ -58,7 +58,7 @@ async def test_a_call_that_joins_the_queue_as_the_desk_closes_is_told_so() -> No
     desk.waiting = ThatInterrupts(lambda: desk.close(lambda _: ExtensionGone("X1006", "closed")))
     gate = Gate()
     desk.submit(Call.of("echo", 1, gate, 100, desk.now()))
-    await until(gate.done, 2)
+    await until(gate.done)
     assert isinstance(gate.result, ExtensionGone) and gate.ends == 1
     assert desk.losses == {"gone": 1} and not desk.waiting
 
@@ -77,9 +77,9 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
 
     desk.waiting = ThatInterrupts(answered)
     desk.submit(second)
-    await until(lambda: len(puppet.heard()) == 2, 2)
+    await until(lambda: len(puppet.heard()) == 2)
     puppet.die()
-    await until(lambda: second.ended, 2)
+    await until(lambda: second.ended)
     assert desk.results == 1 and desk.losses == {"gone": 1}
 
 

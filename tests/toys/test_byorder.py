@@ -136,7 +136,7 @@ async def test_a_call_that_gives_up_before_it_was_sent_poisons_nothing() -> None
     async with closing(toy()) as ext:
         await ext.start()
         pid = ext.stats["pid"]
-        first = asyncio.ensure_future(ext.call("hold", "late", timeout=10))
+        first = asyncio.ensure_future(ext.call("hold", "late", timeout=60))
         await asyncio.sleep(0)
         waited = await failing(ext.call("say", 1, timeout=0.05))
         assert isinstance(waited, CallTimeout) and "its turn" in waited.message
@@ -153,7 +153,7 @@ async def test_where_several_are_in_flight_one_that_times_out_takes_the_others_w
         assert await asyncio.gather(*(ext.call("say", n) for n in range(30))) == list(range(30))
         poisoned = asyncio.ensure_future(failing(ext.call("hold", 1, timeout=0.3)))
         await asyncio.sleep(0)
-        lost = await failing(ext.call("hold", 2, timeout=10))
+        lost = await failing(ext.call("hold", 2, timeout=60))
         assert isinstance(await poisoned, CallTimeout)
         assert isinstance(lost, ExtensionGone) and lost.code == "X1003"
         assert await ext.call("say", "mine") == "mine"

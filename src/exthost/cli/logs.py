@@ -5,6 +5,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,12 +49,12 @@ def run(asked: Asked) -> int:
     if not file.exists() and not older(file).exists():
         _check_name(asked)
         say(f"{asked.name} has not said anything yet; its log will be {file}")
-    follower = _Follower(file)
-    for line in follower.last(asked.lines):
-        _show(asked, line)
-    if asked.follow:
-        for line in follower.coming():
+    with closing(_Follower(file)) as follower:
+        for line in follower.last(asked.lines):
             _show(asked, line)
+        if asked.follow:
+            for line in follower.coming():
+                _show(asked, line)
     return 0
 
 
@@ -102,11 +103,15 @@ class _Follower:
         while True:
             turned = self._turned()
             yield from self._new_lines()
-            if turned and self._file is not None:  # and this was the rest of the full one
-                self._file.close()
-                self._file = None
+            if turned:  # and this was the rest of the full one
+                self.close()
                 continue
             time.sleep(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _turned(self) -> bool:
         if self._file is None:

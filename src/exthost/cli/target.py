@@ -26,7 +26,7 @@ from exthost.process.hardening import harden
 # For a command whose dialect was not told: the order in which the dialects are tried, and how
 # long each may take to shake hands.
 DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
-DETECTION_SECONDS = 3.0
+DETECTION_SECONDS = dict.fromkeys(DETECTION_ORDER, 3.0)
 
 
 def has_config(asked: Asked) -> bool:
@@ -159,7 +159,8 @@ async def found_out(asked: Asked, unknown: Spec) -> Spec:
     answers: list[tuple[str, str]] = []
     for name in tried:
         spec = replace(unknown, dialect=name)
-        quick = replace(spec, limits=Limits(start=DETECTION_SECONDS, handshake=DETECTION_SECONDS))
+        seconds = DETECTION_SECONDS[name]
+        quick = replace(spec, limits=Limits(start=seconds, handshake=seconds))
         try:
             async with Alone(quick, environ=_environ()):
                 say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")

@@ -404,9 +404,9 @@ class CallQueue:
         calls = [*self.waiting]
         for session in self._live:
             calls += session.conversation.calls()
-        for call in calls:
-            if call.deadline <= now + _CLOCK_SECONDS:
-                self.expire(call)
+        due = [call for call in calls if call.deadline <= now + _CLOCK_SECONDS]
+        for call in sorted(due, key=lambda call: call.deadline):
+            self.expire(call)
         upcoming = min((call.deadline for call in calls if not call.ended), default=math.inf)
         if upcoming < self._timer_at:
             self._set_timer(max(upcoming, now + _TICK_SECONDS))

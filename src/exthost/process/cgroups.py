@@ -26,8 +26,13 @@ _log = logging.getLogger("exthost.process")
 # How often we try to have stepped aside while others of ours are being started.
 _STEPS = 20
 
-# How long what was killed may take to be gone: milliseconds, unless it is stuck in the kernel.
-_LEAVING_SECONDS = 2.0
+# How long what is in a group may take to be gone: milliseconds, unless the machine is very busy or
+# it is stuck in the kernel.
+_LEAVING_SECONDS = 10.0
+
+# The first pause before an emptied group is looked for again; each is longer, up to the last.
+_FIRST_PAUSE_SECONDS = 0.002
+_LAST_PAUSE_SECONDS = 0.1
 
 # Not the group's fault, and no reason to go without for good.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -200,16 +205,17 @@ def _step_aside(base: str) -> None:
 
 
 def _sweep(base: str) -> None:
-    """End and remove what hosts left here that are no more. Of their leaves only the empty ones:
-    whatever else they started may live on."""
+    """End and remove what hosts left here that are no more. Of their leaves only those that are
+    empty, or soon will be: whatever else they started may live on. A namespace that lost its host
+    ends by itself, and takes a moment for it."""
     with os.scandir(base) as entries:
         ours = [(one.path, owner_of(one.name)) for one in entries if one.is_dir()]
     for path, found in ours:
         if found is not None and _is_dead(found[0]):
             if found[1]:
                 _end(path)
-            else:
-                _remove(path)
+            elif not _remove(path):
+                _remove_later(path, at_any_rate=False)
 
 
 def _is_dead(owner: Owner) -> bool:
@@ -243,16 +249,24 @@ def _end(folder: str) -> None:
     except OSError:
         pass  # it is gone
     if not _remove(folder):
-        try:
-            threading.Thread(target=_remove_soon, args=(folder,), name="exthost cgroup").start()
-        except RuntimeError:
-            pass  # no room for a thread: the next host removes it
+        _remove_later(folder, at_any_rate=True)
+
+
+def _remove_later(folder: str, *, at_any_rate: bool) -> None:
+    """Remove a group when it is empty. At any rate: even if this program ends before that."""
+    try:
+        threading.Thread(
+            target=_remove_soon, args=(folder,), name="exthost cgroup", daemon=not at_any_rate
+        ).start()
+    except RuntimeError:
+        pass  # no room for a thread: the next host removes it
 
 
 def _remove_soon(folder: str) -> None:
-    until = time.monotonic() + _LEAVING_SECONDS
+    until, pause = time.monotonic() + _LEAVING_SECONDS, _FIRST_PAUSE_SECONDS
     while not _remove(folder) and time.monotonic() < until:
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 2, _LAST_PAUSE_SECONDS)
 
 
 def _remove(folder: str) -> bool:

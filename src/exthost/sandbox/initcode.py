@@ -4,7 +4,7 @@ is what to read and to change."""
 import base64
 from collections.abc import Mapping
 
-__all__ = ["INIT", "SOURCE_SHA256"]
+__all__ = ["BUILT_BY", "INIT", "INIT_SHA256", "SOURCE_SHA256"]
 
 SOURCE_SHA256 = "df4da950f22649703fbd037594ce5fb436d9dc4df75f07776729192e5a922480"
 
@@ -127,4 +127,21 @@ _AARCH64 = (
 INIT: Mapping[str, bytes] = {
     "x86_64": base64.b85decode(_X86_64),
     "aarch64": base64.b85decode(_AARCH64),
+}
+INIT_SHA256: Mapping[str, str] = {
+    "x86_64": "f262259f6e3a991c153e497051810201834d18817f3e974aa5a733a92bb711bb",
+    "aarch64": "70f827b779793a2b1b43382cf102e178123abe34b238c66ea97ce5cde6970c40",
+}
+# What the compiler was for, its version, the linker's.
+BUILT_BY: Mapping[str, tuple[str, ...]] = {
+    "x86_64": (
+        "x86_64-linux-gnu",
+        "gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
+        "GNU ld (GNU Binutils for Debian) 2.40",
+    ),
+    "aarch64": (
+        "aarch64-linux-gnu",
+        "aarch64-linux-gnu-gcc (Debian 12.2.0-14) 12.2.0",
+        "GNU ld (GNU Binutils for Debian) 2.40",
+    ),
 }

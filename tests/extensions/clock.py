@@ -1,0 +1,135 @@
+"""A clock that a test moves, beside real processes: the fixture `clock`.
+
+It takes the place of `time.monotonic`, by which asyncio's own loops and this package tell time, and
+of the time of uvloop. Processes and pipes are as real as ever. It runs as the real one does; the
+test moves it forward, past a limit that is longer than any machine takes by being slow. A test that
+must not reach its limit too early stops the clock before (not on uvloop).
+
+The test runs in a loop without a limit of its own, which moving the clock would reach.
+"""
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+# A timer that fires lets a task run, which sets the next timer, and so on: turns for all of that.
+TURNS = 20
+
+_real = time.monotonic
+
+
+class Clock:
+    """The time of everything in this process that asks `time.monotonic` or its loop."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self._stands_at: float | None = None
+
+    def now(self) -> float:
+        return (_real() if self._stands_at is None else self._stands_at) + self.ahead
+
+    def stop(self) -> None:
+        """Stand still until moved."""
+        self._stands_at = self.now() - self.ahead
+
+    def move(self, seconds: float) -> None:
+        """Move on by so much. What is due by then happens when the loop turns next."""
+        self.ahead += seconds
+
+    async def advance(self, seconds: float) -> None:
+        """Move on by so much, and let everything happen that is due by then."""
+        self.move(seconds)
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Uvloop):
+            loop.fire()
+        await turns()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait in real time for something that nobody tells us about; the test bounds it."""
+        while not condition():
+            await asyncio.sleep(0)  # the loop looks at its pipes
+            time.sleep(0.001)  # noqa: ASYNC251 - a stopped clock would never come to a timer
+
+
+async def turns(times: int = TURNS) -> None:
+    """Let the loop turn so often."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+@contextmanager
+def installed_clock() -> Iterator[Clock]:
+    """The clock of this process, from now on; the real one is back afterwards."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", clock.now)
+        # A timer of the kernel's has the kernel's time.
+        patch.setattr("exthost.extension.deadline_timer._found", [None])
+        yield clock
+
+
+class _Timer:
+    """A timer of uvloop's that can also be fired early."""
+
+    def __init__(self, loop: "Uvloop", when: float, call: Callable[[], object]) -> None:
+        self._loop = loop
+        self._when = when
+        self._call = call
+        self._is_over = False
+        self.real: asyncio.TimerHandle | None = None
+
+    def fire(self) -> None:
+        if not self._is_over:
+            self.cancel()
+            self._call()
+
+    def cancel(self) -> None:
+        self._is_over = True
+        self._loop.timers.discard(self)
+        if self.real is not None:
+            self.real.cancel()
+
+    def cancelled(self) -> bool:
+        return self._is_over
+
+    def when(self) -> float:
+        return self._when
+
+
+class Uvloop(uvloop.Loop):
+    """uvloop, whose own timers know nothing of a clock that is moved."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.timers: set[_Timer] = set()
+
+    def time(self) -> float:
+        return super().time() + self._clock.ahead
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
+        timer = _Timer(self, when, functools.partial(callback, *args))
+        left = max(0.0, when - self.time())
+        timer.real = super().call_later(left, timer.fire, context=context)
+        self.timers.add(timer)
+        return timer
+
+    def fire(self) -> None:
+        """Fire what is due since the clock was moved, in its order."""
+        now = self.time()
+        for timer in sorted(self.timers, key=_Timer.when):
+            if timer.when() <= now:
+                self.call_soon(timer.fire)
