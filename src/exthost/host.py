@@ -71,8 +71,8 @@ class Host:
         self._environ = our_variables() if environ is None else dict(environ)
         self._extensions: dict[str, Extension] = {}
         self._leaving: dict[asyncio.Task[None], Extension] = {}
-        self._registry = Registry(self._tell_tools_changed)
-        self._registry.serve(self._extensions.values())
+        self.registry = Registry(self._tell_tools_changed)
+        self.registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values, confirm)
         self._answering = Answering(self._environ)
         self._audit: Audit | None = None
@@ -136,7 +136,7 @@ class Host:
         """End an extension and forget it; nothing of it is left."""
         extension = self[name]
         del self._extensions[name]
-        self._registry.changed()
+        self.registry.changed()
         await self._sinks.remove(name)
         await extension.close()
 
@@ -165,7 +165,7 @@ class Host:
         renamed = self._extensions.pop(before, None) if before != spec.id else None
         self._extensions[spec.id] = new  # a dict keeps the place of a name that it has
         new.take_over(old)
-        self._registry.changed()
+        self.registry.changed()
         for one in (old, renamed):
             if one is not None:
                 await self._sinks.remove(one.id)
@@ -210,7 +210,7 @@ class Host:
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """What can be called right now: registered name → tool."""
-        return self._registry.tools
+        return self.registry.tools
 
     def call_tool(
         self,
@@ -229,18 +229,11 @@ class Host:
         A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
         does not happen (no such tool, no process, no answer in time) raises either way.
         """
-        found = self._registry.tools.get(name)
+        found = self.registry.get(name)
         if found is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
-        return self._extensions[found.extension].call_tool(
-            found.tool,
-            arguments,
-            timeout=timeout,
-            context=context,
-            wait=wait,
-            on_progress=on_progress,
-            check=check,
-        )
+        calls = self._extensions[found.extension].calls
+        return calls.call_tool(found.tool, arguments, timeout, context, wait, on_progress, check)
 
     async def _find_and_call(
         self,
@@ -328,7 +321,7 @@ class Host:
         """The tool of this name, of an extension with this capability. Starts an extension if
         only its handshake can tell: the one that the name belongs to, or with `ask_all` each."""
         try:
-            return self._registry.find(name, capability=capability)
+            return self.registry.find(name, capability=capability)
         except NotFound:
             silent = [ext for ext in self.extensions if ext.is_silent]
             named = [ext for ext in silent if _could_be_of(name, ext.id)]
@@ -340,7 +333,7 @@ class Host:
                 raise
         outcomes = await asyncio.gather(*(ext.start() for ext in asked), return_exceptions=True)
         try:
-            return self._registry.find(name, capability=capability)
+            return self.registry.find(name, capability=capability)
         except NotFound:
             for outcome in outcomes:
                 if named and isinstance(outcome, ExthostError):
@@ -425,7 +418,7 @@ class Host:
         closing = [ext.drain() if drain else ext.close() for ext in extensions]
         await asyncio.gather(*closing, return_exceptions=True)
         self._extensions.clear()
-        self._registry.changed()
+        self.registry.changed()
         await self._answering.close()
         if self._audit is not None:
             self._audit.close()
@@ -447,7 +440,7 @@ class Host:
             )
         extension = self._made(spec)
         self._extensions[spec.id] = extension
-        self._registry.changed()
+        self.registry.changed()
         self._add_sink(extension)
         extension.admit()
         return extension
@@ -467,7 +460,7 @@ class Host:
             bus=self.events,
             handlers=self._handlers,
             environ=self._environ,
-            on_change=self._registry.changed,
+            on_change=self.registry.changed,
             objection=lambda: self._objection(spec),
             attend=self._answering.attend(spec, dialect),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,

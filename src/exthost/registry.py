@@ -78,6 +78,12 @@ class Registry:
         """Registered name → tool, in the order of the extensions."""
         return MappingProxyType(self._fresh())
 
+    def get(self, name: str) -> RegisteredTool | None:
+        """Return the tool of this registered name, if there is one."""
+        if self._stale:
+            self._fresh()
+        return self._tools.get(name)
+
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """The tool of this name in any of its spellings, of an extension with this capability.
         Raises NotFound with the nearest."""

@@ -108,7 +108,7 @@ class SyncExtension:
             )
         queue = extension.queue
         calls = extension.calls
-        parts = calls.of_tool(calls.tool(name), arguments, timeout, context)
+        parts = calls.factory.of_tool(calls.tool(name), arguments, timeout, context)
         call = BlockingCall(*parts, queue)
         call.context = context
         queue.submit_threadsafe(call)
@@ -207,7 +207,7 @@ class SyncHost:
         check: bool = True,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`."""
-        found = self.target.tools.get(name)
+        found = self.target.registry.get(name)
         if found is None:
             found = self.runner(lambda: self.target.find_tool(name))
         return self[found.extension].call_tool(

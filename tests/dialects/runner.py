@@ -358,8 +358,7 @@ def _once(operation: Once, params: Any) -> Generator[Any, Any, Any]:
 
 
 def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:
-    request = row.request(params)
-    heard = yield request
+    heard = yield Request(*row.request(params))
     if type(heard).__name__ == "Failure":
         raise CallFailed("X0701", heard.message, error_message=heard.message)
     return row.result(heard.result) if row.result is not None else heard.result

@@ -111,7 +111,7 @@ DIALECT = Dialect(
     operations=MappingProxyType(
         {
             "call_tool": Row(
-                lambda call: Request("tool", {"name": call.name, "with": call.arguments})
+                lambda call: ("tool", {"name": call.name, "with": call.arguments})
             )
         }
     ),

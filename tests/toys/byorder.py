@@ -112,7 +112,7 @@ def _make(params: Any) -> Exchanges:
 
 
 def _verb(verb: str) -> Row:
-    return Row(lambda params: Request(verb, params))
+    return Row(lambda params: (verb, params))
 
 
 _VERBS = ("say", "plan", "ping", "hold", "twice", "garble", "overrun", "refuse", "die", "heard")
@@ -125,7 +125,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     methods=MappingProxyType(
         {verb: _verb(verb) for verb in _VERBS}
-        | {"make": _make, "shout": Row(lambda text: Request("say", text), str.upper)}
+        | {"make": _make, "shout": Row(lambda text: ("say", text), str.upper)}
     ),
     closed=True,
     traits=Traits(

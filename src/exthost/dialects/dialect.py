@@ -242,9 +242,10 @@ class EventSink(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An operation of one exchange: how it is asked, and what its answer means."""
+    """An operation of one request: `request` returns the wire method and its params, `result` maps
+    the result."""
 
-    request: Callable[[Any], Request]
+    request: Callable[[Any], tuple[str, Any]]
     result: Callable[[Any], Any] | None = None
 
 

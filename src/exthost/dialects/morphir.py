@@ -199,8 +199,8 @@ def _log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.shown(message))
 
 
-def _ask_tool(call: ToolCall) -> Request:
-    return Request(call.name, call.arguments)
+def _ask_tool(call: ToolCall) -> tuple[str, Any]:
+    return call.name, call.arguments
 
 
 def _health(_: Any) -> Exchanges:

@@ -126,9 +126,9 @@ def _handshake(introduction: Introduction) -> Handshake:
     return offer(answer, granted(manifest, introduction.options), known.hooks, known.version)
 
 
-def _tool_call(call: ToolCall) -> Request:
+def _tool_call(call: ToolCall) -> tuple[str, Any]:
     wire_name = call.tool.extra.get("wire_name") if call.tool is not None else None
-    return Request("tool.call", {"name": wire_name or call.name, "input": call.arguments})
+    return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
 
 
 # -- hooks -------------------------------------------------------------------------------------

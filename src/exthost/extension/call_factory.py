@@ -7,7 +7,7 @@ params, the handler of the reply, and the timeout. Sends nothing.
 
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
 from exthost.errors import NotFound, UsageError
@@ -25,17 +25,12 @@ from exthost.session.replies import (
 
 _log = logging.getLogger("exthost.extension")
 
+_new_tuple = tuple.__new__
+
 
 CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout of a call. A plain tuple: one is
 made for each call, and a named one costs ten times as much to make."""
-
-
-class _PreparedTool(NamedTuple):
-    """A tool as it was offered last, and the checker of its arguments."""
-
-    tool: Tool
-    checker: Checker | None
 
 
 class CallFactory:
@@ -45,11 +40,14 @@ class CallFactory:
         "_call_limit",
         "_call_tool",
         "_dialect",
+        "_is_closed",
         "_limits_each_request",
         "_method_limits",
+        "_methods",
         "_prepared",
         "_spec",
         "_tool_handler",
+        "_tool_request",
         "tool_limit",
     )
 
@@ -61,9 +59,13 @@ class CallFactory:
         self._method_limits = method_limits_of(spec, dialect)
         # Without a timeout of the caller's, the limit holds for each request of a call.
         self._limits_each_request = dialect.traits.time_limit == "exchange"
-        self._prepared: dict[str, _PreparedTool] = {}
+        self._methods = dialect.methods
+        self._is_closed = dialect.closed
+        # A tool as it was offered last, and the checker of its arguments.
+        self._prepared: dict[str, tuple[Tool, Checker | None]] = {}
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
+        self._tool_request = self._call_tool.request if isinstance(self._call_tool, Row) else None
         self.tool_limit = self.limit_of("call_tool")
 
     def limit_of(self, method: str) -> float:
@@ -72,11 +74,14 @@ class CallFactory:
 
     def of_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
         """Return the call of a method in the dialect's own words."""
-        limit = self.limit_of(method) if timeout is None else given(timeout)
-        operation = self._dialect.methods.get(method)
+        if timeout is None:
+            limit = self.limit_of(method)
+        else:  # the quick way for what nearly everyone gives; not a number is not itself
+            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
+        operation = self._methods.get(method)
         if operation is not None:
             return self._of_operation(operation, method, params, limit, timeout is None)
-        if self._dialect.closed:
+        if self._is_closed:
             known = ", ".join(self._dialect.methods)
             raise NotFound(
                 "X1203",
@@ -97,34 +102,46 @@ class CallFactory:
         return self._of_operation(operation, shown or name, params, limit, timeout is None)
 
     def of_tool(
-        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any] = NONE
+        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
     ) -> CallParts:
         """Return the call of a tool. Raises UsageError if the arguments do not fit its schema."""
+        if arguments is None:
+            arguments = {}
         prepared = self._prepared.get(tool.name)
-        if prepared is None or prepared.tool is not tool:
+        if prepared is None or prepared[0] is not tool:
             prepared = self._prepare(tool)
-        if prepared.checker is not None:
-            problems = prepared.checker.problems(arguments)
+        checker = prepared[1]
+        if checker is not None:
+            problems = checker.problems(arguments)
             if problems:
                 raise self._bad_arguments(tool, problems)
-        operation = self._call_tool
-        asked = ToolCall(tool.name, arguments, context, tool, self._spec)
-        limit = self.tool_limit if timeout is None else given(timeout)
+        # Not ToolCall(…), which takes twice as long and is made for each call.
+        asked = _new_tuple(ToolCall, (tool.name, arguments, context, tool, self._spec))
+        if timeout is None:
+            limit = self.tool_limit
+        else:  # the quick way for what nearly everyone gives; not a number is not itself
+            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
         handler = self._tool_handler
         if handler is None:
-            if operation is None:
-                raise self._no_operation("call_tool")
-            return self._of_operation(operation, tool.name, asked, limit, timeout is None)
-        if isinstance(operation, Row):
-            method, params, _ = operation.request(asked)
+            return self._of_tool_operation(tool.name, asked, limit, timeout is None)
+        if self._tool_request is not None:
+            method, params = self._tool_request(asked)
             return method, params, handler, limit
         return tool.name, asked, handler, limit
+
+    def _of_tool_operation(
+        self, name: str, asked: ToolCall, limit: float, is_default: bool
+    ) -> CallParts:
+        """Return the call of a tool whose calls each need a handler of their own."""
+        if self._call_tool is None:
+            raise self._no_operation("call_tool")
+        return self._of_operation(self._call_tool, name, asked, limit, is_default)
 
     def _of_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
         if isinstance(operation, Row):
-            method, asked, _ = operation.request(params)
+            method, asked = operation.request(params)
             mapped = DELIVER if operation.result is None else MapResult(operation.result)
             return method, asked, mapped, limit
         if isinstance(operation, Once):
@@ -133,11 +150,11 @@ class CallFactory:
         handler = GeneratorReply(operation(params), limits_each_request=each)
         return name, params, handler, limit
 
-    def _prepare(self, tool: Tool) -> _PreparedTool:
+    def _prepare(self, tool: Tool) -> tuple[Tool, Checker | None]:
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
-        prepared = self._prepared[tool.name] = _PreparedTool(tool, checker)
+        prepared = self._prepared[tool.name] = (tool, checker)
         return prepared
 
     def _bad_arguments(self, tool: Tool, problems: list[str]) -> UsageError:

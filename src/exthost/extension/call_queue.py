@@ -53,6 +53,7 @@ class CallQueue:
         "_concurrency",
         "_held",
         "_is_pumping",
+        "_listeners",
         "_live",
         "_one",
         "_timer",
@@ -93,6 +94,7 @@ class CallQueue:
         its requests. `is_pool`: there may be more than one process."""
         self.extension = extension
         self.bus = bus
+        self._listeners = bus.kinds  # empty most of the time: the cheapest question there is
         self.loop = loop
         # asyncio's own loops tell the time through a Python method round this very function.
         self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
@@ -130,14 +132,16 @@ class CallQueue:
 
     def submit(self, call: Call) -> None:
         """Send a call or let it wait; raise if no process will ever serve it. Loop's thread."""
-        session = self._choose(call)
+        session = self._one
+        if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
+            session = self._choose(call)
         if session is None:
             self._enqueue(call)
         else:
             session.start(call)
         if call.deadline < self._timer_at:
             self._set_timer(call.deadline)
-        if self.bus.kinds:
+        if self._listeners:
             self._publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
@@ -150,7 +154,7 @@ class CallQueue:
             self._enqueue(call)
         else:
             session.start(call)
-        if self.bus.kinds:
+        if self._listeners:
             self.loop.call_soon_threadsafe(self._publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:

@@ -11,14 +11,14 @@ from typing import Any
 from exthost.dialects.dialect import Dialect, OnProgress
 from exthost.errors import NOTHING, CallFailed, NotFound
 from exthost.events import Bus
-from exthost.extension.call_factory import CallFactory, CallParts
+from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import elsewhere, given
 from exthost.extension.policy import pool_of
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
-from exthost.model import NONE, Limits, Spec, Tool
+from exthost.model import Limits, Spec, Tool
 from exthost.names import nearest
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.failures import copy_error
@@ -76,7 +76,7 @@ class Calls:
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
 
-    async def call(self, method: str, params: Any, *, timeout: float | None, wait: bool) -> Any:
+    async def call(self, method: str, params: Any, timeout: float | None, wait: bool) -> Any:
         """Send a request in the dialect's own words, and return its result."""
         if not wait:
             self.require_session(method)
@@ -92,9 +92,8 @@ class Calls:
         self,
         name: str,
         arguments: Any,
-        *,
         timeout: float | None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any],
         wait: bool,
         on_progress: OnProgress | None,
         check: bool,
@@ -109,7 +108,8 @@ class Calls:
                 # What it offers is known when it is there; the call itself would start it as well.
                 await self._wait_for_start(timeout)
             tool = self.tool(name)
-        call = AwaitableCall(*self.of_tool(tool, arguments, timeout, context), self._queue)
+        parts = self.factory.of_tool(tool, arguments, timeout, context)
+        call = AwaitableCall(*parts, self._queue)
         call.context = context
         if on_progress is not None:
             call.on_progress = on_progress
@@ -143,12 +143,6 @@ class Calls:
         except RuntimeError as error:
             raise elsewhere(self._queue, error) from None
         return call.value
-
-    def of_tool(
-        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
-    ) -> CallParts:
-        """Return the parts of a call of this tool."""
-        return self.factory.of_tool(tool, {} if arguments is None else arguments, timeout, context)
 
     def tool(self, name: str) -> Tool:
         """Return the tool of this name, as it was offered last. Raises NotFound."""

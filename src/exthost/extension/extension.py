@@ -124,7 +124,7 @@ class Extension:
 
         `wait=False` fails at once if the extension is not ready, instead of waiting for it.
         """
-        return self.calls.call(method, params, timeout=timeout, wait=wait)
+        return self.calls.call(method, params, timeout, wait)
 
     def call_tool(
         self,
@@ -143,15 +143,7 @@ class Extension:
         A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
         does not happen (no process, no answer in time) raises either way.
         """
-        return self.calls.call_tool(
-            name,
-            arguments,
-            timeout=timeout,
-            context=context,
-            wait=wait,
-            on_progress=on_progress,
-            check=check,
-        )
+        return self.calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""

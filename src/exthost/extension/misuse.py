@@ -9,7 +9,7 @@ from exthost.errors import UsageError
 
 def given(timeout: Any) -> float:
     """A caller's own limit: not a number would never be over."""
-    if isinstance(timeout, int | float) and timeout == timeout:
+    if isinstance(timeout, (int, float)) and timeout == timeout:  # noqa: UP038 - is twice as fast
         return timeout
     raise UsageError(
         "X1318",

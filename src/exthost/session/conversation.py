@@ -42,7 +42,7 @@ from exthost.session.effects import (
     Write,
 )
 from exthost.session.operations import Operations
-from exthost.session.replies import GeneratorReply, Switch
+from exthost.session.replies import DELIVER, GeneratorReply, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
 from exthost.session.stream_table import StreamTable
@@ -195,20 +195,21 @@ class Conversation:
                     completed = []
                     self._handle_reply(call, Reply(id, result), effects)
                     continue
-                try:
-                    value = call.on_reply.on_result(call.params, result)
-                except Exception as error:
-                    completed = []
-                    effects.append(self._operations.failed(call, error))
-                    continue
-                if type(value) is Switch:
-                    completed = []
-                    call.on_reply = value.handler
-                    self._operations.run(call, None, effects)
-                    continue
+                if call.on_reply is not DELIVER:
+                    try:
+                        result = call.on_reply.on_result(call.params, result)
+                    except Exception as error:
+                        completed = []
+                        effects.append(self._operations.failed(call, error))
+                        continue
+                    if type(result) is Switch:
+                        completed = []
+                        call.on_reply = result.handler
+                        self._operations.run(call, None, effects)
+                        continue
                 if not completed:
                     effects.append(completed)
-                completed.append((call, value))
+                completed.append((call, result))
         except ProtocolViolation as violation:
             effects.append(End(failures.Violated(violation)))
         except Exception as error:  # the dialect's code failed

@@ -34,10 +34,12 @@ class ReplyHandler:
     stream: StreamQueue | None = None
     # Whether the call is one request, and `on_result` all that becomes of its result.
     is_simple = True
+    # Whether `request` returns what is sent. Else that is the method and the params of the call.
+    words_request = False
 
-    def request(self, method: str, params: Any) -> tuple[str, Any]:
-        """Return the method and the params that are sent, from those of the call."""
-        return method, params
+    def request(self, params: Any) -> tuple[str, Any]:
+        """Return the method and the params that are sent, from the params of the call."""
+        raise NotImplementedError
 
     def on_result(self, params: Any, result: Any) -> Any:
         """Handle a reply with a result; `params` are those of the call."""
@@ -68,10 +70,12 @@ class MaybeMoreReply(ReplyHandler):
 
     __slots__ = ("_operation",)
 
+    words_request = True
+
     def __init__(self, operation: Once) -> None:
         self._operation = operation
 
-    def request(self, method: str, params: Any) -> tuple[str, Any]:
+    def request(self, params: Any) -> tuple[str, Any]:
         return self._operation.ask(params)
 
     def on_result(self, params: Any, result: Any) -> Any:

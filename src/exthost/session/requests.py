@@ -26,6 +26,7 @@ class RequestTable:
         "_encode_request",
         "_framing",
         "_join_bytes",
+        "_suffix",
         "_wrap",
         "next_id",
         "pending",
@@ -37,6 +38,7 @@ class RequestTable:
         self._framing = framing
         self._encode_request = codec.request
         self._wrap = framing.wrap
+        self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
         self.pending: dict[Any, Call] = {}
@@ -45,10 +47,17 @@ class RequestTable:
     def send(self, call: Call) -> Frame:
         """Number the request of a call, remember the call, and return the frame. Raises UsageError
         if the request cannot be sent."""
-        method, params = call.on_reply.request(call.method, call.params)
-        id = self.next_id
-        payload = self._encode_request(method, params, id)
-        frame = self._wrap(payload) if len(payload) <= self._join_bytes else self._parts(payload)
+        handler, id = call.on_reply, self.next_id
+        if handler.words_request:
+            payload = self._encode_request(*handler.request(call.params), id)
+        else:
+            payload = self._encode_request(call.method, call.params, id)
+        if len(payload) > self._join_bytes:
+            frame: Frame = self._parts(payload)
+        elif self._suffix is not None:  # the framing's `wrap`, without the call
+            frame = payload + self._suffix
+        else:
+            frame = self._wrap(payload)
         self.next_id = id + 1
         call.id = id
         self.pending[id] = call

@@ -55,6 +55,7 @@ class Session:
     __slots__ = (
         "_closing",
         "_idle_waiter",
+        "_is_shared",
         "_loop",
         "_owner",
         "_performer",
@@ -110,6 +111,7 @@ class Session:
         )
         self._owner = owner
         self._loop = loop
+        self._is_shared = owner.is_shared
         self._thread = get_ident()
         self._reads_first = dialect.traits.correlation == "order"
         self.pending = self.conversation.pending
@@ -200,7 +202,7 @@ class Session:
         call.session = self
         if not call.on_reply.is_simple:
             self.perform(self.conversation.begin(call))
-        elif self._owner.is_shared:
+        elif self._is_shared:
             with self.lock:
                 self._write_frame(self._send(call))
         else:

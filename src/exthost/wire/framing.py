@@ -68,6 +68,8 @@ class NoReadBuffer:
 
     __slots__ = ()
 
+    suffix = None
+
     def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         return None
 
@@ -89,6 +91,10 @@ class Framing(Protocol):
 
     read_size: int
     """The largest number of bytes that the next read should return."""
+
+    @property
+    def suffix(self) -> bytes | None:
+        """What follows a payload, if a frame is nothing but the payload and this."""
 
     def feed(self, data: Bytes) -> list[Item]:
         """Take the bytes of one read; return the frames that they complete."""

@@ -38,6 +38,8 @@ class Lines:
         "read_size",
     )
 
+    suffix = b"\n"
+
     def __init__(self, cap: int) -> None:
         self._cap = cap
         # So many bytes show that a line is too long, and how it began.
