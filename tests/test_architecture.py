@@ -127,7 +127,7 @@ GRAPH = import_graph(SOURCE, PACKAGE)
 def test_no_modules_import_one_another_in_a_circle() -> None:
     new = cycles(GRAPH) - KNOWN_CYCLES
     assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
-    assert KNOWN_CYCLES <= cycles(GRAPH), "a cycle was cut: take it off the list"
+    assert cycles(GRAPH) >= KNOWN_CYCLES, "a cycle was cut: take it off the list"
 
 
 # Packages that import one another, though no two of their modules do.
@@ -138,7 +138,7 @@ def test_no_packages_import_one_another_in_a_circle() -> None:
     found = cycles(package_graph(GRAPH))
     new = found - KNOWN_PACKAGE_CYCLES
     assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
-    assert KNOWN_PACKAGE_CYCLES <= found, "a cycle was cut: take it off the list"
+    assert found >= KNOWN_PACKAGE_CYCLES, "a cycle was cut: take it off the list"
 
 
 @pytest.mark.parametrize("package", SHORT)
