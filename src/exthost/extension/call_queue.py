@@ -332,6 +332,8 @@ class CallQueue:
 
     def fail(self, call: Call, error: ExthostError) -> None:
         """End a call with an error."""
+        if self.is_pool and call.session is not None:
+            self._choice.freed(call.session)
         if call.ended:
             return
         call.ended = True
@@ -364,6 +366,7 @@ class CallQueue:
         self.waiting.pop(call, None)
         if call.session is not None:
             call.session.abandon(call, why)
+            self._choice.freed(call.session)
         self.accounting.lose(call, "cancelled")
         if self.waiting:
             self.pump()
@@ -385,6 +388,7 @@ class CallQueue:
         if session is not None:
             # First, because its place is free for the next call as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
+            self._choice.freed(session)
             if not call.internal and session.cause is None:
                 self._tell_trouble(error)
         self._reject(call, error)

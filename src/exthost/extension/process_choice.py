@@ -11,7 +11,7 @@ whose replies come one by one, or late, is never queued behind another call whil
 """
 
 import random
-from collections import deque
+from collections import OrderedDict
 
 from exthost.session.session import Session
 
@@ -32,34 +32,47 @@ _MOST_METHODS = 1024
 class ProcessChoice:
     """The processes of one pool that accept calls."""
 
-    __slots__ = ("_batch_left", "_batch_session", "_idle", "_replies_per_read", "sessions")
+    __slots__ = (
+        "_batch_left",
+        "_batch_session",
+        "_idle",
+        "_members",
+        "_replies_per_read",
+        "sessions",
+    )
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
-        self._idle: deque[Session] = deque()  # sessions that were idle when they were put here
+        self._members: set[Session] = set()  # the same, to look one up at the same cost
+        # Sessions that were idle when they were put here, each once, the longest idle first.
+        self._idle: OrderedDict[Session, None] = OrderedDict()
         self._replies_per_read: dict[str, float] = {}
         self._batch_session: Session | None = None
         self._batch_left = 0
 
     def add(self, session: Session) -> None:
         self.sessions.append(session)
-        self._idle.append(session)
+        self._members.add(session)
+        self._idle[session] = None
 
     def remove(self, session: Session) -> None:
-        if session in self.sessions:
+        if session in self._members:
+            self._members.remove(session)
             self.sessions.remove(session)
         if self._batch_session is session:
             self._batch_session = None
-        if session in self._idle:
-            self._idle.remove(session)
+        self._idle.pop(session, None)
 
     def clear(self) -> None:
         self.sessions.clear()
+        self._members.clear()
         self._idle.clear()
         self._batch_session = None
 
     def choose(self, method: str, max_in_flight: int) -> Session | None:
         """Return the process for a call of this method; None if every process is full."""
+        if max_in_flight < 1:  # calls are held back
+            return None
         batched = self._batch_session
         is_fast = self._replies_per_read.get(method, 1.0) >= 2.0
         has_batch = is_fast and batched is not None and self._batch_left > 0
@@ -73,7 +86,7 @@ class ProcessChoice:
 
     def _idle_session(self) -> Session | None:
         while self._idle:
-            session = self._idle.popleft()
+            session, _ = self._idle.popitem(last=False)
             if not len(session.pending):
                 return session
         return None
@@ -98,8 +111,12 @@ class ProcessChoice:
         if len(self._replies_per_read) >= _MOST_METHODS:
             self._replies_per_read.clear()
         self._replies_per_read[method] = average
-        if not len(session.pending) and session in self.sessions:
-            self._idle.append(session)
+        self.freed(session)
+
+    def freed(self, session: Session) -> None:
+        """A call of this process ended, with a reply or without one."""
+        if not len(session.pending) and session in self._members:
+            self._idle[session] = None
 
 
 def _in_flight(session: Session) -> int:

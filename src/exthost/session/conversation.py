@@ -264,7 +264,11 @@ class Conversation:
             except Exception as error:
                 effects.append(self._operations.failed(call, error))
             else:
-                effects.append([(call, value)])
+                if type(value) is Switch:
+                    call.on_reply = value.handler
+                    self._operations.run(call, None, effects)
+                else:
+                    effects.append([(call, value)])
 
     def _handle_unmatched(self, reply: Reply | Failure, effects: list[Effect]) -> None:
         """A reply matches no call; by order, every later one would be off by one."""

@@ -47,6 +47,7 @@ class Operations:
             effects.append(Failed(call, error))
         except Exception as error:  # the dialect's code failed on what the child wrote
             _log.exception("the %s dialect could not follow its own operation", self._dialect.name)
+            self._retire(call, handler, effects)
             effects.append(Failed(call, failures.not_understood(error)))
         else:
             self._retire(call, handler, effects)

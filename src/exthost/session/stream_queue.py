@@ -46,7 +46,8 @@ class StreamQueue:
         self.acknowledged = False  # the reply came, and the stream goes on
         self.delivered = False  # the consumer has seen an event: the call cannot be sent again
         self.ended = False
-        self.ended_by: Any = None  # the last event, if it came before the acknowledgement
+        # The last event, if it came before the acknowledgement.
+        self.ended_by: tuple[Any] | None = None
 
     @property
     def is_full(self) -> bool:

@@ -5,6 +5,7 @@ streams, for the key in its params. A stream ends by its reply, or by a last eve
 that only acknowledged it.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,8 @@ from exthost.session.effects import (
     SendInternal,
 )
 from exthost.session.stream_queue import StreamQueue
+
+_log = logging.getLogger("exthost.session")
 
 
 class StreamTable:
@@ -101,7 +104,7 @@ class StreamTable:
             if stream.acknowledged:
                 effects.append([(stream.call, decoded.event)])
             else:
-                stream.ended_by = decoded.event
+                stream.ended_by = (decoded.event,)
 
     def on_reply(
         self, call: Call, stream: StreamQueue, reply: Reply | Failure, effects: list[Effect]
@@ -117,8 +120,11 @@ class StreamTable:
                     result = result if kind.result is None else kind.result(result)
                 elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):
                     raise failures.wrong_acknowledgement(call.method)
-        except ExthostError as error:
+        except Exception as error:
             self.close(stream)
+            if not isinstance(error, ExthostError):  # the dialect's code failed
+                _log.exception("the reply to a stream could not be read")
+                error = failures.not_understood(error)
             effects.append(Failed(call, error))
             return
         if kind.ends == "reply":
@@ -128,7 +134,7 @@ class StreamTable:
         stream.acknowledged = True
         effects.append(Acknowledge(stream))
         if stream.ended_by is not None:  # the last event came before the acknowledgement
-            effects.append([(call, stream.ended_by)])
+            effects.append([(call, stream.ended_by[0])])
 
     def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
         """Close a stream that nobody reads, and tell the child so in its dialect's words."""

@@ -1,0 +1,398 @@
+"""Which process of a pool gets the next call: fair, cheap, and never a full or a removed one.
+
+Most tests run no process. A stand-in for a session counts how often it is looked at, so what a
+choice costs is a number of looks and not a time.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from exthost.errors import CallFailed, CallTimeout
+from exthost.extension.extension import Extension
+from exthost.extension.process_choice import ProcessChoice
+from exthost.session.session import Session
+from tests.extensions.driving import failing, plain, until
+
+SLOW, FAST = "slow", "fast"
+UNLIMITED = 1_000_000
+
+
+class Looks:
+    """How often sessions were looked at."""
+
+    count = 0
+
+
+class InFlight:
+    """The number of calls in flight, as `len` of the table of pending calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __len__(self) -> int:
+        Looks.count += 1
+        return self.calls
+
+
+class FakeSession:
+    """As much of a session as the choice looks at."""
+
+    def __init__(self, name: int = 0) -> None:
+        self.name = name
+        self.pending = InFlight()
+
+    def __eq__(self, other: object) -> bool:
+        Looks.count += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.pending.calls}>"
+
+
+class Pool:
+    """A choice among stand-ins, and what the queue does around it."""
+
+    def __init__(self, processes: int, max_in_flight: int = UNLIMITED) -> None:
+        self.choice = ProcessChoice()
+        self.max_in_flight = max_in_flight
+        self.members = [FakeSession(n) for n in range(processes)]
+        for member in self.members:
+            self.choice.add(cast("Session", member))
+
+    def send(self, method: str = SLOW) -> FakeSession | None:
+        chosen = self.choice.choose(method, self.max_in_flight)
+        if chosen is None:
+            return None
+        session = cast("FakeSession", chosen)
+        session.pending.calls += 1
+        return session
+
+    def reply(
+        self, session: FakeSession, count: int = 1, method: str = SLOW, seconds: float = 0.0
+    ) -> None:
+        session.pending.calls -= count
+        self.choice.replied(cast("Session", session), method, count, seconds)
+
+    def remove(self, session: FakeSession) -> None:
+        self.choice.remove(cast("Session", session))
+        self.members.remove(session)
+
+    def learn_fast(self, method: str = FAST) -> None:
+        """Let the choice see that several replies of this method come in one read."""
+        for _ in range(8):
+            sent = [self.send(method) for _ in range(8 * len(self.members))]
+            for session, count in Counter(sent).items():
+                assert session is not None
+                self.reply(session, count, method)
+        for member in self.members:
+            assert member.pending.calls == 0
+
+
+# -- fair ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 16, 64])
+def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) -> None:
+    pool = Pool(processes)
+    for _ in range(3):
+        sent = [pool.send() for _ in range(processes)]
+        assert set(sent) == set(pool.members)
+        for session in sent:
+            assert session is not None
+            pool.reply(session)
+
+
+def test_a_process_that_becomes_idle_gets_the_next_slow_call() -> None:
+    pool = Pool(8)
+    for _ in range(8):
+        pool.send()
+    for session in (pool.members[5], pool.members[2]):
+        pool.reply(session)
+        assert pool.send() is session
+
+
+def test_calls_that_come_one_at_a_time_go_round() -> None:
+    pool = Pool(4)
+    for _ in range(40):
+        session = pool.send()
+        assert session is not None
+        pool.reply(session)
+    served: Counter[int] = Counter()
+    for _ in range(40):
+        session = pool.send()
+        assert session is not None
+        served[session.name] += 1
+        pool.reply(session)
+    assert served == dict.fromkeys(range(4), 10)
+
+
+def test_a_busy_pool_is_loaded_evenly() -> None:
+    random.seed(7)
+    pool = Pool(16)
+    for _ in range(16 * 100):
+        pool.send()
+    loads = [member.pending.calls for member in pool.members]
+    # The less loaded of two: the largest and the smallest differ little, where one of one would
+    # differ by fifty.
+    assert max(loads) - min(loads) <= 12
+
+
+def test_an_idle_process_is_taken_before_a_busy_one_also_after_a_call_without_a_result() -> None:
+    """A call that fails, times out or is cancelled leaves its process as idle as a reply does."""
+    random.seed(1)
+    for _ in range(50):
+        pool = Pool(2)
+        failed = pool.send()
+        assert failed is not None
+        failed.pending.calls -= 1
+        pool.choice.freed(cast("Session", failed))
+        assert {pool.send(), pool.send()} == set(pool.members)
+
+
+def test_a_slow_method_is_not_queued_behind_a_batch_of_fast_ones() -> None:
+    pool = Pool(4)
+    pool.learn_fast()
+    batched = pool.send(FAST)
+    others = [pool.send(SLOW) for _ in range(3)]
+    assert batched not in others and len(set(others)) == 3
+
+
+# -- fast methods stay together --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("processes", [2, 16, 64])
+def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
+    pool = Pool(processes)
+    pool.learn_fast()
+    sent = [pool.send(FAST) for _ in range(16)]
+    assert len(set(sent)) <= 2, "at most the end of one batch and the beginning of the next"
+
+
+def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
+    pool = Pool(8)
+    pool.learn_fast()
+    sent = Counter(pool.send(FAST) for _ in range(8 * 16))
+    assert len(sent) == 8
+    assert max(sent.values()) <= 3 * 16
+
+
+def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:
+    pool = Pool(4)
+    pool.learn_fast()
+    assert len({pool.send("never seen") for _ in range(4)}) == 4
+
+
+def test_one_late_reply_ends_the_batches_of_its_method() -> None:
+    pool = Pool(4)
+    pool.learn_fast()
+    session = pool.send(FAST)
+    assert session is not None
+    pool.reply(session, 1, FAST, seconds=1.0)
+    assert len({pool.send(FAST) for _ in range(4)}) == 4
+
+
+def test_an_extension_that_invents_methods_does_not_fill_the_memory() -> None:
+    pool = Pool(2)
+    for n in range(5000):
+        session = pool.send(f"method {n}")
+        assert session is not None
+        pool.reply(session, 1, f"method {n}")
+    assert len(pool.choice._replies_per_read) <= 1024
+
+
+def test_what_is_remembered_of_idle_processes_does_not_grow_with_the_calls() -> None:
+    pool = Pool(2)
+    for _ in range(500):
+        pool.learn_fast()
+    assert len(pool.choice._idle) <= 2
+
+
+# -- the cost --------------------------------------------------------------------------------
+
+
+def looks_per_call(processes: int, method: str, in_flight: int) -> float:
+    """How many looks at sessions a call costs, with as many in flight as stated all the time."""
+    random.seed(processes)
+    pool = Pool(processes)
+    if method == FAST:
+        pool.learn_fast()
+    sent = [pool.send(method) for _ in range(in_flight)]
+    Looks.count = 0
+    calls = 2000
+    for _ in range(calls):
+        session = sent.pop(0)
+        assert session is not None
+        pool.reply(session, 1, method, seconds=0.0)
+        sent.append(pool.send(method))
+    return Looks.count / calls
+
+
+@pytest.mark.parametrize("method", [SLOW, FAST])
+@pytest.mark.parametrize("load", [0.5, 4])
+def test_a_choice_costs_the_same_among_2_and_64(method: str, load: float) -> None:
+    few = looks_per_call(2, method, max(1, int(2 * load)))
+    many = looks_per_call(64, method, int(64 * load))
+    assert many <= few + 4, (few, many)
+    assert many < 8
+
+
+# -- limits ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [SLOW, FAST])
+def test_a_pool_takes_exactly_what_it_has_room_for(method: str) -> None:
+    random.seed(3)
+    pool = Pool(5)
+    pool.learn_fast()
+    pool.max_in_flight = 3
+    sent = [pool.send(method) for _ in range(20)]
+    assert sent[15:] == [None] * 5
+    assert Counter(sent[:15]) == dict.fromkeys(pool.members, 3)
+    pool.reply(pool.members[4], 1, method)
+    assert pool.send(method) is pool.members[4], "the only one with room"
+    assert pool.send(method) is None
+
+
+def test_while_calls_are_held_back_nothing_is_chosen() -> None:
+    pool = Pool(3)
+    assert pool.choice.choose(SLOW, 0) is None
+    assert {pool.send() for _ in range(3)} == set(pool.members)
+
+
+def test_an_empty_pool_chooses_nothing() -> None:
+    pool = Pool(2)
+    pool.send()
+    pool.choice.clear()
+    assert pool.send() is None and pool.send(FAST) is None
+
+
+# -- processes come and go -------------------------------------------------------------------
+
+
+def test_a_new_process_gets_the_next_call() -> None:
+    pool = Pool(2)
+    for _ in range(10):
+        pool.send()
+    new = FakeSession(2)
+    pool.choice.add(cast("Session", new))
+    assert pool.send() is new
+
+
+def test_a_process_that_was_removed_is_never_chosen_again() -> None:
+    pool = Pool(2)
+    pool.learn_fast()  # it was idle more than once since
+    gone = pool.members[0]
+    pool.remove(gone)
+    assert {pool.send(method) for method in (SLOW, FAST) * 20} == {pool.members[0]}
+    gone.pending.calls = 1
+    pool.reply(gone)  # what was read before it was removed
+    assert gone not in {pool.send() for _ in range(20)}
+
+
+def test_a_process_may_be_removed_twice() -> None:
+    pool = Pool(2)
+    gone = pool.members[0]
+    pool.remove(gone)
+    pool.choice.remove(cast("Session", gone))
+    assert pool.send() is pool.members[0]
+
+
+class Choosing(RuleBasedStateMachine):
+    """Processes come and go, calls are sent and answered or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = Pool(0, max_in_flight=3)
+        self.names = 0
+
+    @rule()
+    @precondition(lambda self: len(self.pool.members) < 6)
+    def add(self) -> None:
+        self.names += 1
+        new = FakeSession(self.names)
+        self.pool.members.append(new)
+        self.pool.choice.add(cast("Session", new))
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.pool.members)
+    def remove(self, data: st.DataObject) -> None:
+        self.pool.remove(data.draw(st.sampled_from(self.pool.members)))
+
+    @rule(method=st.sampled_from([SLOW, FAST]))
+    def send(self, method: str) -> None:
+        loads = {member: member.pending.calls for member in self.pool.members}
+        chosen = self.pool.send(method)
+        if chosen is None:
+            assert all(load == 3 for load in loads.values())
+            return
+        assert loads[chosen] < 3, "it was removed, or is full"
+        is_slow = self.pool.choice._replies_per_read.get(method, 1.0) < 2.0
+        if is_slow and 0 in loads.values():
+            assert loads[chosen] == 0, "a slow call was queued though a process is idle"
+
+    @rule(data=st.data(), method=st.sampled_from([SLOW, FAST]), late=st.booleans())
+    def reply(self, data: st.DataObject, method: str, late: bool) -> None:
+        busy = [member for member in self.pool.members if member.pending.calls]
+        if busy:
+            session = data.draw(st.sampled_from(busy))
+            count = data.draw(st.integers(1, session.pending.calls))
+            self.pool.reply(session, count, method, 1.0 if late else 0.0)
+
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        busy = [member for member in self.pool.members if member.pending.calls]
+        if busy:
+            session = data.draw(st.sampled_from(busy))
+            session.pending.calls -= 1
+            self.pool.choice.freed(cast("Session", session))
+
+    @invariant()
+    def idle_processes_are_remembered_once(self) -> None:
+        idle: list[Any] = list(self.pool.choice._idle)
+        assert len(idle) == len(set(idle)) and set(idle) <= set(self.pool.members)
+
+
+Choosing.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestChoosing = Choosing.TestCase
+
+
+# -- with processes --------------------------------------------------------------------------
+
+
+async def _cancelled(ext: Extension) -> None:
+    call = asyncio.ensure_future(ext.call("keep"))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def _refused(ext: Extension) -> None:
+    assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+
+
+async def _timed_out(ext: Extension) -> None:
+    assert isinstance(await failing(ext.call("keep", timeout=0.01)), CallTimeout)
+
+
+@pytest.mark.parametrize("end_one", [_cancelled, _refused, _timed_out])
+async def test_a_process_whose_call_has_no_result_is_idle_again(
+    end_one: Callable[[Extension], Awaitable[None]],
+) -> None:
+    async with plain(pool={"min": 2, "max": 2}) as ext:
+        await until(lambda: ext.stats["processes"] == 2)
+        for _ in range(8):
+            await end_one(ext)
+            both = await asyncio.gather(ext.call("pid"), ext.call("pid"))
+            assert len(set(both)) == 2

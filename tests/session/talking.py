@@ -1,0 +1,131 @@
+"""How tests play a child to a conversation without a loop or a process."""
+
+import json
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.dialect import Dialect, Progress
+from exthost.errors import ExthostError
+from exthost.messages import Incoming, Reply
+from exthost.model import Offer
+from exthost.session.call import Call
+from exthost.session.conversation import Conversation
+from exthost.session.effects import Effect, Failed, Frame, Write
+from exthost.session.replies import DELIVER, GeneratorReply, ReplyHandler, StreamReply
+from exthost.session.stream_queue import StreamQueue
+from exthost.wire.framing import Bytes
+from exthost.wire.lines import Lines
+from tests.toys import askback, byorder
+
+MAX_MESSAGE = 4096
+OFFER = Offer(name="toy")
+
+
+def _progress(params: Any) -> Progress:
+    return Progress(params["id"], params["done"])
+
+
+class PlainCodec(askback.Codec):
+    """JSON-RPC whose replies are handed over as plain tuples, as the built-in codecs do."""
+
+    def decode(self, frame: Bytes) -> Incoming:
+        message = super().decode(frame)
+        return (message.id, message.result) if isinstance(message, Reply) else message  # type: ignore[return-value]
+
+
+# JSON-RPC in lines, with replies by id and both kinds of streams. A codec may also spell replies
+# out, and the built-in ones do so for replies that are written in an uncommon way.
+SPELT_OUT = replace(
+    askback.DIALECT,
+    name="by id",
+    framing=Lines,
+    notices=MappingProxyType({**askback.DIALECT.notices, "progress": _progress}),
+)
+BY_ID = replace(SPELT_OUT, codec=lambda role: PlainCodec())
+BOTH = [BY_ID, SPELT_OUT]
+# Frames with a length, replies by order: a call that is given up ends the conversation.
+BY_ORDER = byorder.DIALECT
+
+
+def with_traits(dialect: Dialect, **traits: Any) -> Dialect:
+    return replace(dialect, traits=replace(dialect.traits, **traits))
+
+
+class StubCall(Call):
+    """A call that nobody waits for."""
+
+    def __init__(
+        self, method: str = "echo", params: Any = None, on_reply: ReplyHandler = DELIVER
+    ) -> None:
+        super().__init__(method, params, on_reply, 10.0, 0.0)
+
+
+def opened(dialect: Dialect = BY_ID, first_id: int | None = None) -> Conversation:
+    """Return a conversation whose handshake is done."""
+    conversation = Conversation(dialect, MAX_MESSAGE, first_id)
+    conversation.open(OFFER)
+    return conversation
+
+
+def sent(conversation: Conversation, method: str = "echo", params: Any = None) -> StubCall:
+    """Send a simple call."""
+    call = StubCall(method, params)
+    conversation.send(call)
+    return call
+
+
+def stream(conversation: Conversation, method: str, params: Any = None) -> StreamQueue:
+    """Open a stream."""
+    kind = conversation.dialect.streams[method]
+    queue = StreamQueue(kind, None if kind.key is None else params[kind.key])
+    queue.params = params
+    queue.call = StubCall(method, params, StreamReply(queue))
+    (effect,) = conversation.begin(queue.call)
+    assert isinstance(effect, Write)
+    return queue
+
+
+def generator(conversation: Conversation, steps: Any, **how: Any) -> tuple[StubCall, list[Effect]]:
+    """Begin a call that is a generator; return its first effects as well."""
+    call = StubCall("operation", None, GeneratorReply(steps, **how))
+    return call, conversation.begin(call)
+
+
+def line(message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def reply(id: Any, result: Any = None) -> bytes:
+    return line({"id": id, "result": result})
+
+
+def failure(id: Any, message: str = "no", code: int = -1) -> bytes:
+    return line({"id": id, "error": {"code": code, "message": message}})
+
+
+def notification(method: str, **params: Any) -> bytes:
+    return line({"method": method, "params": params})
+
+
+def written(effects: list[Effect]) -> list[Any]:
+    """Return the messages that these effects write, in lines of JSON."""
+    return [json.loads(whole(effect.frame)) for effect in effects if isinstance(effect, Write)]
+
+
+def whole(frame: Frame) -> bytes:
+    return frame if isinstance(frame, bytes) else b"".join(frame)
+
+
+def error_of(effects: list[Effect], call: Call) -> ExthostError:
+    """Return the error that the only failure among these effects ends this call with."""
+    (failed,) = (effect for effect in effects if isinstance(effect, Failed))
+    assert failed.call is call
+    return failed.error
+
+
+def is_empty(conversation: Conversation) -> bool:
+    """Whether nothing is left in any table."""
+    streams = conversation.streams()
+    subscriptions = conversation.requests.subscriptions
+    return not (conversation.pending or streams or subscriptions or conversation.calls())

@@ -1,0 +1,211 @@
+"""The import rules that are checked from the source: no cycles, and no long modules.
+
+The graph is built with `ast`. Imports inside functions and under TYPE_CHECKING count as well,
+because a cycle is a cycle for the reader, too.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+PACKAGE = "exthost"
+
+# The longest module that a reader takes in at once.
+MOST_LINES = 400
+# The packages that keep to it already.
+SHORT = ("session", "extension")
+
+# Cycles that are known and are going to be cut, each as the set of its modules. Both are of the
+# command line: a function imports what is only needed in one case.
+KNOWN_CYCLES = frozenset(
+    {
+        frozenset({"exthost.cli", "exthost.cli.frame"}),
+        frozenset({"exthost.cli.faces", "exthost.cli.live"}),
+    }
+)
+
+Graph = Mapping[str, frozenset[str]]
+
+
+def modules(source: Path, package: str) -> dict[str, Path]:
+    """Return every module by its dotted name."""
+    found = {}
+    for path in sorted((source / package).rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def import_graph(source: Path, package: str) -> Graph:
+    """Return which modules each module imports, those of the package only."""
+    known = modules(source, package)
+    graph = {}
+    for name, path in known.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        is_package = path.name == "__init__.py"
+        graph[name] = frozenset(_imports(tree, name, is_package, known.keys())) - {name}
+    return graph
+
+
+def _imports(tree: ast.AST, name: str, is_package: bool, known: Set[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _longest_known(alias.name, known)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = name.split(".")
+                parents = parents[: len(parents) - node.level + is_package]
+                base = ".".join([*parents, base] if base else parents)
+            for alias in node.names:
+                # `from package import module` imports the module; `from module import name`
+                # imports what holds the name.
+                yield from _longest_known(f"{base}.{alias.name}", known)
+
+
+def _longest_known(dotted: str, known: Set[str]) -> Iterator[str]:
+    while dotted:
+        if dotted in known:
+            yield dotted
+            return
+        dotted = dotted.rpartition(".")[0]
+
+
+def cycles(graph: Graph) -> frozenset[frozenset[str]]:
+    """Return the sets of modules that import one another, by Tarjan's algorithm."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = set()
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            if len(stack) - at > 1:
+                found.add(frozenset(stack[at:]))
+            del stack[at:]
+
+    for name in sorted(graph):
+        if name not in index:
+            visit(name)
+    return frozenset(found)
+
+
+def package_graph(graph: Graph) -> Graph:
+    """Return the same for the packages and modules right under the root; the root package itself
+    gathers public names from everywhere and is left out."""
+    rooms: dict[str, set[str]] = {}
+    for name, imported in graph.items():
+        if (room := _room(name)) is None:
+            continue
+        rooms.setdefault(room, set()).update(
+            other for one in imported if (other := _room(one)) is not None and other != room
+        )
+    return {room: frozenset(others) for room, others in rooms.items()}
+
+
+def _room(name: str) -> str | None:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+GRAPH = import_graph(SOURCE, PACKAGE)
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    new = cycles(GRAPH) - KNOWN_CYCLES
+    assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
+    assert cycles(GRAPH) >= KNOWN_CYCLES, "a cycle was cut: take it off the list"
+
+
+# Packages that import one another, though no two of their modules do.
+KNOWN_PACKAGE_CYCLES = frozenset({frozenset({"config", "dialects", "manifests"})})
+
+
+def test_no_packages_import_one_another_in_a_circle() -> None:
+    found = cycles(package_graph(GRAPH))
+    new = found - KNOWN_PACKAGE_CYCLES
+    assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
+    assert found >= KNOWN_PACKAGE_CYCLES, "a cycle was cut: take it off the list"
+
+
+@pytest.mark.parametrize("package", SHORT)
+def test_no_module_is_too_long_to_be_taken_in(package: str) -> None:
+    lengths = {
+        path.name: len(path.read_text(encoding="utf-8").splitlines())
+        for path in (SOURCE / PACKAGE / package).rglob("*.py")
+    }
+    long = {name: lines for name, lines in lengths.items() if lines > MOST_LINES}
+    assert not long
+
+
+# -- the check itself ------------------------------------------------------------------------
+
+
+def write(folder: Path, files: dict[str, str]) -> Graph:
+    for name, text in files.items():
+        path = folder / "p" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return import_graph(folder, "p")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import p.b",
+        "from p import b",
+        "from p.b import thing",
+        "from . import b",
+        "from .b import thing",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.b import Thing",
+        "def late():\n    from p import b",
+        "try:\n    import p.b\nexcept ImportError:\n    pass",
+    ],
+)
+def test_a_cycle_is_seen_however_it_is_written(tmp_path: Path, text: str) -> None:
+    graph = write(tmp_path, {"__init__.py": "", "a.py": text, "b.py": "from p.a import x"})
+    assert cycles(graph) == {frozenset({"p.a", "p.b"})}
+
+
+def test_a_longer_cycle_is_seen_and_what_hangs_on_it_is_not_part_of_it(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "from p.a import x",
+        "a.py": "from p.q import b",
+        "q/__init__.py": "",
+        "q/b.py": "from ..c import y",
+        "c.py": "import p.a, p.d",
+        "d.py": "import json",
+    }
+    assert cycles(write(tmp_path, files)) == {frozenset({"p.a", "p.q.b", "p.c"})}
+
+
+def test_modules_that_only_import_downwards_have_no_cycle(tmp_path: Path) -> None:
+    files = {"__init__.py": "", "a.py": "import p.b, p.c", "b.py": "from . import c", "c.py": ""}
+    assert cycles(write(tmp_path, files)) == frozenset()
+
+
+def test_packages_may_be_a_circle_though_their_modules_are_not(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "from p.x import a, d",
+        "x/__init__.py": "",
+        "x/a.py": "import p.y.b",
+        "y/__init__.py": "",
+        "y/b.py": "import p.x.d",
+        "x/d.py": "",
+    }
+    graph = write(tmp_path, files)
+    assert cycles(graph) == frozenset()
+    assert cycles(package_graph(graph)) == {frozenset({"x", "y"})}
