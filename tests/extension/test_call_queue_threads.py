@@ -1,42 +1,49 @@
-"""The desk as the blocking face uses it: calls come from other threads, at bad moments too."""
+"""The call queue as the blocking API uses it: calls come from other threads, also at the worst
+moments."""
 
 import asyncio
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 
 from exthost.errors import ExtensionGone
 from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call
+from exthost.session.replies import DELIVER
+from exthost.session.session import Session
+from exthost.sync import BlockingCall
 from tests.extensions.driving import closing, unstarted, until
 from tests.extensions.puppet import Puppet, session_with
 
 
-class Gate:
-    """A sink that a thread waits at."""
+class CountedCall(BlockingCall):
+    """A call of the blocking API that counts how often it ended."""
 
-    def __init__(self) -> None:
-        self._gate = threading.Event()
-        self.result: Any = None
-        self.ends = 0
+    ends = 0
+    outcome: Any = None
 
-    def done(self) -> bool:
-        return self._gate.is_set()
-
-    def set_result(self, result: Any, /) -> None:
-        self.result = result
+    def deliver(self, value: Any) -> None:
         self.ends += 1
-        self._gate.set()
+        self.outcome = value
+        super().deliver(value)
 
-    def set_exception(self, exception: BaseException, /) -> None:
-        self.set_result(exception)
+    def reject(self, error: BaseException) -> None:
+        self.ends += 1
+        self.outcome = error
+        super().reject(error)
 
-    def wait(self) -> Any:
-        assert self._gate.wait(20), "nobody told this caller how its call ended"
-        return self.result
+
+def call_of(queue: CallQueue, n: int) -> CountedCall:
+    return CountedCall("echo", n, DELIVER, 100.0, queue)
+
+
+def shared_queue() -> CallQueue:
+    loop = asyncio.get_running_loop()
+    return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
 
 
 class ThatInterrupts(OrderedDict[Call, None]):
@@ -53,34 +60,63 @@ class ThatInterrupts(OrderedDict[Call, None]):
         super().__setitem__(call, value)
 
 
-async def test_a_call_that_joins_the_queue_as_the_desk_closes_is_told_so() -> None:
-    desk = Desk("x", max_in_flight=1, shared=True, bus=Bus(), loop=asyncio.get_running_loop())
-    desk.waiting = ThatInterrupts(lambda: desk.close(lambda _: ExtensionGone("X1006", "closed")))
-    gate = Gate()
-    desk.submit(Call.of("echo", 1, gate, 100, desk.now()))
-    await until(gate.done)
-    assert isinstance(gate.result, ExtensionGone) and gate.ends == 1
-    assert desk.losses == {"gone": 1} and not desk.waiting
+async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
+    queue = shared_queue()
+    queue.waiting = ThatInterrupts(lambda: queue.close(lambda _: ExtensionGone("X1006", "closed")))
+    call = call_of(queue, 1)
+    queue.submit_threadsafe(call)
+    await until(lambda: call.ended)
+    assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
+    assert queue.accounting.losses == {"gone": 1} and not queue.waiting
 
 
 async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
-    desk = Desk("x", max_in_flight=1, shared=True, bus=Bus(), loop=asyncio.get_running_loop())
+    queue = shared_queue()
     puppet = Puppet()
-    desk.attach(session_with(puppet, desk))
-    first, second = (Call.of("echo", n, Gate(), 100, desk.now()) for n in (1, 2))
-    desk.submit(first)
-    session = desk.session
-    assert session is not None
+    session = session_with(puppet, queue)
+    queue.attach(session)
+    first, second = call_of(queue, 1), call_of(queue, 2)
+    queue.submit_threadsafe(first)
 
     def answered() -> None:
-        desk.settle(session.pending.pop(0), "answer")
+        queue.complete([(session.pending.pop(0), "answer")])
 
-    desk.waiting = ThatInterrupts(answered)
-    desk.submit(second)
+    queue.waiting = ThatInterrupts(answered)
+    queue.submit_threadsafe(second)
     await until(lambda: len(puppet.heard()) == 2)
     puppet.die()
     await until(lambda: second.ended)
-    assert desk.results == 1 and desk.losses == {"gone": 1}
+    assert queue.accounting.results == 1 and queue.accounting.losses == {"gone": 1}
+    assert first.ends == second.ends == 1
+
+
+class EndsAtLock:
+    """A lock of a session that ends in the moment before a caller's thread gets the lock."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = session.lock
+        self._is_used = False
+
+    def __enter__(self) -> None:
+        if not self._is_used:
+            self._is_used = True
+            self._session.abort()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgotten() -> None:
+    queue = shared_queue()
+    session = session_with(Puppet(), queue)
+    queue.attach(session)
+    session.lock = EndsAtLock(session)  # type: ignore[assignment]
+    with pytest.raises(ExtensionGone):
+        queue.submit_threadsafe(call_of(queue, 1))
+    assert not session.pending and not queue.accounting.losses
+    await until(session.lifetime.released.done)
 
 
 @pytest.mark.both_loops
@@ -89,23 +125,24 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
     end: str,
 ) -> None:
     ext = unstarted(limits={"max_in_flight": 20})
-    ext.queue.shared = True
+    ext.queue.is_shared = True
     async with closing(ext):
         await ext.start()
-        ends: list[tuple[int, Gate]] = []
+        accepted: list[CountedCall] = []
         refused: list[int] = []
 
         def from_a_thread(start: int) -> None:
             for n in range(start, start + 100):
-                gate = Gate()
+                call = CountedCall(*ext.calls.factory.of_method("echo", n, 60), ext.queue)
                 try:
-                    ext.begin("echo", n, 20, gate)
+                    ext.queue.submit_threadsafe(call)
                 except ExtensionGone:  # not accepted any more
                     refused.append(n)
                     continue
-                ends.append((n, gate))
+                accepted.append(call)
                 if n % 7 == 0:
-                    gate.wait()
+                    with suppress(ExtensionGone):
+                        assert call.wait() == n
 
         threads = [threading.Thread(target=from_a_thread, args=(1000 * t,)) for t in range(6)]
         for thread in threads:
@@ -118,15 +155,15 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
             await ext.close()
         results += await asyncio.gather(*mine[50:], return_exceptions=True)
         await until(lambda: not any(thread.is_alive() for thread in threads))
-        await until(lambda: all(gate.done() for _, gate in ends))
-        for n, result in [*enumerate(results), *((n, gate.result) for n, gate in ends)]:
+        await until(lambda: all(call.ended for call in accepted))
+        for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
             assert result == n or (isinstance(result, ExtensionGone) and end != "in peace")
-        assert all(gate.ends == 1 for _, gate in ends)
-        assert len(ends) + len(refused) == 600
+        assert all(call.ends == 1 for call in accepted)
+        assert len(accepted) + len(refused) == 600
         stats = ext.stats
         assert stats["in_flight"] == stats["waiting"] == 0
         told = sum(result == n for n, result in enumerate(results))
-        told += sum(gate.result == n for n, gate in ends)
+        told += sum(call.outcome == call.params for call in accepted)
         assert stats["result"] == told
         if end == "in peace":
             assert refused == [] and stats["calls"] == stats["result"] == 700
