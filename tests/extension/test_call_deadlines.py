@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exthost.errors import ExthostError
+from exthost.errors import Evidence, ExthostError
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
 from exthost.session.call import Call
@@ -57,17 +57,22 @@ class MadeUpLoop:
 
 
 class MadeUpSession:
-    """Keeps each call until the test removes it. It is its own conversation."""
+    """Keeps each call until the test removes it. It is its own conversation and diagnostics."""
 
     cause = None
 
     def __init__(self) -> None:
         self.pending: dict[int, Call] = {}
         self.conversation = self
+        self.diagnostics = self
+        self.counts: dict[str, int] = {}
         self.given_up: list[Call] = []
 
     def calls(self) -> list[Call]:
         return list(self.pending.values())
+
+    def evidence(self, shown: bytes) -> Evidence:
+        return Evidence()
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
         return error
