@@ -4,19 +4,18 @@ import json
 import os
 from typing import Any
 
-from exthost.session.desk import Desk
-
 from exthost.dialects.dialect import Dialect
 from exthost.dialects.morphir import DIALECT
+from exthost.extension.call_queue import CallQueue
 from exthost.model import Offer
 from exthost.process.exits import ExitStatus
 from exthost.session.session import Session
 
 
-def session_with(puppet: "Puppet", desk: Desk, dialect: Dialect = DIALECT) -> Session:
-    """An open session on it; not yet attached to its desk."""
-    session = Session(puppet, dialect, desk, DIALECT.traits.limits)  # type: ignore[arg-type]
-    session.opened(Offer())
+def session_with(puppet: "Puppet", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
+    """Return an open session with it, which is not yet attached to its queue."""
+    session = Session(puppet, dialect, queue, DIALECT.traits.limits)  # type: ignore[arg-type]
+    session.open(Offer())
     return session
 
 

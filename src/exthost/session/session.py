@@ -204,6 +204,8 @@ class Session:
             self.perform(self.conversation.begin(call))
         elif self._is_shared:
             with self.lock:
+                if self.cause is not None:  # it may have ended while this thread waited
+                    raise self.closed_error(call.method)
                 self._write_frame(self._send(call))
         else:
             frame = self._send(call)

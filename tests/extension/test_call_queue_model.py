@@ -1,5 +1,5 @@
-"""The session and its desk against a simple model: whatever happens, in whatever order, each call
-ends exactly once, with its own outcome; what goes over the pipe is what the model says, in order.
+"""The session and its call queue against a simple model: whatever happens, in whatever order, each
+call ends exactly once, with its own outcome; the pipe carries what the model says, in order.
 
 The session is the real one, on real pipes; in place of the process stands a child that does what
 the test tells it to. Time is told, not waited for.
@@ -9,8 +9,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.session.desk import Desk
-from exthost.session.state import Call, Phase
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,6 +24,10 @@ from hypothesis.stateful import (
 
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call, FutureCall
+from exthost.session.conversation import Phase
+from exthost.session.replies import DELIVER
 from exthost.session.session import Session
 from tests.extensions.puppet import Puppet, session_with
 
@@ -44,25 +46,27 @@ class Expected:
 
 
 class Accounting(RuleBasedStateMachine):
-    """Calls come, are answered, refused, given up; sessions come and die; the desk closes."""
+    """Calls come, are answered, refused, given up; sessions come and die; the queue closes."""
 
     calls = Bundle("calls")
 
     @initialize(most=st.integers(1, 4), retry=st.booleans(), watched=st.booleans())
-    def open_the_desk(self, most: int, retry: bool, watched: bool) -> None:
+    def open_the_queue(self, most: int, retry: bool, watched: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.bus = Bus()
         self.told = [0, 0]
-        if watched:  # a desk that somebody listens to takes another way through the code
+        if watched:  # a queue that somebody listens to takes another way through the code
             self.bus.subscribe(CallStarted, lambda _: self._tell(0))
             self.bus.subscribe(CallEnded, lambda _: self._tell(1))
         self.most, self.retry, self.watched = most, retry, watched
-        self.desk = Desk("x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop)
+        self.queue = CallQueue(
+            "x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop
+        )
         self.session: Session | None = None
         self.puppet: Puppet | None = None
         self.closed = False
         self.made: list[Expected] = []
-        self.queue: list[Expected] = []  # those who wait, in order
+        self.waiting: list[Expected] = []  # those who wait, in order
         self.sent: list[Expected] = []  # everything the present session was asked, in order
         self.stray = 0
 
@@ -84,15 +88,15 @@ class Accounting(RuleBasedStateMachine):
         return [one for one in self.sent if one.place == "sent"]
 
     def _model_pump(self) -> None:
-        while self.session is not None and self.queue and len(self._under_way()) < self.most:
-            one = self.queue.pop(0)
+        while self.session is not None and self.waiting and len(self._under_way()) < self.most:
+            one = self.waiting.pop(0)
             one.place, one.id = "sent", len(self.sent)
             self.sent.append(one)
 
     def _model_end(self, one: Expected, outcome: str) -> None:
         assert one.place != "ended"
-        if one in self.queue:
-            self.queue.remove(one)
+        if one in self.waiting:
+            self.waiting.remove(one)
         one.place, one.outcome = "ended", outcome
         self._model_pump()
 
@@ -104,17 +108,17 @@ class Accounting(RuleBasedStateMachine):
         for _ in range(several):
             future: asyncio.Future[Any] = self.loop.create_future()
             number = len(self.made)
-            call = Call.of("echo", number, future, 1000.0, self.desk.now())
+            call = FutureCall("echo", number, DELIVER, 1000.0, self.queue.now(), future)
             one = Expected(number, call, future)
             if self.closed:
                 try:
-                    self.desk.take(call)
+                    self.queue.submit(call)
                 except ExtensionGone:
                     continue
-                raise AssertionError("a closed desk took a call")
-            self.desk.take(call)
+                raise AssertionError("a closed queue accepted a call")
+            self.queue.submit(call)
             self.made.append(one)
-            self.queue.append(one)
+            self.waiting.append(one)
             self._model_pump()
             made.append(one)
             if not in_one_tick:
@@ -147,19 +151,19 @@ class Accounting(RuleBasedStateMachine):
 
     @rule(one=consumes(calls), same_tick=st.booleans())
     def cancel(self, one: Expected, same_tick: bool) -> None:
-        """As a cancelled caller does: its future first, then the desk."""
+        """As a cancelled caller does: its future first, then the queue."""
         if same_tick and one.place == "sent" and self.puppet is not None:
             self.puppet.say(id=one.id, result=one.n)  # unread when the caller gives up
             self.stray += 1
         one.future.cancel()
-        self.desk.cancel(one.call)
+        self.queue.cancel(one.call)
         if one.place != "ended":
             self._model_end(one, "cancelled")
         self._run()
 
     @rule(one=calls)
     def time_out(self, one: Expected) -> None:
-        self.desk.expire(one.call)
+        self.queue.expire(one.call)
         if one.place != "ended":
             self._model_end(one, "timeout")
         self._run()
@@ -168,9 +172,9 @@ class Accounting(RuleBasedStateMachine):
     @rule()
     def a_session_comes(self) -> None:
         self.puppet = Puppet()
-        self.session = session_with(self.puppet, self.desk)
+        self.session = session_with(self.puppet, self.queue)
         self.sent, self.stray = [], 0
-        self.desk.attach(self.session)
+        self.queue.attach(self.session)
         self._model_pump()
         self._run()
 
@@ -182,9 +186,9 @@ class Accounting(RuleBasedStateMachine):
         if last_words and under_way:  # still in the pipe when it died: an answer all the same
             one = under_way.pop(0)
             self.puppet.say(id=one.id, result=one.n)
-            queued = len(self.queue)
+            queued = len(self.waiting)
             self._model_end(one, "result")
-            under_way += self.sent[len(self.sent) - (queued - len(self.queue)) :]
+            under_way += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
         again = [one for one in under_way if self.retry and not one.retried]
         session, self.session = self.session, None
         for one in under_way:
@@ -192,18 +196,18 @@ class Accounting(RuleBasedStateMachine):
                 one.place, one.retried = "waiting", True
             else:
                 self._model_end(one, "gone")
-        self.queue[:0] = again
+        self.waiting[:0] = again
         self.puppet.die()
         self._run()
-        assert session.state.phase is Phase.CLOSED and not session.state.pending
+        assert session.conversation.phase is Phase.CLOSED and not session.pending
         self.puppet = None
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
     def nobody_comes(self) -> None:
         self.closed = True
-        self.desk.close(lambda method: ExtensionGone("X1006", "closed"))
-        for one in list(self.queue):
+        self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
+        for one in list(self.waiting):
             self._model_end(one, "gone")
         self._run()
 
@@ -211,7 +215,7 @@ class Accounting(RuleBasedStateMachine):
     @rule()
     def somebody_comes_again(self) -> None:
         self.closed = False
-        self.desk.closed = None
+        self.queue.closed = None
 
     # -- what must hold ------------------------------------------------------------------------
 
@@ -229,23 +233,23 @@ class Accounting(RuleBasedStateMachine):
     @invariant()
     def the_books_balance(self) -> None:
         ended = [one.outcome for one in self.made if one.place == "ended"]
-        assert self.desk.results == ended.count("result")
+        assert self.queue.accounting.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
-            assert self.desk.losses[outcome] == ended.count(outcome)
-        assert self.desk.refusals == ended.count("error")
-        assert [call.params for call in self.desk.waiting] == [one.n for one in self.queue]
+            assert self.queue.accounting.losses[outcome] == ended.count(outcome)
+        assert self.queue.accounting.refusals == ended.count("error")
+        assert [call.params for call in self.queue.waiting] == [one.n for one in self.waiting]
         if self.watched:
             assert self.told == [len(self.made), len(ended)]
 
     @invariant()
     def the_pipe_carried_what_the_model_sent(self) -> None:
         if self.session is None or self.puppet is None:
-            assert self.desk.live == []
+            assert self.queue.live_sessions == self.queue.sessions == []
             return
         heard = [(request["id"], request["params"]) for request in self.puppet.heard()]
         assert heard == [(one.id, one.n) for one in self.sent]
-        assert set(self.session.state.pending) == {one.id for one in self._under_way()}
-        assert sum(self.session.witness.counts.values()) == self.stray
+        assert set(self.session.pending) == {one.id for one in self._under_way()}
+        assert sum(self.session.diagnostics.counts.values()) == self.stray
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
@@ -253,8 +257,8 @@ class Accounting(RuleBasedStateMachine):
         if self.puppet is not None:
             self.puppet.die()
             self._run()
-        self.desk.close(lambda method: ExtensionGone("X1006", "closed"))
-        self.desk.stop_clock()
+        self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
+        self.queue.stop_timer()
         self._run()
         for one in self.made:
             assert one.call.ended

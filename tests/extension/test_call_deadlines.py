@@ -4,15 +4,16 @@ made-up time that moves as the test says."""
 from collections.abc import Callable
 from typing import Any
 
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exthost.errors import Evidence
+from exthost.errors import Evidence, ExthostError
 from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call
+from exthost.session.replies import DELIVER
 
-# A deadline is kept to within this: how often the desk looks at most, and a loop's clock.
+# A deadline is kept to within this: the queue's shortest interval, and the loop's clock.
 TOLERANCE = 0.007
 
 
@@ -25,7 +26,7 @@ class Timer:
 
 
 class MadeUpLoop:
-    """As much of a loop as a desk needs of it, with a clock of its own."""
+    """The part of a loop that a call queue needs, with a clock of its own."""
 
     def __init__(self) -> None:
         self.clock = 1000.0
@@ -56,22 +57,30 @@ class MadeUpLoop:
 
 
 class MadeUpSession:
-    """Keeps what it is given until the test takes it away."""
+    """Keeps each call until the test removes it. It is its own conversation and diagnostics."""
+
+    cause = None
 
     def __init__(self) -> None:
         self.pending: dict[int, Call] = {}
-        self.state = self
-        self.witness = self
-        self.given_up: list[Call] = []
+        self.conversation = self
+        self.diagnostics = self
         self.counts: dict[str, int] = {}
+        self.given_up: list[Call] = []
 
-    def evidence(self) -> Evidence:
+    def calls(self) -> list[Call]:
+        return list(self.pending.values())
+
+    def evidence(self, shown: bytes) -> Evidence:
         return Evidence()
 
-    def hurry(self) -> None:
+    def with_evidence(self, error: ExthostError) -> ExthostError:
+        return error
+
+    def resume_reading(self) -> None:
         pass
 
-    def launch(self, call: Call) -> None:
+    def start(self, call: Call) -> None:
         call.session = self
         self.pending[call.params] = call
 
@@ -80,32 +89,30 @@ class MadeUpSession:
         self.given_up.append(call)
 
 
-class Sink:
-    """Notes when its call ended."""
+class TimedCall(Call):
+    """Records when it ended, and with which error. It ends at most once."""
 
-    def __init__(self, loop: MadeUpLoop) -> None:
-        self._loop = loop
-        self.at: float | None = None
+    def __init__(self, n: int, timeout: float, loop: MadeUpLoop) -> None:
+        super().__init__("echo", n, DELIVER, timeout, loop.clock)
+        self._clock = loop
+        self.ended_at: float | None = None
         self.error: BaseException | None = None
 
-    def done(self) -> bool:
-        return self.at is not None
+    def deliver(self, value: Any) -> None:
+        assert self.ended_at is None
+        self.ended_at = self._clock.clock
 
-    def set_result(self, result: Any, /) -> None:
-        assert self.at is None
-        self.at = self._loop.clock
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        self.set_result(None)
-        self.error = exception
+    def reject(self, error: BaseException) -> None:
+        self.deliver(None)
+        self.error = error
 
 
-def desk_with(most: int) -> tuple[MadeUpLoop, MadeUpSession, Desk]:
+def queue_with(max_in_flight: int) -> tuple[MadeUpLoop, MadeUpSession, CallQueue]:
     loop, session = MadeUpLoop(), MadeUpSession()
-    desk = Desk("x", max_in_flight=most, bus=Bus(), loop=loop)  # type: ignore[arg-type]
-    desk.session = session  # type: ignore[assignment]
-    desk.live.append(session)  # type: ignore[arg-type]
-    return loop, session, desk
+    queue = CallQueue("x", max_in_flight=max_in_flight, bus=Bus(), loop=loop)  # type: ignore[arg-type]
+    queue.session_began(session)  # type: ignore[arg-type]
+    queue.attach(session)  # type: ignore[arg-type]
+    return loop, session, queue
 
 
 STEPS = st.lists(
@@ -122,15 +129,15 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.integers(1, 5))
 def test_each_open_call_expires_at_its_deadline_and_none_earlier(
-    steps: list[tuple[str, Any]], most: int
+    steps: list[tuple[str, Any]], max_in_flight: int
 ) -> None:
-    loop, session, desk = desk_with(most)
-    calls: list[Call] = []
+    loop, session, queue = queue_with(max_in_flight)
+    calls: list[TimedCall] = []
     for what, value in steps:
         if what == "call":
-            call = Call.of("echo", len(calls), Sink(loop), value, loop.clock)
+            call = TimedCall(len(calls), value, loop)
             calls.append(call)
-            desk.take(call)
+            queue.submit(call)
         elif what == "advance":
             loop.advance(value)
         elif calls and not calls[value % len(calls)].ended:
@@ -138,38 +145,37 @@ def test_each_open_call_expires_at_its_deadline_and_none_earlier(
             if what == "extend":
                 call.deadline += 10.0
             elif session.pending.pop(call.params, None) is not None:
-                desk.settle(call, "answer")
+                queue.complete([(call, "answer")])
         for call in calls:
-            sink = call.sink
-            assert isinstance(sink, Sink)
+            assert call.ended == (call.ended_at is not None)
             if not call.ended:
                 assert loop.clock < call.deadline + TOLERANCE
-            elif sink.error is not None:
-                assert sink.at is not None
-                assert call.deadline - TOLERANCE <= sink.at <= call.deadline + TOLERANCE
+            elif call.error is not None:
+                assert call.ended_at is not None
+                assert abs(call.ended_at - call.deadline) <= TOLERANCE
         assert len(loop.armed()) <= 1  # one timer, however many calls
-        assert len(session.pending) <= most
+        assert len(session.pending) <= max_in_flight
         open_calls = [call for call in calls if not call.ended]
-        assert set(session.pending.values()) | set(desk.waiting) == set(open_calls)
+        assert set(session.pending.values()) | set(queue.waiting) == set(open_calls)
     loop.advance(10_000)
     assert all(call.ended for call in calls)
-    assert desk.results + desk.losses["timeout"] == len(calls)
-    assert loop.armed() == [] and not desk.waiting and not session.pending
+    assert queue.accounting.results + queue.accounting.losses["timeout"] == len(calls)
+    assert loop.armed() == [] and not queue.waiting and not session.pending
 
 
-def test_the_desk_keeps_nothing_of_calls_that_have_ended() -> None:
+def test_the_queue_keeps_nothing_of_calls_that_have_ended() -> None:
     """Memory follows the calls that are open, not those of the last minute."""
     import gc
     import weakref
 
-    loop, session, desk = desk_with(10)
+    loop, session, queue = queue_with(10)
     ended: list[weakref.ref[Call]] = []
     for n in range(2000):
-        call = Call.of("echo", n, Sink(loop), 30.0 if n % 2 else 5.0, loop.clock)
-        desk.take(call)
+        call = TimedCall(n, 30.0 if n % 2 else 5.0, loop)
+        queue.submit(call)
         ended.append(weakref.ref(call))
         session.pending.pop(n)
-        desk.settle(call, "answer")
+        queue.complete([(call, "answer")])
         del call
         loop.advance(0.0001)
     gc.collect()
@@ -177,11 +183,11 @@ def test_the_desk_keeps_nothing_of_calls_that_have_ended() -> None:
     assert len(loop.armed()) <= 1
 
 
-def test_a_stopped_clock_leaves_no_timer_and_starts_again_with_the_next_call() -> None:
-    loop, session, desk = desk_with(10)
-    desk.take(Call.of("echo", 1, Sink(loop), 5, loop.clock))
-    desk.stop_clock()
+def test_a_stopped_timer_leaves_nothing_and_starts_again_with_the_next_call() -> None:
+    loop, session, queue = queue_with(10)
+    queue.submit(TimedCall(1, 5, loop))
+    queue.stop_timer()
     assert loop.armed() == []
-    desk.take(Call.of("echo", 2, Sink(loop), 5, loop.clock))
+    queue.submit(TimedCall(2, 5, loop))
     loop.advance(6)
     assert [call.params for call in session.given_up] == [1, 2]

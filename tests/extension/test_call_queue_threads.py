@@ -1,0 +1,169 @@
+"""The call queue as the blocking API uses it: calls come from other threads, also at the worst
+moments."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from exthost.errors import ExtensionGone
+from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call
+from exthost.session.replies import DELIVER
+from exthost.session.session import Session
+from exthost.sync import BlockingCall
+from tests.extensions.driving import closing, unstarted, until
+from tests.extensions.puppet import Puppet, session_with
+
+
+class CountedCall(BlockingCall):
+    """A call of the blocking API that counts how often it ended."""
+
+    ends = 0
+    outcome: Any = None
+
+    def deliver(self, value: Any) -> None:
+        self.ends += 1
+        self.outcome = value
+        super().deliver(value)
+
+    def reject(self, error: BaseException) -> None:
+        self.ends += 1
+        self.outcome = error
+        super().reject(error)
+
+
+def call_of(queue: CallQueue, n: int) -> CountedCall:
+    return CountedCall("echo", n, DELIVER, 100.0, queue)
+
+
+def shared_queue() -> CallQueue:
+    loop = asyncio.get_running_loop()
+    return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
+
+
+class ThatInterrupts(OrderedDict[Call, None]):
+    """Does something in the moment between a caller's look and its joining the queue."""
+
+    def __init__(self, moment: Any) -> None:
+        super().__init__()
+        self._moment = moment
+
+    def __setitem__(self, call: Call, value: None) -> None:
+        moment, self._moment = self._moment, None
+        if moment is not None:
+            moment()
+        super().__setitem__(call, value)
+
+
+async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
+    queue = shared_queue()
+    queue.waiting = ThatInterrupts(lambda: queue.close(lambda _: ExtensionGone("X1006", "closed")))
+    call = call_of(queue, 1)
+    queue.submit_threadsafe(call)
+    await until(lambda: call.ended)
+    assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
+    assert queue.accounting.losses == {"gone": 1} and not queue.waiting
+
+
+async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
+    queue = shared_queue()
+    puppet = Puppet()
+    session = session_with(puppet, queue)
+    queue.attach(session)
+    first, second = call_of(queue, 1), call_of(queue, 2)
+    queue.submit_threadsafe(first)
+
+    def answered() -> None:
+        queue.complete([(session.pending.pop(0), "answer")])
+
+    queue.waiting = ThatInterrupts(answered)
+    queue.submit_threadsafe(second)
+    await until(lambda: len(puppet.heard()) == 2)
+    puppet.die()
+    await until(lambda: second.ended)
+    assert queue.accounting.results == 1 and queue.accounting.losses == {"gone": 1}
+    assert first.ends == second.ends == 1
+
+
+class EndsAtLock:
+    """A lock of a session that ends in the moment before a caller's thread gets the lock."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = session.lock
+        self._is_used = False
+
+    def __enter__(self) -> None:
+        if not self._is_used:
+            self._is_used = True
+            self._session.abort()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgotten() -> None:
+    queue = shared_queue()
+    session = session_with(Puppet(), queue)
+    queue.attach(session)
+    session.lock = EndsAtLock(session)  # type: ignore[assignment]
+    with pytest.raises(ExtensionGone):
+        queue.submit_threadsafe(call_of(queue, 1))
+    assert not session.pending and not queue.accounting.losses
+    await until(session.lifetime.released.done)
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("end", ["in peace", "by a crash", "by a close"])
+async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_answer(
+    end: str,
+) -> None:
+    ext = unstarted(limits={"max_in_flight": 20})
+    ext.queue.is_shared = True
+    async with closing(ext):
+        await ext.start()
+        accepted: list[CountedCall] = []
+        refused: list[int] = []
+
+        def from_a_thread(start: int) -> None:
+            for n in range(start, start + 100):
+                call = CountedCall(*ext.calls.factory.of_method("echo", n, 60), ext.queue)
+                try:
+                    ext.queue.submit_threadsafe(call)
+                except ExtensionGone:  # not accepted any more
+                    refused.append(n)
+                    continue
+                accepted.append(call)
+                if n % 7 == 0:
+                    with suppress(ExtensionGone):
+                        assert call.wait() == n
+
+        threads = [threading.Thread(target=from_a_thread, args=(1000 * t,)) for t in range(6)]
+        for thread in threads:
+            thread.start()
+        mine = [asyncio.ensure_future(ext.call("echo", n)) for n in range(100)]
+        results = await asyncio.gather(*mine[:50], return_exceptions=True)
+        if end == "by a crash":
+            ext.kill()
+        if end == "by a close":
+            await ext.close()
+        results += await asyncio.gather(*mine[50:], return_exceptions=True)
+        await until(lambda: not any(thread.is_alive() for thread in threads))
+        await until(lambda: all(call.ended for call in accepted))
+        for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
+            assert result == n or (isinstance(result, ExtensionGone) and end != "in peace")
+        assert all(call.ends == 1 for call in accepted)
+        assert len(accepted) + len(refused) == 600
+        stats = ext.stats
+        assert stats["in_flight"] == stats["waiting"] == 0
+        told = sum(result == n for n, result in enumerate(results))
+        told += sum(call.outcome == call.params for call in accepted)
+        assert stats["result"] == told
+        if end == "in peace":
+            assert refused == [] and stats["calls"] == stats["result"] == 700
