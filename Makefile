@@ -10,6 +10,9 @@
 #
 # PYTHON=python3.13 runs any of them on another interpreter, in a virtual environment of its own.
 
+# Modules are compiled once, not by each of the thousand programs that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 PYTHONS := 3.11 3.12 3.13 3.14
 INTERPRETER := $(shell sh scripts/find_python.sh $(PYTHON))
