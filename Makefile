@@ -10,9 +10,6 @@
 #
 # PYTHON=python3.13 runs any of them on another interpreter, in a virtual environment of its own.
 
-# Modules are compiled once, not by each of the thousand programs that tests start.
-unexport PYTHONDONTWRITEBYTECODE
-
 PYTHON ?= python3
 PYTHONS := 3.11 3.12 3.13 3.14
 INTERPRETER := $(shell sh scripts/find_python.sh $(PYTHON))
@@ -31,6 +28,9 @@ ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
 CLEAR := --clear
 endif
+
+# Without compiled code each process that a test starts, and pytest itself, compiles all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 RUST := examples/cigen/rust
 RUST_STAMP := $(VENV)/.rust-example
