@@ -29,6 +29,9 @@ ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 CLEAR := --clear
 endif
 
+# Without compiled code each process that a test starts, and pytest itself, compiles all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 RUST := examples/cigen/rust
 RUST_STAMP := $(VENV)/.rust-example
 

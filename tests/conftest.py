@@ -33,7 +33,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.extensions.clock import Clock, Uvloop, installed_clock
-from tests.extensions.looking import our_descriptors, our_processes, our_threads
+from tests.extensions.looking import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
 
 TESTS = Path(__file__).parent
@@ -53,9 +53,9 @@ os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
 
-# An example that takes long on a busy machine is no failure; the test as a whole is bounded.
-settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ours")
+# How long an example takes is a matter of the machine: a hang is what the limits above are for.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
@@ -146,12 +146,11 @@ def _more(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
 
 
 def _left(
-    before: tuple[dict[int, str], dict[int, str], dict[int, str]],
+    before: tuple[frozenset[int], dict[int, str], dict[int, str]],
 ) -> list[str]:
-    processes, descriptors, threads = before
-    new = {pid: what for pid, what in our_processes().items() if pid not in processes}
+    pids, descriptors, threads = before
     return [
-        *(f"process {pid} ({what})" for pid, what in new.items()),
+        *(f"process {pid} ({what})" for pid, what in our_processes(but=pids).items()),
         *(
             f"descriptor {fd} ({what})"
             for fd, what in _more(descriptors, our_descriptors()).items()
@@ -163,7 +162,7 @@ def _left(
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Fail the test that leaves a process, a descriptor or a thread."""
-    before = our_processes(), our_descriptors(), our_threads()
+    before = frozenset(all_pids()), our_descriptors(), our_threads()
     yield
     deadline = time.monotonic() + GRACE_SECONDS
     while left := _left(before):

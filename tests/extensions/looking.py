@@ -3,6 +3,7 @@
 import os
 import threading
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,11 +87,14 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def our_processes() -> dict[int, str]:
-    """Every process that is our child or carries our mark, by pid, described."""
+def our_processes(but: Collection[int] = ()) -> dict[int, str]:
+    """Every process that is our child or carries our mark, by pid, described, but for these pids:
+    to look at every process of a machine takes 15 ms."""
     mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
     found: dict[int, str] = {}
     for pid in all_pids():
+        if pid in but:
+            continue
         seen = see(pid)
         if seen is None or pid == me:
             continue
