@@ -43,9 +43,10 @@ PARALLEL := -n $(WORKERS)
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests without processes of their own.
-PURE := tests/unit tests/wire tests/dialects/test_vectors.py tests/dialects/test_requirements.py
+PURE := tests/unit tests/wire tests/dialects/test_vectors.py tests/dialects/test_requirements.py \
+	tests/session/test_conversation.py tests/session/test_conversation_vectors.py tests/test_architecture.py
 # What every interpreter is tried with: a real process of each dialect among them.
-FAST := tests/wire tests/dialects tests/session tests/supervision
+FAST := tests/wire tests/dialects tests/session tests/extension
 
 MORE_SECONDS := 1500
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exthost.catalogue import CATALOGUE
-from exthost.cli import VERBS
+from exthost.cli.verbs import VERBS
 from tests.cli.running import EXTHOST, PATIENT, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.extensions.driving import command as hostile_command

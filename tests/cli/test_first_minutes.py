@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exthost.catalogue import CATALOGUE
-from exthost.cli import VERBS
+from exthost.cli.verbs import VERBS
 from tests.cli.running import EXTHOST, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.cli.test_cli import PYTHON, told

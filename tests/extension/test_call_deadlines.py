@@ -186,7 +186,7 @@ def test_the_queue_keeps_nothing_of_calls_that_have_ended() -> None:
 def test_a_stopped_timer_leaves_nothing_and_starts_again_with_the_next_call() -> None:
     loop, session, queue = queue_with(10)
     queue.submit(TimedCall(1, 5, loop))
-    queue.stop_timer()
+    queue.deadlines.stop()
     assert loop.armed() == []
     queue.submit(TimedCall(2, 5, loop))
     loop.advance(6)

@@ -258,7 +258,7 @@ class Accounting(RuleBasedStateMachine):
             self.puppet.die()
             self._run()
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
-        self.queue.stop_timer()
+        self.queue.deadlines.stop()
         self._run()
         for one in self.made:
             assert one.call.ended

@@ -109,11 +109,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=MappingProxyType(
-        {
-            "call_tool": Row(
-                lambda call: ("tool", {"name": call.name, "with": call.arguments})
-            )
-        }
+        {"call_tool": Row(lambda call: ("tool", {"name": call.name, "with": call.arguments}))}
     ),
     streams=MappingProxyType(
         {

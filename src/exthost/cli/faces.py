@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Protocol
 
+from exthost.cli.event_lines import event_line
 from exthost.cli.frame import Asked, json_text, visible
 from exthost.cli.spout import STDERR, STDOUT, Spout
 from exthost.control.report import Report
@@ -49,27 +50,13 @@ def face_for(asked: Asked, host: Host, report: Report) -> Face:
     return Lines(host)
 
 
-def line_of(event: Any) -> str:
-    """An event as a line for a person; "" for those that would only tire one."""
-    if isinstance(event, LogLine):
-        return f"[{event.extension}] {event.text}"
-    if isinstance(event, StateChanged):
-        why = f" ({event.reason})" if event.reason else ""
-        return f"{event.extension}: {event.after}{why}"
-    if isinstance(event, Exited):
-        return f"{event.extension}: process {event.pid} {event.status}"
-    if isinstance(event, ManifestChanged):
-        return f"{event.extension}: manifest {event.change}: {event.path} ({event.note})"
-    return ""
-
-
 class Lines:
     """Each happening a line on stderr."""
 
     def __init__(self, host: Host) -> None:
         self._talk = Spout(STDERR)
         host.events.subscribe(
-            (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(line_of(one))
+            (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
         )
 
     def say(self, text: str) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from exthost.cli import INTERRUPTED, VERBS
+from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.names import nearest
 

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from exthost.cli.faces import line_of
+from exthost.cli.event_lines import event_line
 from exthost.cli.frame import visible
 from exthost.cli.spout import STDERR, Spout
 from exthost.cli.status import HEADER, cells
@@ -63,7 +63,7 @@ class LiveTable:
         self._live.start()
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
-            (Exited, ManifestChanged, LogLine), lambda one: self._heard(line_of(one))
+            (Exited, ManifestChanged, LogLine), lambda one: self._heard(event_line(one))
         )
         self._draw()
 

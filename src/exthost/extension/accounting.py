@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from exthost.errors import CallFailed, ExthostError
-from exthost.events import Bus, CallEnded
+from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.call import Call
 from exthost.session.effects import Completions
 
@@ -49,6 +49,11 @@ class Accounting:
         self.refusals = 0  # of the errors, those that the extension itself answered with
         # Called for each result, only while the breaker lets probes through.
         self.on_answer: Callable[[], None] | None = None
+
+    def publish_started(self, call: Call) -> None:
+        """Publish that a call was accepted."""
+        if CallStarted in self._kinds and not call.internal:
+            self._bus.publish(CallStarted(self._extension, call.method, call.context))
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""

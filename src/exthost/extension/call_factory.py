@@ -13,7 +13,7 @@ from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import given
 from exthost.launch.limits import method_limits_of
-from exthost.model import NONE, Limits, Spec, Tool
+from exthost.model import Limits, Spec, Tool
 from exthost.schema import Checker
 from exthost.session.replies import (
     DELIVER,

@@ -5,15 +5,10 @@ the room for calls in flight, deadlines, the accounting, and the choice among pr
 sent at once if a process is open and has room; otherwise it waits here, within its own time limit.
 Waiting costs no task: the caller awaits the same object either way.
 
-Deadlines have one timer and no queue of their own. When the earliest deadline comes, the tables of
-open calls are searched. That happens once per time limit and not once per call, so a deadline
-costs a call one comparison.
-
 Each call ends in exactly one of result, error, timeout, cancelled, gone (`accounting.py`).
 """
 
 import asyncio
-import math
 import os
 import time
 import weakref
@@ -21,9 +16,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from exthost.errors import CallFailed, ExthostError
-from exthost.events import Bus, CallStarted
+from exthost.events import Bus
 from exthost.extension.accounting import Accounting
-from exthost.extension.deadline_timer import DeadlineTimer, deadline_timer
+from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.timeouts import timeout_error
 from exthost.session.awaitable_call import WakeBatch
@@ -32,12 +27,6 @@ from exthost.session.effects import Completions
 from exthost.session.failures import failed_twice, used_after_fork
 from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
-
-# Deadlines that lie closer together than this are handled together.
-_TICK_SECONDS = 0.005
-
-# A loop's clock may be this coarse, and its timers this early.
-_CLOCK_SECONDS = 0.001
 
 WhyClosed = Callable[[str], ExthostError]
 """From the name of a method to the error of a call of it."""
@@ -56,11 +45,10 @@ class CallQueue:
         "_listeners",
         "_live",
         "_one",
-        "_timer",
-        "_timer_at",
         "accounting",
         "bus",
         "closed",
+        "deadlines",
         "extension",
         "is_forked",
         "is_pool",
@@ -113,8 +101,7 @@ class CallQueue:
         self.wakes = WakeBatch(loop)
         self.accounting = Accounting(extension, bus, self.now)
         self._is_pumping = False
-        self._timer: DeadlineTimer | None = None
-        self._timer_at = math.inf
+        self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
         # Set while no process will come: tells why, for each call.
         self.closed: WhyClosed | None = None
@@ -139,10 +126,10 @@ class CallQueue:
             self._enqueue(call)
         else:
             session.start(call)
-        if call.deadline < self._timer_at:
-            self._set_timer(call.deadline)
+        if call.deadline < self.deadlines.next_at:
+            self.deadlines.set(call.deadline)
         if self._listeners:
-            self._publish_started(call)
+            self.accounting.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
         """The same from any thread, whose caller watches the deadline itself."""
@@ -155,7 +142,7 @@ class CallQueue:
         else:
             session.start(call)
         if self._listeners:
-            self.loop.call_soon_threadsafe(self._publish_started, call)
+            self.loop.call_soon_threadsafe(self.accounting.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
         """Return the process that can take this call now."""
@@ -171,10 +158,6 @@ class CallQueue:
         if session is not None and len(session.pending) and self.on_busy is not None:
             self.loop.call_soon_threadsafe(self.on_busy)
         return session
-
-    def _publish_started(self, call: Call) -> None:
-        if CallStarted in self.bus.kinds and not call.internal:
-            self.bus.publish(CallStarted(self.extension, call.method, call.context))
 
     def _enqueue(self, call: Call) -> None:
         if self.closed is not None:
@@ -298,7 +281,8 @@ class CallQueue:
         stream = handler.stream
         untouched = stream is None or not (stream.delivered or stream.acknowledged)
         repeatable = untouched and not isinstance(handler, GeneratorReply)
-        if self.retry_once and repeatable and call.first_error is None and not call.ended:
+        is_first = call.first_error is None and not call.ended
+        if self.retry_once and repeatable and is_first and self.closed is None:
             call.first_error = error
             self.waiting[call] = None
             self.waiting.move_to_end(call, last=False)
@@ -337,15 +321,14 @@ class CallQueue:
         if call.ended:
             return
         call.ended = True
-        session = call.session
-        if session is not None and not call.internal and session.cause is None:
-            self._tell_trouble(error)
+        self._tell_trouble(call, error)
         self._reject(call, error)
 
-    def _tell_trouble(self, error: ExthostError) -> None:
+    def _tell_trouble(self, call: Call, error: ExthostError) -> None:
         """Before the caller sees the error: its next call must find what follows from it. An error
         that also ended the session is counted with the session."""
-        if self.on_trouble is not None:
+        is_of_living = call.session is not None and call.session.cause is None
+        if self.on_trouble is not None and is_of_living and not call.internal:
             self.on_trouble(error)
 
     def _reject(self, call: Call, error: ExthostError) -> None:
@@ -389,42 +372,19 @@ class CallQueue:
             # First, because its place is free for the next call as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             self._choice.freed(session)
-            if not call.internal and session.cause is None:
-                self._tell_trouble(error)
+            self._tell_trouble(call, error)
         self._reject(call, error)
-
-    # -- deadlines ---------------------------------------------------------------------------
 
     def watch_deadline(self, call: Call) -> None:
         """See to a deadline that was set or moved. Loop's thread only."""
-        if call.deadline < self._timer_at:
-            self._set_timer(call.deadline)
+        if call.deadline < self.deadlines.next_at:
+            self.deadlines.set(call.deadline)
 
-    def _set_timer(self, when: float) -> None:
-        if self._timer is None:
-            self._timer = deadline_timer(self.loop, self._on_time)
-        self._timer_at = when
-        self._timer.set(when)
-
-    def _on_time(self) -> None:
-        self._timer_at = math.inf
-        now = self.now()
+    def _open_calls(self) -> list[Call]:
         calls = [*self.waiting]
         for session in self._live:
             calls += session.conversation.calls()
-        due = [call for call in calls if call.deadline <= now + _CLOCK_SECONDS]
-        for call in sorted(due, key=lambda call: call.deadline):
-            self.expire(call)
-        upcoming = min((call.deadline for call in calls if not call.ended), default=math.inf)
-        if upcoming < self._timer_at:
-            self._set_timer(max(upcoming, now + _TICK_SECONDS))
-
-    def stop_timer(self) -> None:
-        """Let go of the timer, at the end of the extension's life."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = math.inf
+        return calls
 
     # -- after a fork ------------------------------------------------------------------------
 

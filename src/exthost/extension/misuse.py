@@ -9,7 +9,8 @@ from exthost.errors import UsageError
 
 def given(timeout: Any) -> float:
     """A caller's own limit: not a number would never be over."""
-    if isinstance(timeout, (int, float)) and timeout == timeout:  # noqa: UP038 - is twice as fast
+    # A tuple of types, because `int | float` is an object that is made anew each time.
+    if isinstance(timeout, (int, float)) and timeout == timeout:
         return timeout
     raise UsageError(
         "X1318",

@@ -385,7 +385,7 @@ class Supervisor:
             self._status.move(Event.ADMIT)
             self._status.move(Event.STOP)
         self._queue.close(self._why_closed)
-        self._queue.stop_timer()
+        self._queue.deadlines.stop()
         self._commands.complete_all()
 
     def _why_closed(self, method: str) -> ExthostError:

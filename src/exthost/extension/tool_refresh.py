@@ -50,7 +50,7 @@ class ToolRefresh:
         limit = session.limits.call
         assert limit is not None
         self._busy = True
-        call = session.run_operation("list_tools", operation(None), limit)
+        call = session.internal.run_operation("list_tools", operation(None), limit)
         call.future.add_done_callback(self._on_answer)
 
     def _on_answer(self, answered: "asyncio.Future[Any]") -> None:

@@ -19,6 +19,7 @@ In reading order:
     call_owner       what a session needs of the call queue
 
     handshake        the first operation, and a clear error when it fails
+    internal_calls   requests that the host makes for itself
     inbound          requests of the child to the host
     outbound_hold    messages held back while the child waits for an answer
     notifications    log lines, events, progress, a changed offer

@@ -5,12 +5,11 @@ notifications, subscriptions, what was dropped. The parts for these are made whe
 needed, because most sessions need few of them and a host may have hundreds of sessions.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from exthost.dialects.dialect import Standing
-from exthost.messages import Failure, Message, Notice, Reply, Request
+from exthost.messages import Failure, Message, Reply
 from exthost.model import Limits
 from exthost.session import failures
 from exthost.session.call import Call
@@ -38,6 +37,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler, InboundRequests
+from exthost.session.internal_calls import InternalCalls
 from exthost.session.notifications import Notifications
 from exthost.session.outbound_hold import OutboundHold
 from exthost.session.stream import EventStream
@@ -52,10 +52,10 @@ class SessionPort(Protocol):
     wire_id: str
     handlers: Mapping[str, Handler]
     on_stale: Callable[[], None] | None
+    internal: InternalCalls
 
     def write(self, frame: Frame) -> None: ...
     def send(self, message: Message) -> None: ...
-    def send_internal(self, message: Request | Notice) -> "asyncio.Future[Any] | None": ...
     def leave_stream(self, stream: StreamQueue, why: str) -> None: ...
     def pause_for(self, stream: EventStream) -> None: ...
     def perform(self, effects: list[Effect]) -> None: ...
@@ -117,7 +117,7 @@ class EffectPerformer:
         self._session.write(effect.frame)
 
     def _perform_send_internal(self, effect: SendInternal) -> None:
-        self._session.send_internal(effect.message)
+        self._session.internal.send(effect.message)
 
     def _perform_set_deadline(self, effect: SetDeadline) -> None:
         call, seconds = effect

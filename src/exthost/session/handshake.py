@@ -27,7 +27,7 @@ async def shake_hands(
     assert limit is not None
     make = session.dialect.fallback if fallback else None
     steps = (make or session.dialect.handshake)(introduction)
-    call = session.run_operation("the handshake", steps, limit, limits_each_request=True)
+    call = session.internal.run_operation("the handshake", steps, limit, limits_each_request=True)
     try:
         offer = await call.future
         session.open(offer)
@@ -38,7 +38,7 @@ async def shake_hands(
     except ExthostError as error:
         raise _failed(session, error) from None
     except asyncio.CancelledError:
-        session.give_up(call)
+        session.internal.cancel(call)
         raise
     assert isinstance(offer, Offer)
     return offer

@@ -17,17 +17,16 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import get_ident
-from typing import Any
 
-from exthost.dialects.dialect import Dialect, Exchanges
+from exthost.dialects.dialect import Dialect
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.messages import Message, Notice, Request
+from exthost.messages import Message, Notice
 from exthost.model import Limits, Offer
 from exthost.process.child import Child
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
-from exthost.session.call import Call, FutureCall
+from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
 from exthost.session.conversation import Conversation, Phase
 from exthost.session.diagnostics import Diagnostics
@@ -35,8 +34,8 @@ from exthost.session.effect_performer import EffectPerformer
 from exthost.session.effects import Effect, Frame
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
+from exthost.session.internal_calls import InternalCalls
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime
-from exthost.session.replies import DELIVER, GeneratorReply
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
@@ -44,9 +43,6 @@ from exthost.wire.framing import Item
 # When this much of what we wrote is unread, we stop reading: a child that sends requests and reads
 # no answer would otherwise fill our memory with answers.
 _UNREAD_BYTES = 1024 * 1024
-
-# The time limit of internal requests, such as a cancellation.
-_INTERNAL_SECONDS = 30.0
 
 
 class Session:
@@ -70,6 +66,7 @@ class Session:
         "dialect",
         "ended",
         "handlers",
+        "internal",
         "lifetime",
         "limits",
         "lock",
@@ -142,6 +139,7 @@ class Session:
             on_exit=self._reader.resume,  # also what back-pressure left unread
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
+        self.internal = InternalCalls(self, owner, self._performer.hold)
         self._idle_waiter: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         owner.session_began(self)
@@ -156,11 +154,6 @@ class Session:
         if self.conversation.phase is not Phase.HANDSHAKE:
             raise self.closed_error("the handshake")
         self.conversation.open(offer)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the handshake is done and nothing has ended it since."""
-        return self.conversation.phase is Phase.OPEN
 
     @property
     def next_id(self) -> int:
@@ -266,51 +259,6 @@ class Session:
     async def drained(self) -> None:
         """Wait until the child has read everything that was sent so far, or is gone."""
         await self._writer.drained()
-
-    def send_internal(self, message: Request | Notice) -> "asyncio.Future[Any] | None":
-        """Send a message of the host's own, whose reply, if there is one, interests nobody."""
-        if type(message) is not Request:
-            self.send(message)
-            return None
-        future: asyncio.Future[Any] = self._loop.create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        call = FutureCall(
-            message.method, message.params, DELIVER, _INTERNAL_SECONDS, self._owner.now(), future
-        )
-        call.internal = True
-        hold = self._performer.hold
-        if hold is not None and hold.keep(partial(self._start_internal, call)):
-            return future
-        return future if self._start_internal(call) else None
-
-    def run_operation(
-        self, name: str, steps: Exchanges, timeout: float, *, limits_each_request: bool = False
-    ) -> FutureCall:
-        """Run a generator of the dialect for the host itself; the outcome goes to the future of
-        the call that is returned."""
-        handler = GeneratorReply(steps, limits_each_request=limits_each_request)
-        future = self._loop.create_future()
-        call = FutureCall(name, None, handler, timeout, self._owner.now(), future)
-        call.internal = True
-        try:
-            self.start(call)
-        except ExthostError as error:
-            call.reject(error)
-        else:
-            self._owner.watch_deadline(call)
-        return call
-
-    def give_up(self, call: Call) -> None:
-        """Cancel a call that the host made for itself."""
-        self._owner.cancel(call)
-
-    def _start_internal(self, call: Call) -> bool:
-        try:
-            self.start(call)
-        except ExthostError:
-            return False
-        self._owner.watch_deadline(call)
-        return True
 
     # -- giving up ---------------------------------------------------------------------------
 
@@ -437,10 +385,10 @@ class Session:
     async def _close(self) -> None:
         self._owner.stop_sending(self)
         if self.conversation.phase is Phase.CLOSED:
-            await self.lifetime.shut_down((), self.send_internal)
+            await self.lifetime.shut_down((), self.internal.send)
         else:
             self.conversation.move("drain")
-            await self.lifetime.shut_down(self.dialect.traits.ladder, self.send_internal)
+            await self.lifetime.shut_down(self.dialect.traits.ladder, self.internal.send)
             self.end(failures.ClosedByHost())
         if self.lifetime.exited.done():
             await self.lifetime.released

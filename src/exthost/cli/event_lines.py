@@ -1,0 +1,19 @@
+"""Events of a host as lines for a person."""
+
+from typing import Any
+
+from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
+
+
+def event_line(event: Any) -> str:
+    """Return an event as a line for a person; "" for an event that is not shown."""
+    if isinstance(event, LogLine):
+        return f"[{event.extension}] {event.text}"
+    if isinstance(event, StateChanged):
+        why = f" ({event.reason})" if event.reason else ""
+        return f"{event.extension}: {event.after}{why}"
+    if isinstance(event, Exited):
+        return f"{event.extension}: process {event.pid} {event.status}"
+    if isinstance(event, ManifestChanged):
+        return f"{event.extension}: manifest {event.change}: {event.path} ({event.note})"
+    return ""

@@ -1,0 +1,24 @@
+"""The verbs of the command line with a line of help each, and the exit codes of its own."""
+
+VERBS = {
+    "inspect": "start an extension, shake hands, show what it offers, stop",
+    "call": "call a tool, or any method, and print the result",
+    "list": "the extensions of a config; starts nothing",
+    "info": "everything that is known of one extension; starts nothing",
+    "enable": "switch an extension on in the config",
+    "disable": "switch an extension off in the config",
+    "validate": "check manifests and the config, with file, line and key of each mistake",
+    "doctor": "find out what keeps extensions from running, and how to mend it",
+    "tools": "the tools of a config's extensions; starts nothing unless asked to",
+    "run": "start everything and supervise it until Ctrl-C",
+    "gateway": "offer all tools as one MCP server, on stdio or HTTP",
+    "status": "how the extensions of a running host are",
+    "start": "start an extension of a running host that is stopped, failed or idle",
+    "stop": "stop an extension of a running host, until it is started again",
+    "restart": "give an extension of a running host a fresh process",
+    "logs": "what an extension of a host said, also when it is dead",
+    "explain": "what an error code means and what to do about it",
+}
+
+INTERRUPTED = 130
+USAGE = 2

@@ -1,0 +1,81 @@
+"""Requests that the host makes for itself: cancellations, the handshake, a new list of the tools.
+
+They go the way of every call, but are neither counted nor published.
+"""
+
+import asyncio
+from functools import partial
+from typing import Any, Protocol
+
+from exthost.dialects.dialect import Exchanges
+from exthost.errors import ExthostError
+from exthost.messages import Message, Notice, Request
+from exthost.session.call import Call, FutureCall
+from exthost.session.call_owner import CallOwner
+from exthost.session.outbound_hold import OutboundHold
+from exthost.session.replies import DELIVER, GeneratorReply
+
+# The time limit of requests whose reply interests nobody, such as a cancellation.
+_UNAWAITED_SECONDS = 30.0
+
+
+class Starter(Protocol):
+    """What internal calls need of their session."""
+
+    def start(self, call: Call) -> None: ...
+    def send(self, message: Message) -> None: ...
+
+
+class InternalCalls:
+    """The host's own calls through one session."""
+
+    __slots__ = ("_hold", "_owner", "_session")
+
+    def __init__(self, session: Starter, owner: CallOwner, hold: OutboundHold | None) -> None:
+        self._session = session
+        self._owner = owner
+        self._hold = hold
+
+    def send(self, message: Request | Notice) -> "asyncio.Future[Any] | None":
+        """Send a message whose reply, if there is one, interests nobody. The future, if there is
+        one, is done when the request was answered."""
+        if type(message) is not Request:
+            self._session.send(message)
+            return None
+        future: asyncio.Future[Any] = self._owner.loop.create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        call = FutureCall(
+            message.method, message.params, DELIVER, _UNAWAITED_SECONDS, self._owner.now(), future
+        )
+        call.internal = True
+        if self._hold is not None and self._hold.keep(partial(self._start, call)):
+            return future
+        return future if self._start(call) else None
+
+    def run_operation(
+        self, name: str, steps: Exchanges, timeout: float, *, limits_each_request: bool = False
+    ) -> FutureCall:
+        """Run a generator of the dialect. The outcome goes to the future of the call."""
+        handler = GeneratorReply(steps, limits_each_request=limits_each_request)
+        future = self._owner.loop.create_future()
+        call = FutureCall(name, None, handler, timeout, self._owner.now(), future)
+        call.internal = True
+        try:
+            self._session.start(call)
+        except ExthostError as error:
+            call.reject(error)
+        else:
+            self._owner.watch_deadline(call)
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Give a call up."""
+        self._owner.cancel(call)
+
+    def _start(self, call: Call) -> bool:
+        try:
+            self._session.start(call)
+        except ExthostError:
+            return False
+        self._owner.watch_deadline(call)
+        return True
