@@ -36,35 +36,11 @@ class CallQueue:
     """The calls of one extension."""
 
     __slots__ = (
-        "__weakref__",
-        "_capacity",
-        "_choice",
-        "_concurrency",
-        "_held",
-        "_is_pumping",
-        "_listeners",
-        "_live",
-        "_one",
-        "accounting",
-        "bus",
-        "closed",
-        "deadlines",
-        "extension",
-        "is_forked",
-        "is_pool",
-        "is_serial",
-        "is_shared",
-        "loop",
-        "max_in_flight",
-        "now",
-        "on_busy",
-        "on_needed",
-        "on_session_ended",
-        "on_trouble",
-        "retry_once",
-        "waiting",
-        "wakes",
-    )
+        "__weakref__", "_capacity", "_choice", "_concurrency", "_held", "_is_pumping", "_listeners",
+        "_live", "_one", "accounting", "bus", "closed", "deadlines", "extension", "is_forked",
+        "is_pool", "is_serial", "is_shared", "loop", "max_in_flight", "now", "on_busy", "on_needed",
+        "on_session_ended", "on_trouble", "retry_once", "waiting", "wakes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -151,9 +127,6 @@ class CallQueue:
         session = self._one
         if session is not None:
             return session if len(session.pending) < self.max_in_flight else None
-        return self._choose_of_pool(call)
-
-    def _choose_of_pool(self, call: Call) -> Session | None:
         session = self._choice.choose(call.method, self.max_in_flight)
         if session is not None and len(session.pending) and self.on_busy is not None:
             self.loop.call_soon_threadsafe(self.on_busy)
