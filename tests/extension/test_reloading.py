@@ -116,14 +116,13 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         pid = old.stats["pid"]
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
         await until(lambda: old.stats["in_flight"] == 1)
-        session = old.desk.session
+        session = old.queue.sessions[0]
         await host.replace(spec_from_mapping(entry("a")))
         for _ in range(10):  # each would end another step of the ladder
             await clock.advance(60)
             assert await host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
         assert not kept.done() and not gone(pid)
-        assert session is not None
-        session.say_aside(Request("release", None))
+        session.send_internal(Request("release", None))
         assert await kept == "late"
         await until(lambda: gone(pid))
         await until(lambda: old.state == "stopped")

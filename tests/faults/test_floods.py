@@ -152,11 +152,10 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
 
     async def unread(guest: Guest) -> None:
         async with held(guest, folder) as child:
-            session = child.ext.queue.session
-            assert session is not None
+            session = child.ext.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
             await asyncio.sleep(0)
-            session.pause()
+            session._reader.pause()
             began = time.monotonic()
             await child.ext.close()
             assert time.monotonic() - began < AT_ONCE_SECONDS

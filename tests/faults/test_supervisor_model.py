@@ -1,8 +1,8 @@
 """The supervisor against a simple model: life-cycle, restart budget, backoff, and every call's end.
 
-The extension, its owner, desk and sessions are the real ones; in place of processes stand children
-that do what the test tells them to, and time is told, not waited for. The model knows the rules of
-the pages in a few lines: who is asked starts it, a budget ends it, a delay doubles.
+The extension, its supervisor, call queue and sessions are the real ones. Children that do what the
+test tells them to stand in place of processes, and the test moves the time. The model knows the
+rules of the pages in a few lines: who is asked starts it, a budget ends it, a delay doubles.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
+from exthost.extension.accounting import LOSSES
 from exthost.extension.extension import Extension
-from exthost.extension.stats import LOSSES
 from exthost.process.child import Child
 from tests.extensions.puppet import Puppet
 

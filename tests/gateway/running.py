@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 
 from exthost.gateway.server import Gateway
@@ -72,8 +74,12 @@ def extension(name: str, dialect: str, *words: str, **more: Any) -> dict[str, An
 async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
     program, *args = command(config)
     server = StdioServerParameters(command=program, args=args, env=environment())
-    async with Client(server, mode=ERAS[era], **more) as client:
-        yield client
+    with pytest.MonkeyPatch.context() as patch:
+        # A gateway on a busy machine may take longer to end than the library's 2 s, which would
+        # then kill it and leave its exit to nobody.
+        patch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", STOP_SECONDS)
+        async with Client(server, mode=ERAS[era], **more) as client:
+            yield client
 
 
 @contextmanager

@@ -174,13 +174,12 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
         old = host["a"]
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=20))
         await until(lambda: old.stats["in_flight"] == 1)
-        session = old.desk.session
-        assert session is not None
+        session = old.queue.sessions[0]
         await host.replace(spec())
         await host.replace(spec())  # and once more, while the first still serves
         stats = host["a"].stats
         assert (stats["calls"], stats["in_flight"]) == (0, 1)
-        session.say_aside(Request("release", None))
+        session.send_internal(Request("release", None))
         assert await kept == "late"
         await until(lambda: not host._leaving)
         stats = host["a"].stats

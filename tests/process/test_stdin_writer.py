@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from exthost.process.inlet import Inlet
-from exthost.process.outlet import WIDE_PIPE_BYTES
 
+from exthost.process.large_reads import WIDE_PIPE_BYTES
+from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
 from tests.extensions.driving import until
 
 # Longer than any test: only a timer that a test fires says that a reader stands still.
-PATIENCE_SECONDS = 300.0
+STALL_SECONDS = 300.0
 
 
 class Timers:
@@ -51,26 +51,25 @@ class Timer(NamedTuple):
 
 
 class Pipe:
-    """A pipe, its inlet, and what the inlet told."""
+    """A pipe, its writer, and what the writer reported."""
 
     def __init__(self, loop: Any = None) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.lock = threading.Lock()
         self.told: list[str] = []
-        self.inlet = Inlet(
+        self.stdin = StdinWriter(
             self.writer,
             loop or asyncio.get_running_loop(),
             self.lock,
-            patience=PATIENCE_SECONDS,
-            join=b"".join,
-            close=lambda: os.close(self.writer),
-            stalled=lambda: self.told.append("stalled"),
-            broken=lambda: self.told.append("broken"),
+            stall_seconds=STALL_SECONDS,
+            close_pipe=lambda: os.close(self.writer),
+            on_stall=lambda: self.told.append("stalled"),
+            on_broken=lambda: self.told.append("broken"),
         )
 
     def fill(self) -> int:
-        """Fill the pipe behind the inlet's back; returns with how many bytes."""
+        """Fill the pipe behind the writer's back; return the number of bytes."""
         total = 0
         while True:
             try:
@@ -96,14 +95,14 @@ class Pipe:
         return data
 
     def end(self) -> bool:
-        clean = self.inlet.close()
+        clean = self.stdin.close()
         os.close(self.reader)
         return clean
 
 
 async def test_a_lone_message_is_in_the_pipe_when_write_returns() -> None:
     pipe = Pipe()
-    pipe.inlet.write(b"now")
+    pipe.stdin.write(b"now")
     assert pipe.read() == b"now"
     assert pipe.end() is True
 
@@ -111,17 +110,53 @@ async def test_a_lone_message_is_in_the_pipe_when_write_returns() -> None:
 async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> None:
     pipe = Pipe()
     for n in range(5):
-        pipe.inlet.gather(b"%d" % n)
+        pipe.stdin.gather(b"%d" % n)
     assert pipe.read() == b""
     await asyncio.sleep(0)
     assert pipe.read() == b"01234"
     assert pipe.end() is True
 
 
+async def test_a_long_tick_is_written_in_batches_so_that_the_child_can_begin() -> None:
+    pipe = Pipe()
+    for _ in range(BATCH_FRAMES + 1):
+        pipe.stdin.gather(b"x")
+    assert pipe.read() == b"x" * (BATCH_FRAMES + 1)
+    pipe.stdin.gather(b"y")
+    assert pipe.read() == b""
+    await asyncio.sleep(0)
+    assert pipe.read() == b"y"
+    assert pipe.end() is True
+
+
+@pytest.mark.parametrize("end", ["read", "closed", "broken"])
+async def test_whoever_waits_for_the_backlog_goes_on_when_it_is_read_or_the_pipe_ends(
+    end: str,
+) -> None:
+    pipe = Pipe()
+    await pipe.stdin.drained()  # nothing to wait for
+    filled = pipe.fill()
+    pipe.stdin.write(b"x" * 1000)
+    waiting = asyncio.create_task(pipe.stdin.drained())
+    await asyncio.sleep(0)
+    assert not waiting.done() and pipe.stdin.unwritten_bytes == 1000
+    if end == "read":
+        await pipe.read_exactly(filled + 1000)
+    elif end == "closed":
+        assert pipe.stdin.close() is False
+    else:
+        os.close(pipe.reader)
+    await asyncio.wait_for(waiting, 30)
+    assert pipe.stdin.unwritten_bytes == 0
+    pipe.stdin.close()
+    if end != "broken":
+        os.close(pipe.reader)
+
+
 async def test_a_write_does_not_overtake_what_was_gathered_before_it() -> None:
     pipe = Pipe()
-    pipe.inlet.gather(b"first ")
-    pipe.inlet.write_parts(b"second ", b"of ", b"parts")
+    pipe.stdin.gather(b"first ")
+    pipe.stdin.write_parts(b"second ", b"of ", b"parts")
     await asyncio.sleep(0)
     assert pipe.read() == b"first second of parts"
     assert pipe.end() is True
@@ -138,9 +173,9 @@ async def test_order_is_kept_while_the_pipe_is_full_however_the_messages_come() 
         data = (b"<%d>" % n) * (size // 4 + 1)
         expected += data
         if chance.random() < 0.5:
-            pipe.inlet.gather(data)
+            pipe.stdin.gather(data)
         else:
-            pipe.inlet.write_parts(data[:3], data[3:])
+            pipe.stdin.write_parts(data[:3], data[3:])
         if chance.random() < 0.1:
             await asyncio.sleep(0)
     assert await pipe.read_exactly(filled) == b"." * filled
@@ -155,35 +190,35 @@ async def test_a_reader_that_stands_still_is_told_of_and_a_slow_one_is_not() -> 
     pipe = Pipe(timers)
     filled = pipe.fill()
     for _ in range(10):
-        pipe.inlet.write(b"x" * 60_000)  # each too small to widen the pipe
+        pipe.stdin.write(b"x" * 60_000)  # each too small to widen the pipe
     for _ in range(4):  # each step that is read gives it all of the patience anew
         [before] = timers.set_for
-        held = pipe.inlet.held
+        held = pipe.stdin.unwritten_bytes
         await pipe.read_exactly(filled // 4)
-        await until(lambda held=held: pipe.inlet.held < held)  # type: ignore[misc]
+        await until(lambda held=held: pipe.stdin.unwritten_bytes < held)  # type: ignore[misc]
         [now] = timers.set_for
-        assert now is not before and now[0] == PATIENCE_SECONDS
+        assert now is not before and now[0] == STALL_SECONDS
     assert pipe.told == []
     timers.fire()
     assert pipe.told == ["stalled"]
     assert pipe.end() is False  # the rest was dropped, and that is said
 
 
-async def test_closing_an_inlet_with_a_backlog_says_that_it_dropped_some() -> None:
+async def test_closing_with_a_backlog_says_that_it_dropped_some() -> None:
     pipe = Pipe()
     pipe.fill()
-    pipe.inlet.write(b"never read")
-    assert pipe.inlet.close() is False
-    assert pipe.inlet.close() is True  # nothing was left to drop
-    pipe.inlet.write(b"after the end")
+    pipe.stdin.write(b"never read")
+    assert pipe.stdin.close() is False
+    assert pipe.stdin.close() is True  # nothing was left to drop
+    pipe.stdin.write(b"after the end")
     os.close(pipe.reader)
     assert pipe.told == []
 
 
 async def test_closing_in_the_same_tick_still_sends_what_was_gathered() -> None:
     pipe = Pipe()
-    pipe.inlet.gather(b"last words")
-    assert pipe.inlet.close() is True
+    pipe.stdin.gather(b"last words")
+    assert pipe.stdin.close() is True
     assert pipe.read() == b"last words"
     os.close(pipe.reader)
     await asyncio.sleep(0)
@@ -195,22 +230,22 @@ async def test_a_reader_that_closed_is_told_of_as_broken(when: str) -> None:
     pipe = Pipe()
     if when == "with a backlog":
         pipe.fill()
-        pipe.inlet.write(b"x")
+        pipe.stdin.write(b"x")
         os.close(pipe.reader)
     else:
         os.close(pipe.reader)
-        pipe.inlet.write(b"x")
+        pipe.stdin.write(b"x")
     await until(lambda: pipe.told != [])
     assert pipe.told == ["broken"]
-    pipe.inlet.close()
+    pipe.stdin.close()
 
 
 async def test_a_large_message_widens_the_pipe_once() -> None:
     pipe = Pipe()
     before = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
-    pipe.inlet.write(b"x" * 1000)
+    pipe.stdin.write(b"x" * 1000)
     assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == before
-    pipe.inlet.write(b"x" * 500_000)
+    pipe.stdin.write(b"x" * 500_000)
     assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
     assert len(await pipe.read_exactly(501_000)) == 501_000
     pipe.end()
@@ -226,7 +261,7 @@ async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe()
         def write() -> None:
             for n in range(200):
                 with pipe.lock:
-                    pipe.inlet.write(b"<%d:%03d>" % (name, n))
+                    pipe.stdin.write(b"<%d:%03d>" % (name, n))
 
         return write
 
@@ -235,7 +270,7 @@ async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe()
         thread.start()
     for n in range(200):
         with pipe.lock:
-            pipe.inlet.write(b"<%d:%03d>" % (9, n))
+            pipe.stdin.write(b"<%d:%03d>" % (9, n))
         if n % 20 == 0:
             await asyncio.sleep(0)
     await pipe.read_exactly(filled)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from exthost.session.desk import Desk
-from exthost.session.state import Call
 
 from exthost.dialects.morphir import DIALECT, HostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
 from exthost.messages import Reply
+from exthost.session.call import FutureCall
+from exthost.session.replies import DELIVER
 from tests.extensions.driving import failing, until
 from tests.extensions.puppet import Puppet, session_with
 
@@ -34,10 +35,10 @@ BY_ORDER = replace(
 
 
 class Stage:
-    """A desk and its first session, by order."""
+    """A call queue and its first session, by order."""
 
     def __init__(self, *, retry: bool = False, most: int = 1) -> None:
-        self.desk = Desk(
+        self.queue = CallQueue(
             "x",
             max_in_flight=most,
             retry_once=retry,
@@ -48,18 +49,18 @@ class Stage:
 
     def next_session(self) -> Puppet:
         self.puppet = Puppet()
-        self.desk.attach(session_with(self.puppet, self.desk, BY_ORDER))
+        self.queue.attach(session_with(self.puppet, self.queue, BY_ORDER))
         return self.puppet
 
-    def call(self, n: int) -> Call:
-        sink: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        call = Call.of("echo", n, sink, 100, self.desk.now())
-        self.desk.take(call)
+    def call(self, n: int) -> FutureCall:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        call = FutureCall("echo", n, DELIVER, 100, self.queue.now(), future)
+        self.queue.submit(call)
         return call
 
     def end(self) -> None:
         self.puppet.die()
-        self.desk.stop_clock()
+        self.queue.stop_timer()
 
 
 async def ticks() -> None:
@@ -67,19 +68,17 @@ async def ticks() -> None:
         await asyncio.sleep(0)
 
 
-def give_up(stage: Stage, call: Call, how: str) -> None:
+def give_up(stage: Stage, call: FutureCall, how: str) -> None:
     if how == "cancelled":
-        assert isinstance(call.sink, asyncio.Future)
-        call.sink.cancel()
-        stage.desk.cancel(call)
+        call.future.cancel()
+        stage.queue.cancel(call)
     else:
-        stage.desk.expire(call)
-        assert isinstance(call.sink, asyncio.Future) and call.sink.exception() is not None
+        stage.queue.expire(call)
+        assert call.future.exception() is not None
 
 
-async def outcome_of(call: Call) -> Any:
-    assert isinstance(call.sink, asyncio.Future)
-    return await asyncio.wait_for(call.sink, 30)
+async def outcome_of(call: FutureCall) -> Any:
+    return await asyncio.wait_for(call.future, 30)
 
 
 @pytest.mark.both_loops
@@ -117,7 +116,7 @@ async def test_those_beside_a_call_that_was_given_up_are_told_why_they_were_lost
         with pytest.raises(ExtensionGone) as caught:
             await outcome_of(call)
         assert caught.value.code == "X1003" and "given up" in caught.value.message
-    assert stage.desk.losses == {"cancelled": 1, "gone": 2}
+    assert stage.queue.accounting.losses == {"cancelled": 1, "gone": 2}
     stage.end()
     await ticks()
 
@@ -143,25 +142,25 @@ async def test_those_beside_it_are_sent_again_in_their_order_where_that_is_allow
 async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) -> None:
     """One answer too many, already in the pipe when the next call is made."""
     loop = asyncio.get_running_loop()
-    desk = Desk("x", max_in_flight=1, bus=Bus(), loop=loop)
+    queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=loop)
     puppet = Puppet()
-    session = session_with(puppet, desk, BY_ORDER)
-    desk.attach(session)
+    session = session_with(puppet, queue, BY_ORDER)
+    queue.attach(session)
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
-    calls = [Call.of("say", n, futures[n], 5, desk.now()) for n in range(2)]
-    desk.take(calls[0])
+    calls = [FutureCall("say", n, DELIVER, 5, queue.now(), futures[n]) for n in range(2)]
+    queue.submit(calls[0])
     if asked == "in the same read":  # it waits for its turn, which comes with the first answer
-        desk.take(calls[1])
+        queue.submit(calls[1])
     said = b'{"id":0,"result":0}\n'
     os.write(puppet.writes, said * (2 if asked == "in the same read" else 1))
     assert await futures[0] == 0
     if asked == "by itself":
         os.write(puppet.writes, said)
         with pytest.raises(ProtocolViolation):
-            desk.take(calls[1])
+            queue.submit(calls[1])
     else:
         error = await failing(futures[1])
         assert isinstance(error, ProtocolViolation)
     assert session.cause is not None and not session.pending
-    desk.stop_clock()
-    await until(session.life.released.done)
+    queue.stop_timer()
+    await until(session.lifetime.released.done)

@@ -5,10 +5,11 @@ import contextvars
 from typing import Any
 
 import pytest
-from exthost.session.awaited import Awaited
-from exthost.session.desk import Desk
 
 from exthost.events import Bus, CallEnded
+from exthost.extension.call_queue import CallQueue
+from exthost.session.awaitable_call import AwaitableCall
+from exthost.session.replies import DELIVER
 from exthost.session.session import Session
 from tests.extensions.driving import hostile
 from tests.extensions.puppet import Puppet, session_with
@@ -16,95 +17,95 @@ from tests.extensions.puppet import Puppet, session_with
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 
-def _desk() -> Desk:
+def _queue() -> CallQueue:
     loop = asyncio.get_running_loop()
-    return Desk("x", max_in_flight=10, bus=Bus(), loop=loop)
+    return CallQueue("x", max_in_flight=10, bus=Bus(), loop=loop)
 
 
-def _call(desk: Desk) -> Awaited:
-    return Awaited.at(desk).asks("echo", 1, 5.0, desk.now())
+def _call(queue: CallQueue) -> AwaitableCall:
+    return AwaitableCall("echo", 1, DELIVER, 5.0, queue)
 
 
-async def _outcome(call: Awaited) -> object:
+async def _outcome(call: AwaitableCall) -> object:
     await call
     return call.value
 
 
-async def _as_task(call: Awaited) -> "asyncio.Task[object]":
+async def _as_task(call: AwaitableCall) -> "asyncio.Task[object]":
     """A task that is waiting for it."""
     task = asyncio.create_task(_outcome(call))
     await asyncio.sleep(0)
-    assert call.within is not None
+    assert call.context_of_task is not None
     return task
 
 
-@pytest.mark.parametrize("reading", [True, False])
-async def test_callers_go_on_in_the_order_in_which_they_were_answered(reading: bool) -> None:
-    desk, order = _desk(), []
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_callers_go_on_in_the_order_in_which_they_were_answered(is_held: bool) -> None:
+    queue, order = _queue(), []
 
-    async def caller(call: Awaited, name: str) -> None:
+    async def caller(call: AwaitableCall, name: str) -> None:
         _WHO.set(name)
         await call
         order.append((name, _WHO.get(), call.value))
 
-    calls = [_call(desk) for _ in range(3)]
+    calls = [_call(queue) for _ in range(3)]
     tasks = [asyncio.create_task(caller(call, str(n))) for n, call in enumerate(calls)]
     await asyncio.sleep(0)
-    desk.wakes.reading = reading
+    queue.wakes.is_held = is_held
     for n in (2, 0, 1):
-        desk.settle(calls[n], n * 10)
-    assert order == []  # whoever settles is never interrupted by those it settles
-    desk.wakes.reading = False
-    if reading:
-        asyncio.get_running_loop().call_soon(desk.wakes.wake)
+        queue.complete([(calls[n], n * 10)])
+    assert order == []  # whoever completes calls is never interrupted by their callers
+    queue.wakes.is_held = False
+    if is_held:
+        asyncio.get_running_loop().call_soon(queue.wakes.wake)
     await asyncio.wait_for(asyncio.gather(*tasks), 30)
     assert order == [("2", "2", 20), ("0", "0", 0), ("1", "1", 10)]
     assert _WHO.get() == "nobody"
 
 
 async def test_one_that_ended_before_it_was_awaited_is_not_waited_for() -> None:
-    desk = _desk()
-    good, bad = _call(desk), _call(desk)
-    desk.settle(good, 1)
-    desk.expire(bad)
+    queue = _queue()
+    good, bad = _call(queue), _call(queue)
+    queue.complete([(good, 1)])
+    queue.expire(bad)
     assert await _outcome(good) == 1
     with pytest.raises(Exception, match="took longer than 5 s"):
         await _outcome(bad)
 
 
 async def test_a_cancelled_caller_is_accounted_for_at_once_and_only_once() -> None:
-    desk = _desk()
-    call = _call(desk)
+    queue = _queue()
+    call = _call(queue)
     task = await _as_task(call)
     task.cancel("enough")
-    assert desk.losses["cancelled"] == 1
-    desk.settle(call, 1)  # its answer comes in the same tick
+    assert queue.accounting.losses["cancelled"] == 1
+    queue.complete([(call, 1)])  # its answer comes in the same tick
     with pytest.raises(asyncio.CancelledError) as caught:
         await asyncio.wait_for(task, 30)
     assert caught.value.args == ("enough",)
-    assert (desk.results, desk.losses["cancelled"]) == (0, 1)
+    assert (queue.accounting.results, queue.accounting.losses["cancelled"]) == (0, 1)
 
 
 async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all_the_same() -> None:
-    desk = _desk()
-    call = _call(desk)
+    queue = _queue()
+    call = _call(queue)
     task = await _as_task(call)
-    desk.settle(call, 1)
+    queue.complete([(call, 1)])
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 30)
-    assert (desk.results, desk.losses["cancelled"]) == (1, 0)
+    assert (queue.accounting.results, queue.accounting.losses["cancelled"]) == (1, 0)
 
 
 async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_step() -> None:
-    desk = _desk()
-    call = _call(desk)
+    queue = _queue()
+    call = _call(queue)
     task = await _as_task(call)
-    desk.wakes.in_task = desk.wakes.reading = True
-    desk.settle(call, 7)
-    desk.wakes.reading = False
-    desk.wakes.wake()
-    desk.wakes.in_task = False
+    queue.wakes.in_task = queue.wakes.is_held = True
+    queue.complete([(call, 7)])
+    queue.wakes.is_held = False
+    queue.wakes.wake()
+    queue.wakes.in_task = False
     assert not task.done()
     assert await asyncio.wait_for(task, 30) == 7
 
@@ -112,26 +113,26 @@ async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_s
 def test_an_interrupt_in_one_caller_is_passed_on_and_the_others_still_get_their_answers() -> None:
     got: list[Any] = []
 
-    async def caller(call: Awaited) -> None:
+    async def caller(call: AwaitableCall) -> None:
         await call
         if call.value == 0:
             raise KeyboardInterrupt
         got.append(call.value)
 
-    async def ask() -> "tuple[Desk, dict[Awaited, asyncio.Task[None]]]":
-        desk = _desk()
-        calls = [_call(desk) for _ in range(3)]
+    async def ask() -> "tuple[CallQueue, dict[AwaitableCall, asyncio.Task[None]]]":
+        queue = _queue()
+        calls = [_call(queue) for _ in range(3)]
         tasks = {call: asyncio.create_task(caller(call)) for call in calls}
         await asyncio.sleep(0)
-        desk.wakes.reading = True
-        return desk, tasks
+        queue.wakes.is_held = True
+        return queue, tasks
 
     with asyncio.Runner() as runner:
-        desk, tasks = runner.run(ask())
+        queue, tasks = runner.run(ask())
         for n, call in enumerate(tasks):
-            desk.settle(call, n)
+            queue.complete([(call, n)])
         with pytest.raises(KeyboardInterrupt):
-            desk.wakes.wake()
+            queue.wakes.wake()
         interrupted, *others = tasks.values()
         assert isinstance(interrupted.exception(), KeyboardInterrupt)
         runner.get_loop().run_until_complete(asyncio.wait(others, timeout=30))
@@ -157,13 +158,15 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
     puppet = Puppet()
 
     async def ask() -> "tuple[Session, asyncio.Task[object]]":
-        desk = _desk()
+        queue = _queue()
         if watched:
-            desk.bus.subscribe(CallEnded, lambda _: None)
-        session = session_with(puppet, desk)
-        session.codec = _Interrupted(session.codec)  # type: ignore[assignment]
-        desk.attach(session)
-        call = session.ask_plainly("echo", 1, 5.0)
+            queue.bus.subscribe(CallEnded, lambda _: None)
+        session = session_with(puppet, queue)
+        conversation = session.conversation
+        conversation._codec = _Interrupted(conversation._codec)  # type: ignore[assignment]
+        queue.attach(session)
+        call = _call(queue)
+        queue.submit(call)
         return session, await _as_task(call)
 
     with asyncio.Runner() as runner:
@@ -176,7 +179,7 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
             loop.run_forever()
         loop.run_until_complete(asyncio.wait([task], timeout=30))
         assert task.done() and task.result() == 7
-        loop.run_until_complete(session.perish())
+        loop.run_until_complete(session.kill_and_wait())
 
 
 async def test_what_users_wrap_around_a_call_works() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine, Noticed
-from tests.extensions.clock import Clock
+from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import Ledger, accounted, failing, hostile
 
 STRAY = "stray lines on stdout"
@@ -105,6 +105,7 @@ async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(
     async with hostile() as ext:
         clock.stop()
         poisoned = asyncio.ensure_future(ext.call("raw", {"text": text}, timeout=0.2))
+        await turns()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert not poisoned.done()
         await clock.advance(0.2)
@@ -123,6 +124,7 @@ async def test_a_timeout_tells_that_what_was_answered_is_no_message(clock: Clock
         clock.stop()
         text = '{"id": $ID, "result": NaN}'
         unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
+        await turns()  # so that it is the first
         await ext.call("echo")  # answered after that
         await clock.advance(0.5)
         error = await unread
@@ -178,6 +180,7 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
 async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
     async with hostile() as ext:
         flood = asyncio.ensure_future(ext.call("notices", {"thousands": 200}))
+        await turns()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
         assert ext.stats["dropped"] == {}

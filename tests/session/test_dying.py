@@ -175,6 +175,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
     async with hostile() as ext:
         before = resident_bytes()
         flood = asyncio.ensure_future(ext.call("stderr", {"bytes": 64_000_000}))
+        await turns()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "flooded"
         assert resident_bytes() - before < 20_000_000

@@ -1,18 +1,15 @@
-"""What is kept back while a child waits for an answer, and for how long."""
+"""Requests of the child: what is held back while it waits for an answer, and for how long."""
 
 import asyncio
 from typing import Any
 
-from exthost.session.desk import Desk
-
-from exthost.events import Bus
 from exthost.messages import Failure, Reply, Request
-from exthost.session.inbound import Inbound
+from exthost.session.inbound import InboundRequests
 from tests.dialects.requirements import shows
 
 
 class Log:
-    """Stands for the desk, the pipe and the witness, and keeps what happens in order."""
+    """Stands for the hold, the pipe and the diagnostics, and records what happens in order."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -23,22 +20,22 @@ class Log:
     def end(self) -> None:
         self.seen.append("go")
 
-    def tell(self, answer: Reply | Failure) -> None:
+    def send(self, answer: Reply | Failure) -> None:
         self.seen.append(answer.id)
 
-    def drop(self, what: str) -> None:
+    def count(self, what: str) -> None:
         self.seen.append(what)
 
 
 class Served:
-    """An Inbound whose questions are answered when the test says so."""
+    """Requests that are answered when the test says so."""
 
     def __init__(self) -> None:
         self.log = Log()
         self._gates: dict[int, asyncio.Event] = {}
         log: Any = self.log
         loop = asyncio.get_running_loop()
-        self.inbound = Inbound({"q": self._serve}, _refuse, log.tell, log, loop, holding=log)
+        self.inbound = InboundRequests({"q": self._serve}, _refuse, log.send, log, loop, hold=log)
 
     async def _serve(self, id: Any) -> Any:
         await self._gates[id].wait()
@@ -46,7 +43,7 @@ class Served:
     def ask(self, *ids: int) -> None:
         for id in ids:
             self._gates[id] = asyncio.Event()
-            self.inbound.take(Request("q", id, id))
+            self.inbound.serve(Request("q", id, id))
 
     async def answer(self, *ids: int) -> None:
         for id in ids:
@@ -91,7 +88,7 @@ async def test_a_child_that_goes_on_asking_does_not_keep_the_rest_away() -> None
 async def test_when_the_child_is_gone_nothing_is_kept_back_for_it() -> None:
     served = Served()
     served.ask(1, 2)
-    served.inbound.end()
+    served.inbound.cancel()
     assert served.log.seen == ["hold", "go"]
     await asyncio.sleep(0)
     assert served.log.seen == ["hold", "go"]
@@ -99,19 +96,5 @@ async def test_when_the_child_is_gone_nothing_is_kept_back_for_it() -> None:
 
 async def test_a_question_that_nobody_serves_keeps_nothing_back() -> None:
     served = Served()
-    served.inbound.take(Request("unknown", None, 9))
+    served.inbound.serve(Request("unknown", None, 9))
     assert served.log.seen == [9]
-
-
-async def test_a_door_that_is_narrow_stays_narrow_when_a_hold_ends() -> None:
-    desk = Desk("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
-    desk.hold()
-    desk.narrow(1)
-    assert desk.max_in_flight == 0
-    desk.release()
-    assert desk.max_in_flight == 1
-    desk.hold()
-    desk.narrow(None)
-    assert desk.max_in_flight == 0
-    desk.release()
-    assert desk.max_in_flight == 10

@@ -157,8 +157,7 @@ async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unsee
     async with hostile() as ext:
         task = asyncio.ensure_future(ext.call("keep"))
         await until(lambda: ext.stats["in_flight"] == 1)
-        session = ext.queue.session
-        assert session is not None
+        session = ext.queue.sessions[0]
         ((number, call),) = session.pending.items()
         del session.pending[number]
         ext.queue.fail(call, CallFailed("X0701", "no"))
@@ -180,6 +179,5 @@ async def test_a_stream_that_could_not_be_asked_for_is_not_left_open() -> None:
         with pytest.raises(UsageError):
             async with ext.stream("watch", object()):
                 raise AssertionError("it cannot have been opened")
-        session = ext.queue.session
-        assert session is not None and session.state.streams() == set()
+        assert ext.queue.sessions[0].conversation.streams() == set()
         assert await ext.call("echo", 1) == 1

@@ -1,46 +1,71 @@
-"""Many lines at once are what they are one by one, or are left to that."""
+"""Replies that are decoded together are what they are one by one, or are left to that."""
 
 from typing import Any
 
 import pytest
-from exthost.wire.burst import Burst
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost import dialects
 from exthost.messages import Reply
 from exthost.model import Role
+from exthost.wire.framing import Broken, Item, Skipped
+from exthost.wire.jsontext import reply_decoder
 from exthost.wire.lines import Lines
 
-REPLIES = b'{"id":1,"result":{"a":[1,2]}}\n{"id":2,"result":null}\n{"id":3,"result":"}\\n{"}\n'
+REPLIES = [
+    b'{"id":1,"result":{"a":[1,2]}}',
+    b'{"id":2,"result":null}',
+    b'{"id":3,"result":"}\\n{"}',
+]
+
+decode_replies = reply_decoder()
+
+
+def frames_of(lines: bytes) -> list[Any]:
+    framing = Lines(1 << 20)
+    framing.feed(b"\n")  # no byte-order mark from here on
+    return framing.feed(lines)
 
 
 def one_by_one(lines: bytes, codec: Any) -> list[Any]:
-    framing = Lines(1 << 20)
-    framing.feed(b"\n")  # no byte-order mark from here on
-    return [codec.decode(item) for item in framing.feed(lines)]
+    return [codec.decode(frame) for frame in frames_of(lines)]
 
 
 def at_once(lines: bytes, codec: Any) -> list[Any]:
-    framing = Lines(1 << 20)
-    framing.feed(b"\n")
-    kind = codec.burst.kind
-    items: list[Any] = [*framing.feed(lines, codec.burst)]
-    return [(i.id, i.result) if type(i) is kind else codec.decode(i) for i in items]
+    """Decode as a conversation does."""
+    frames = frames_of(lines)
+    replies: list[Any] | None = codec.decode_replies(frames)
+    return [codec.decode(frame) for frame in frames] if replies is None else replies
 
 
 def test_replies_that_follow_one_another_are_decoded_at_once() -> None:
-    answers = Burst()(REPLIES)
-    assert answers is not None
-    assert [(answer.id, answer.result) for answer in answers] == [
-        (1, {"a": [1, 2]}),
-        (2, None),
-        (3, "}\n{"),
-    ]
+    assert decode_replies(REPLIES) == [(1, {"a": [1, 2]}), (2, None), (3, "}\n{")]
+
+
+def test_frames_in_any_kind_of_memory_are_decoded_at_once() -> None:
+    first, second, third = REPLIES
+    frames = [bytearray(first), memoryview(second), third]
+    assert decode_replies(frames) == decode_replies(REPLIES) is not None
+
+
+def test_the_markers_of_a_dialect_must_be_there_and_no_others() -> None:
+    marked = [b'{"jsonrpc":"2.0",' + reply[1:] for reply in REPLIES]
+    assert reply_decoder("jsonrpc")(marked) == decode_replies(REPLIES)
+    assert reply_decoder("jsonrpc")(REPLIES) is None
+    assert decode_replies(marked) is None
 
 
 @pytest.mark.parametrize(
-    "line",
+    "item", [Skipped("too long", b"{", 9), Skipped("not a frame", b"x", 1), Broken("cut", b"")]
+)
+def test_what_is_not_a_frame_leaves_all_to_be_looked_at_one_by_one(item: Item) -> None:
+    assert decode_replies([*REPLIES, item]) is None
+    assert decode_replies([item, *REPLIES]) is None
+
+
+@pytest.mark.parametrize(
+    "frame",
     [
         b"",
         b" ",
@@ -66,15 +91,18 @@ def test_replies_that_follow_one_another_are_decoded_at_once() -> None:
         b'1}\n{"id":1,"result":1}{"id":2,"result":2}',
     ],
 )
-def test_one_other_line_and_all_are_looked_at_one_by_one(line: bytes) -> None:
-    for lines in (line + b"\n" + REPLIES, REPLIES + line + b"\n", line + b"\n" + line + b"\n"):
-        assert Burst()(lines) is None
+def test_one_other_frame_and_all_are_looked_at_one_by_one(frame: bytes) -> None:
+    for frames in ([frame, *REPLIES], [*REPLIES, frame], [frame, frame]):
+        assert decode_replies(frames) is None
 
 
-def test_a_value_over_two_lines_is_not_made_up_for_by_a_line_of_two_values() -> None:
-    spread = b'{"id":1,"result":\n{}}\n{"id":2,"result":{}}{"id":3,"result":{}}\n'
-    assert spread.count(b"\n") == 3
-    assert Burst()(spread) is None
+def test_a_value_over_two_frames_is_not_made_up_for_by_a_frame_of_two_values() -> None:
+    spread = [b'{"id":1,"result":', b"{}}", b'{"id":2,"result":{}}{"id":3,"result":{}}']
+    assert decode_replies(spread) is None
+    beside = [b'{"id":1,"result":', b'{}}\n{"id":2,"result":{}}']
+    assert decode_replies(beside) is None
+    inside = [b'{"id":1,"result":\n{}}', b'{"id":2,"result":{}}{"id":3,"result":{}}']
+    assert decode_replies(inside) is None
 
 
 _values = st.recursive(

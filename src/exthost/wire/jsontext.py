@@ -119,9 +119,14 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
     def decode_replies(frames: list[Any]) -> list[tuple[int, Any]] | None:
         try:
             lines = b"\n".join(frames)  # raises for what is not a frame
-            # A line holds at most one object. So this many objects in this many lines, of which
-            # each is a whole frame, are one object in each frame.
-            if lines.count(b"\n") != len(frames) - 1:
+            # A value may go on in the next line, and a line may hold two. But inside a value no
+            # newline stands between `}` and `{`. So if all newlines stand there, each frame holds
+            # one value or more, and as many values as frames are one in each. The beginning of
+            # the first frame is searched with it, because a longer text is found faster.
+            gaps = len(frames) - 1
+            if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"\n") != gaps:
+                return None
+            if lines.count(b"}\n" + lines[:6]) != gaps:
                 return None
             replies = decode_lines(lines)
         except Exception:  # whatever it is: decoding frame by frame tells

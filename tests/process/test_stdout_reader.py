@@ -1,0 +1,200 @@
+"""Our end of stdout, on a real pipe: every frame comes once and in order, large ones too; a paused
+pipe is left alone; the end is told once."""
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from exthost.process.large_reads import WIDE_PIPE_BYTES
+from exthost.process.stdout_reader import StdoutReader
+from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
+from exthost.wire.headers import Headers
+from exthost.wire.lines import Lines
+from tests.extensions.driving import until
+
+MAX_MESSAGE = 32 * 2**20
+
+
+class Pipe:
+    """A pipe, its reader, and what the reader handed on."""
+
+    def __init__(self, framing: Framing | None = None) -> None:
+        self.stdout, self.writer = os.pipe()
+        self.framing = framing or Lines(MAX_MESSAGE)
+        self.frames: list[bytes] = []
+        self.reads = 0
+        self.ends = 0
+        self.on_frames: Callable[[], None] | None = None
+        self.reader = StdoutReader(
+            self.stdout,
+            self.framing,
+            asyncio.get_running_loop(),
+            on_items=self._on_items,
+            on_end=self._on_end,
+        )
+
+    def _on_items(self, items: list[Item]) -> None:
+        self.reads += 1
+        for item in items:
+            assert isinstance(item, bytes | bytearray | memoryview), item
+            self.frames.append(bytes(item))
+        if self.on_frames is not None:
+            self.on_frames()
+
+    def _on_end(self) -> None:
+        self.ends += 1
+
+    def write(self, data: bytes) -> None:
+        assert os.write(self.writer, data) == len(data)
+
+    def write_from_a_thread(self, data: bytes) -> threading.Thread:
+        """Write as a child does, which waits while the pipe is full; then close the pipe."""
+
+        def write() -> None:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self.writer, rest) :]
+            os.close(self.writer)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        return thread
+
+    def close(self) -> None:
+        self.reader.close()
+        self.framing.release()
+        os.close(self.stdout)
+
+
+@pytest.mark.both_loops
+async def test_what_one_read_completes_is_handed_on_together_and_a_part_waits_for_its_end() -> None:
+    pipe = Pipe()
+    pipe.reader.resume()
+    pipe.write(b"one\ntwo\nthr")
+    await until(lambda: pipe.frames != [])
+    assert pipe.frames == [b"one", b"two"] and pipe.reads == 1
+    pipe.write(b"ee\n")
+    await until(lambda: len(pipe.frames) == 3)
+    assert pipe.frames[2] == b"three" and pipe.reads == 2
+    assert pipe.reader.first_output == b"one\ntwo\nthr"
+    os.close(pipe.writer)
+    await until(lambda: pipe.ends == 1)
+    pipe.close()
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("framing", [Lines, Headers])
+async def test_small_and_large_frames_come_whole_and_in_order(
+    framing: Callable[[int], Framing],
+) -> None:
+    pipe = Pipe(framing(MAX_MESSAGE))
+    sizes = [10, 3 * 2**20, 1, READ_BYTES, 100_000, 5, 2**20, 700]
+    payloads = [b"%d" % (n % 10) * size for n, size in enumerate(sizes)]
+    written = b"".join(map(framing(MAX_MESSAGE).wrap, payloads))
+    pipe.reader.resume()
+    thread = pipe.write_from_a_thread(written)
+    await until(lambda: pipe.ends == 1)
+    thread.join()
+    assert pipe.frames == payloads
+    assert pipe.framing.end() is None
+    pipe.close()
+
+
+async def test_the_first_large_frame_widens_the_pipe() -> None:
+    pipe = Pipe()
+    before = fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ)
+    pipe.reader.resume()
+    pipe.write(b"small\n")
+    await until(lambda: pipe.frames != [])
+    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == before
+    thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
+    await until(lambda: pipe.ends == 1)
+    thread.join()
+    assert len(pipe.frames[1]) == 2**20
+    assert fcntl.fcntl(pipe.stdout, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
+    pipe.close()
+
+
+@pytest.mark.both_loops
+async def test_a_paused_pipe_is_left_unread_until_it_is_resumed() -> None:
+    pipe = Pipe()
+    pipe.on_frames = pipe.reader.pause
+    pipe.reader.resume()
+    pipe.write(b"one\n")
+    await until(lambda: pipe.frames == [b"one"])
+    assert not pipe.reader.is_reading
+    pipe.write(b"two\n")
+    os.close(pipe.writer)
+    for _ in range(5):
+        await asyncio.sleep(0.001)
+    assert (pipe.frames, pipe.ends) == ([b"one"], 0)
+    pipe.on_frames = None
+    pipe.reader.resume()
+    pipe.reader.resume()  # twice is once
+    await until(lambda: pipe.ends == 1)
+    assert pipe.frames == [b"one", b"two"]
+    pipe.close()
+
+
+@pytest.mark.both_loops
+async def test_the_end_is_told_once_and_an_unfinished_frame_is_known_to_the_framing() -> None:
+    pipe = Pipe()
+    pipe.reader.resume()
+    pipe.write(b"whole\nunfinished")
+    os.close(pipe.writer)
+    await until(lambda: pipe.ends == 1)
+    assert pipe.frames == [b"whole"] and not pipe.reader.is_reading
+    assert isinstance(pipe.framing.end(), Broken)
+    for _ in range(5):
+        await asyncio.sleep(0.001)
+    assert pipe.ends == 1
+    pipe.close()
+
+
+async def test_reading_now_takes_what_is_there_and_an_empty_pipe_is_not_an_end() -> None:
+    pipe = Pipe()
+    pipe.reader.resume()
+    pipe.reader.read_now()
+    assert (pipe.frames, pipe.ends) == ([], 0)
+    pipe.write(b"now\n")
+    pipe.reader.read_now()
+    assert pipe.frames == [b"now"]
+    os.close(pipe.writer)
+    pipe.close()
+
+
+async def test_a_closed_reader_reads_nothing_more_and_cannot_be_resumed() -> None:
+    pipe = Pipe()
+    pipe.reader.resume()
+    pipe.reader.close()
+    pipe.write(b"too late\n")
+    pipe.reader.resume()
+    for _ in range(5):
+        await asyncio.sleep(0.001)
+    assert pipe.frames == [] and not pipe.reader.is_reading and pipe.reader.is_closed
+    os.close(pipe.writer)
+    pipe.close()
+
+
+async def test_memory_for_large_frames_is_released_some_time_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("exthost.process.stdout_reader._KEPT_SECONDS", 0.01)
+    released = []
+
+    class Watched(Lines):
+        def release(self) -> None:
+            released.append(True)
+            super().release()
+
+    pipe = Pipe(Watched(MAX_MESSAGE))
+    pipe.reader.resume()
+    thread = pipe.write_from_a_thread(b"x" * 2**20 + b"\n")
+    await until(lambda: pipe.ends == 1)
+    thread.join()
+    await until(lambda: released != [])
+    pipe.close()

@@ -1,0 +1,519 @@
+"""Every vector of every dialect, played through the pure conversation: no loop, no process.
+
+What a child says comes whole, byte by byte, cut at every offset, and two in one read. The effects
+must be the same each time. `value` vectors test functions that no conversation calls.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any, NoReturn, TypeAlias
+
+import pytest
+
+from exthost.dialects.codec import Positional
+from exthost.dialects.dialect import Dialect, ToolCall
+from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
+from exthost.extension.call_factory import CallFactory
+from exthost.messages import Failure, Message, Noise, Notice, Reply, Request
+from exthost.model import Introduction, Limits, Role, Spec
+from exthost.session.call import Call
+from exthost.session.conversation import Conversation
+from exthost.session.effects import (
+    AskHost,
+    Count,
+    Effect,
+    End,
+    Failed,
+    Notified,
+    ServeRequest,
+    Stray,
+    Write,
+)
+from exthost.session.failures import Violated
+from exthost.session.replies import GeneratorReply
+from tests.dialects import runner
+from tests.dialects.notation import Garbage, Stated, messages_in, parse_message
+from tests.dialects.runner import Reading, Vector, vectors
+from tests.session.talking import StubCall, is_empty, whole
+
+Cut: TypeAlias = Callable[[bytes], list[bytes]]
+
+
+@pytest.fixture(autouse=True)
+def no_loop_and_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pure part needs neither."""
+
+    def needed(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a pure conversation asked for this")
+
+    for module, name in (
+        (asyncio, "get_event_loop"),
+        (asyncio, "get_running_loop"),
+        (asyncio, "new_event_loop"),
+        (asyncio.events, "get_event_loop"),
+        (asyncio.events, "get_running_loop"),
+        (subprocess, "Popen"),
+        (os, "fork"),
+        (os, "pipe"),
+    ):
+        monkeypatch.setattr(module, name, needed)
+
+
+def each(*tables: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("vector", vectors(*tables), ids=str)
+
+
+def entire(data: bytes) -> list[bytes]:
+    return [data]
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[at : at + 1] for at in range(len(data))]
+
+
+def cut_at(offset: int) -> Cut:
+    return lambda data: [data[:offset], data[offset:]]
+
+
+def test_every_dialect_is_played() -> None:
+    played = {vector.file for vector in vectors("read", "handshake", "refusal")}
+    assert played >= {"cigen", "mcp", "morphir", "nexo", "roder", "synaps"}
+
+
+# -- read ------------------------------------------------------------------------------------
+
+
+class Heard:
+    """A conversation that has asked for everything that a `read` vector answers."""
+
+    def __init__(self, reading: Reading, times: int) -> None:
+        self.conversation = Conversation(reading.dialect, reading.cap, 1_000_000)
+        self.calls: list[Call] = []
+        for _ in range(times):
+            for role, stated in reading.after:
+                assert role is Role.HOST
+                self._ask(stated.message())
+        known = set(self.conversation.pending)
+        for meant in reading.means:
+            id = meant.fields.get("id") if isinstance(meant, Stated) else None
+            is_reply = isinstance(meant, Stated) and meant.kind in ("Reply", "Failure")
+            if is_reply and type(id) in (int, str) and id not in known:
+                self._ask(Request("asked", {}, id))
+                known.add(id)
+
+    def _ask(self, message: Message) -> None:
+        if not isinstance(message, Request):
+            self.conversation.requests.encode(message)
+            return
+        call = StubCall(message.method, message.params)
+        if message.id is None:
+            self.conversation.send(call)
+        else:
+            # By hand, because the limit of some vectors is less than any request needs.
+            call.id = message.id
+            self.conversation.pending[message.id] = call
+        self.calls.append(call)
+
+    def effects(self, chunks: list[bytes]) -> list[Any]:
+        """What the session would have to do, a run of completed calls spelt out."""
+        found: list[Any] = []
+        for chunk in chunks:
+            for effect in self.conversation.receive_bytes(chunk):
+                found += effect if isinstance(effect, list) else [effect]
+                if isinstance(effect, End):
+                    return found
+        return found
+
+
+def assert_effects(reading: Reading, heard: Heard, effects: list[Any], times: int) -> None:
+    """Each message that the vector states has its effect, in order, and there is no other."""
+    remaining = deque(effect for effect in effects if not _is_unclaimed_event(effect))
+    open_calls = list(heard.calls)
+    for stated in reading.means * times:
+        assert remaining, f"no effect of {stated}"
+        effect: Any = remaining.popleft()
+        if isinstance(stated, Garbage):
+            _assert_garbage(stated, effect, remaining, open_calls)
+            continue
+        message = stated.message()
+        if isinstance(message, Notice):
+            assert isinstance(effect, Notified) and stated.fits(effect.notification)
+        elif isinstance(message, Request):
+            assert isinstance(effect, ServeRequest) and stated.fits(effect.request)
+        else:
+            _assert_reply(message, effect, open_calls, heard.conversation)
+        if isinstance(effect, End):
+            break
+    assert not remaining
+
+
+def _is_unclaimed_event(effect: Any) -> bool:
+    return isinstance(effect, Count) and effect.what == "events of no open stream"
+
+
+def _assert_reply(
+    message: Reply | Failure, effect: Any, open_calls: list[Call], conversation: Conversation
+) -> None:
+    by_order = conversation.dialect.traits.correlation == "order"
+    if by_order and message.id is None:
+        call = open_calls[0] if open_calls else None
+    else:
+        call = next((call for call in open_calls if call.id == message.id), None)
+    if call is None:  # it comes a second time, or complains about nothing in particular
+        assert isinstance(effect, Count)
+        return
+    open_calls.remove(call)
+    if isinstance(message, Failure):
+        assert isinstance(effect, Failed) and effect.call is call
+        assert isinstance(effect.error, CallFailed)
+        assert effect.error.error_message == message.message
+    else:
+        assert effect[0] is call and repr(effect[1]) == repr(message.result)
+
+
+def _assert_garbage(
+    stated: Garbage, effect: Any, remaining: deque[Any], open_calls: list[Call]
+) -> None:
+    if stated.kind in ("Noise", "Skipped") and isinstance(effect, Stray):
+        assert stated.says in effect.why
+    elif stated.kind == "Skipped":
+        assert isinstance(effect, Count) and "size limit" in effect.what
+        if remaining and isinstance(remaining[0], Failed):
+            failed = remaining.popleft()
+            open_calls.remove(failed.call)
+    else:
+        assert isinstance(effect, End) and isinstance(effect.cause, Violated)
+        assert stated.says in effect.cause.violation.message
+
+
+HOST_READS = [vector for vector in vectors("read") if Reading(vector).role is Role.HOST]
+GUEST_READS = [vector for vector in vectors("read") if Reading(vector).role is Role.GUEST]
+
+
+@pytest.mark.parametrize("vector", HOST_READS, ids=str)
+def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
+    reading = Reading(vector)
+    data = reading.bytes
+
+    def play(chunks: list[bytes], times: int = 1) -> None:
+        heard = Heard(reading, times)
+        assert_effects(reading, heard, heard.effects(chunks), times)
+
+    play([data])
+    play(bytewise(data))
+    for at in range(len(data) + 1):
+        play([data[:at], data[at:]])
+    if not vector.row.get("alone") and "end" not in vector.row:
+        play([data + data], times=2)
+
+
+@pytest.mark.parametrize(
+    "vector", [vector for vector in HOST_READS if "answers" in vector.row], ids=str
+)
+def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> None:
+    reading = Reading(vector)
+    answers = vector.row["answers"]
+    for chunks in ([reading.bytes], bytewise(reading.bytes)):
+        heard = Heard(reading, 1)
+        if answers != "nothing":
+            heard._ask(Request("asked", {}, answers))
+        effects = heard.effects(chunks)
+        failed = [effect.call.id for effect in effects if isinstance(effect, Failed)]
+        assert failed == ([] if answers == "nothing" else [answers])
+
+
+@pytest.mark.parametrize(
+    "vector", [vector for vector in GUEST_READS if vector.row.get("canonical")], ids=str
+)
+def test_a_conversation_writes_the_very_bytes_that_a_child_reads(vector: Vector) -> None:
+    reading = Reading(vector)
+    conversation = Conversation(reading.dialect, reading.cap)
+    guest = reading.dialect.codec(Role.GUEST)
+    for role, stated in reading.after:
+        if role is Role.HOST:
+            frame = _write(conversation, stated.message())
+            if isinstance(guest, Positional) and stated.kind == "Request":
+                guest.expect(stated.fields["method"])
+            for item in reading.dialect.framing(reading.cap).feed(frame):
+                assert isinstance(item, bytes | bytearray | memoryview)
+                guest.decode(item)
+        else:
+            framing = reading.dialect.framing(reading.cap)
+            conversation.receive_bytes(framing.wrap(guest.encode(stated.message())))
+    written = b""
+    for meant in reading.means:
+        assert isinstance(meant, Stated)
+        written += _write(conversation, meant.message())
+    assert written == reading.bytes
+
+
+def _write(conversation: Conversation, message: Message) -> bytes:
+    if not isinstance(message, Request):
+        return whole(conversation.requests.encode(message))
+    call = StubCall(message.method, message.params)
+    if message.id is None:
+        return whole(conversation.send(call))
+    requests = conversation.requests
+    return whole(requests.send_step(call, message.method, message.params, message.id))
+
+
+@each("meaning")
+def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Vector) -> None:
+    stated = parse_message(vector.row["notice"])
+    notice = stated.message()
+    assert isinstance(notice, Notice)
+    dialect = vector.dialect
+    data = dialect.framing(runner.CAP).wrap(dialect.codec(Role.GUEST).encode(notice))
+    read = dialect.notices.get(notice.method)
+    expected = read(notice.params) if read is not None else None
+    for chunks in ([data], bytewise(data)):
+        conversation = Conversation(dialect, runner.CAP)
+        effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
+        (effect,) = (one for one in effects if not _is_unclaimed_event(one))
+        assert isinstance(effect, Notified) and stated.fits(effect.notification)
+        assert effect.meaning == expected and type(effect.meaning) is type(expected)
+
+
+# -- scripts ---------------------------------------------------------------------------------
+
+
+class Silent(Exception):
+    """The call was not answered in its time."""
+
+
+class Exited(Exception):
+    """The child exited while the call was in flight."""
+
+
+class Ended(Exception):
+    """The conversation ended by this effect."""
+
+
+class Player:
+    """Plays the child of a script, and does for the conversation what a session does."""
+
+    def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
+        self.dialect: Dialect = vector.dialect
+        self.conversation = Conversation(self.dialect, runner.CAP)
+        self._guest = self.dialect.codec(Role.GUEST)
+        self._guest_framing = self.dialect.framing(runner.CAP)
+        self._cut = cut
+        self._doubled = doubled and self.dialect.traits.correlation == "id"
+        self._handlers: dict[str, Any] = vector.json("handlers", {})
+        self._frames: deque[Any] = deque()  # written by the host, not yet read by the child
+        self._asked: Any = None  # the id of the request that the child read last
+        self.late = 0
+
+    def run(self, call: Call, script: list[str]) -> Any:
+        """Run a call to its end; return its value or raise how else it ended."""
+        self._outcome: list[Any] = []
+        self._call = call
+        if call.on_reply.is_simple:
+            self._perform([Write(self.conversation.send(call))])
+        else:
+            self._perform(self.conversation.begin(call))
+        for line in script:
+            sign, _, rest = line.partition(" ")
+            if self._outcome and sign == "!":
+                continue
+            {">": self._read, "<": self._say, "!": self._act}[sign](rest)
+        assert not self._frames, "the host wrote more than the script has"
+        (outcome,) = self._outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome[0]
+
+    def _read(self, rest: str) -> None:
+        """The child reads, and this must be what it reads."""
+        stated = parse_message(rest)
+        assert self._frames, f"the host did not write {stated}"
+        if isinstance(self._guest, Positional) and stated.kind == "Request":
+            self._guest.expect(stated.fields["method"])
+        (message,) = messages_in(self._guest.decode(self._frames.popleft()))
+        assert not isinstance(message, Noise)
+        assert stated.fits(message), f"expected {stated}, read {message}"
+        if isinstance(message, Request):
+            self._asked = message.id
+
+    def _say(self, rest: str) -> None:
+        stated = parse_message(rest)
+        message = stated.message(self._asked)
+        data = self._guest_framing.wrap(self._guest.encode(message))
+        is_reply = isinstance(message, Reply | Failure)
+        self._receive(data * 2 if self._doubled and is_reply else data)
+
+    def _receive(self, data: bytes) -> None:
+        for chunk in self._cut(data):
+            self._perform(self.conversation.receive_bytes(chunk))
+
+    def _act(self, words: str) -> None:
+        verb, _, rest = words.partition(" ")
+        if verb == "write":
+            self._receive(json.loads(rest).encode())
+        elif verb == "exit":
+            broken = self.conversation.framing.end()
+            assert self._call in self.conversation.end()
+            self._outcome.append(Exited("" if broken is None else broken.why))
+        elif verb == "silence":
+            handler = self._call.on_reply
+            if isinstance(handler, GeneratorReply) and handler.is_optional:
+                self._perform(self.conversation.continue_without_reply(self._call))
+            else:
+                self._perform(self.conversation.abandon(self._call, "timed out"))
+                self._outcome.append(Silent())
+        else:
+            assert verb == "stderr"
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case list():
+                    for call, value in effect:
+                        assert call is self._call
+                        self._outcome.append((value,))
+                case Failed(call, error):
+                    assert call is self._call
+                    self._outcome.append(error)
+                case Write(frame):
+                    self._frames += self._guest_framing.feed(whole(frame))
+                case ServeRequest(request):
+                    frame = self.conversation.requests.encode(self._answer(request))
+                    self._frames += self._guest_framing.feed(whole(frame))
+                case AskHost(call, request):
+                    answer = self._answer(request)
+                    self._perform(self.conversation.resume(call, request.id, answer))
+                case Count(what):
+                    self.late += what == "late or repeated replies"
+                case End(cause) if not effect.retired:
+                    self._outcome.append(Ended(cause))
+                case _:
+                    pass
+
+    def _answer(self, request: Request) -> Reply | Failure:
+        if request.method in self._handlers:
+            return Reply(request.id, self._handlers[request.method])
+        return self.dialect.refuse(request)
+
+
+def introduction(vector: Vector) -> Introduction:
+    spec = vector.spec()
+    return Introduction(
+        extension="scripted",
+        config=spec.config,
+        options=spec.options,
+        host_version="1.2.3",
+        manifest=spec.manifest,
+        wire_id=spec.wire_id,
+        handles=frozenset(vector.json("handlers", {})),
+    )
+
+
+def handshake(player: Player, about: Introduction, script: list[str]) -> Any:
+    steps = player.dialect.handshake(about)
+    call = StubCall("the handshake", None, GeneratorReply(steps, limits_each_request=True))
+    return player.run(call, script)
+
+
+def cuts(script: list[str]) -> Iterator[Cut]:
+    """Whole, byte by byte, and each message cut at every offset that the longest of them has."""
+    yield entire
+    yield bytewise
+    longest = max((len(line) for line in script if line[0] in "<!"), default=0)
+    for at in range(1, longest):
+        yield cut_at(at)
+
+
+@each("handshake")
+def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
+    script, about = vector.row["script"], introduction(vector)
+    for cut in cuts(script):
+        player = Player(vector, cut)
+        runner.assert_offer(vector, handshake(player, about, script))
+        assert not player.conversation.pending
+    player = Player(vector, entire, doubled=True)
+    runner.assert_offer(vector, handshake(player, about, script))
+
+
+@each("refusal")
+def test_a_refusal_is_told(vector: Vector) -> None:
+    script, about = vector.row["script"], introduction(vector)
+    for cut, number in zip(cuts(script), count(), strict=False):
+        player = Player(vector, cut, doubled=number == 0)
+        with pytest.raises((ExthostError, Silent, Exited, Ended)) as refused:
+            handshake(player, about, script)
+        assert_refused(vector, refused.value)
+        assert not player.conversation.pending or isinstance(refused.value, Ended)
+
+
+def assert_refused(vector: Vector, error: BaseException) -> None:
+    """The handshake ended for the reason that the vector states. Which error a session makes of an
+    exit, a silence or a violation, and what it finds in the first bytes, is not seen here."""
+    code, says = vector.row["code"], vector.row["says"]
+    match error:
+        case HandshakeFailed():
+            runner.assert_error(vector, error)
+        case CallFailed():
+            assert code == "X0502" and says in error.message
+        case ProtocolViolation():
+            assert code == "X0505" and says in error.message
+        case Silent():
+            assert code in ("X0504", "X0507")
+        case Exited():
+            assert code in ("X0501", "X0506")
+            if code == "X0501" and "exited with" not in says:
+                assert says in str(error)
+        case Ended():
+            assert code in ("X0505", "X0506")
+            (cause,) = error.args
+            assert isinstance(cause, Violated)
+            assert code == "X0506" or says in cause.violation.message
+        case _:
+            raise error
+
+
+@each("operation")
+def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
+    assert vector.first_handshake is not None
+    kept = {"config", "options", "handlers"}
+    before = {key: value for key, value in vector.first_handshake.items() if key in kept}
+    joined = replace(vector, row=before | vector.row)
+    script, about, spec = vector.row["script"], introduction(joined), joined.spec()
+    for cut in (*cuts(script), None):
+        player = Player(joined, cut or entire, doubled=cut is None)
+        offer = handshake(player, about, vector.first_handshake["script"])
+        player.conversation.open(offer)
+        call = operation_call(joined, spec)
+        if "error" in vector.row:
+            with pytest.raises(ExthostError) as refused:
+                player.run(call, script)
+            assert refused.value.code == vector.row["code"]
+        else:
+            assert player.run(call, script) == vector.json("result")
+        assert not player.conversation.pending and is_empty_but_subscriptions(player)
+
+
+def is_empty_but_subscriptions(player: Player) -> bool:
+    player.conversation.requests.subscriptions = None
+    return is_empty(player.conversation)
+
+
+def operation_call(vector: Vector, spec: Spec) -> Call:
+    params = vector.json("params")
+    factory = CallFactory(spec, vector.dialect, Limits(call=60.0))
+    if "operation" not in vector.row:
+        parts = factory.of_method(vector.row["method"], params, None)
+    else:
+        name = vector.row["operation"]
+        if name == "call_tool":
+            tools = {tool.name: tool for tool in spec.tools}
+            tool, context = params["name"], params.get("context", {})
+            params = ToolCall(tool, params["arguments"], context, tools.get(tool), spec)
+        parts = factory.of_operation(name, params, None)
+    method, params, handler, _ = parts
+    return StubCall(method, params, handler)
