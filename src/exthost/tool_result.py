@@ -90,10 +90,10 @@ Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | Unknown
 
 
 class ResultReader(NamedTuple):
-    """How a dialect reads its tool results. Each function accepts any value: a hook may replace a
+    """How a dialect reads its tool results. `is_error` is None where no result is an error. Each function accepts any value: a hook may replace a
     result with anything. Use functions of a module, so that results can be pickled."""
 
-    is_error: Callable[[Any], bool]
+    is_error: Callable[[Any], bool] | None
     text: Callable[[Any], str]
     data: Callable[[Any], Any]
     content: Callable[[Any], tuple[Block, ...]]
@@ -109,7 +109,7 @@ class ToolResult:
     ) -> None:
         self._raw = raw
         self._reader = reader
-        self._is_error = reader.is_error(raw)
+        self._is_error = reader.is_error is not None and reader.is_error(raw)
         self._error_reply = error_reply
 
     @classmethod

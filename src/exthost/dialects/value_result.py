@@ -37,12 +37,8 @@ def value_content(value: Any) -> tuple[Block, ...]:
     return (TextBlock(value_text(value)),)
 
 
-def _is_error(value: Any) -> bool:
-    return False
-
-
 def _data(value: Any) -> Any:
     return value
 
 
-VALUE_RESULT = ResultReader(_is_error, value_text, _data, value_content)
+VALUE_RESULT = ResultReader(None, value_text, _data, value_content)

@@ -56,7 +56,8 @@ class Calls:
     """Makes and sends the calls of one extension."""
 
     __slots__ = (
-        "_dialect", "_queue", "_result_reader", "_spec", "_status", "_supervisor", "factory",
+        "_dialect", "_has_error_results", "_queue", "_result_reader", "_spec", "_status",
+        "_supervisor", "factory",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +73,7 @@ class Calls:
         self._dialect = dialect
         self._queue = queue
         self._result_reader = dialect.result_reader
+        self._has_error_results = dialect.result_reader.is_error is not None
         self._status = status
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
@@ -123,7 +125,7 @@ class Calls:
         except RuntimeError as error:
             raise elsewhere(self._queue, error) from None
         result = ToolResult(call.value, self._result_reader)
-        if check and result.is_error:
+        if check and self._has_error_results and result.is_error:
             raise self.tool_failed(result, name)
         return result
 
