@@ -90,8 +90,11 @@ Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | Unknown
 
 
 class ResultReader(NamedTuple):
-    """How a dialect reads its tool results. `is_error` is None where no result is an error. Each function accepts any value: a hook may replace a
-    result with anything. Use functions of a module, so that results can be pickled."""
+    """How a dialect reads its tool results. `is_error` is None where no result is an error.
+
+    Each function accepts any value: a hook may replace a result with anything. Use functions of a
+    module, so that results can be pickled.
+    """
 
     is_error: Callable[[Any], bool] | None
     text: Callable[[Any], str]
