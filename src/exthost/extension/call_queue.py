@@ -373,6 +373,7 @@ class CallQueue:
         if call.ended:
             if session is not None:  # its consumer left, and no reply has come since
                 session.abandon(call, "no reply came")
+                self._place_is_free(session)
             return
         handler = call.on_reply
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
@@ -391,6 +392,16 @@ class CallQueue:
 
     # -- deadlines ---------------------------------------------------------------------------
 
+    def acknowledged(self, call: Call) -> None:
+        """A stream was accepted: it has another deadline, and its place is free."""
+        self.watch_deadline(call)
+        self._place_is_free(call.session)
+
+    def _place_is_free(self, session: Session) -> None:
+        self._choice.freed(session)
+        if self.waiting:
+            self.pump()
+
     def watch_deadline(self, call: Call) -> None:
         """See to a deadline that was set or moved. Loop's thread only."""
         if call.deadline < self._timer_at:
@@ -408,10 +419,13 @@ class CallQueue:
         calls = [*self.waiting]
         for session in self._live:
             calls += session.conversation.calls()
-        due = [call for call in calls if call.deadline <= now + _CLOCK_SECONDS]
+        limit = now + _CLOCK_SECONDS
+        due = [call for call in calls if call.deadline <= limit]
         for call in sorted(due, key=lambda call: call.deadline):
             self.expire(call)
-        upcoming = min((call.deadline for call in calls if not call.ended), default=math.inf)
+        # One that has ended may still keep its place: its consumer left before the reply came.
+        later = [call.deadline for call in calls if not call.ended or call.deadline > limit]
+        upcoming = min(later, default=math.inf)
         if upcoming < self._timer_at:
             self._set_timer(max(upcoming, now + _TICK_SECONDS))
 
