@@ -27,6 +27,8 @@ from exthost.errors import (
 from exthost.events import Bus, Exited
 from exthost.extension.extension import Extension
 from exthost.model import CloseStdin
+from exthost.session.effects import Frame
+from exthost.session.session import Session
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import accounted, closing, failing, until
@@ -322,23 +324,24 @@ async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_o
 
 
 @shows("cigen-call-08")
-async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(clock: Clock) -> None:
+async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two exchanges, each within a limit that both together pass."""
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
     async with closing(plugin(limits={"call": "2s"})) as ext:
         await ext.start()
         clock.stop()
-        session = ext.queue.sessions[0]
-        assert session is not None
         deadlines = []
-        asked = session.ask
+        write = Session.write
 
-        def watched(call: Any, *words: Any) -> None:
+        def watched(session: Session, frame: Frame) -> None:
+            (call,) = session.pending.values()
             deadlines.append(call.deadline - ext.queue.now())
             call.deadline -= 1.5  # as if the answer had taken that long
-            asked(call, *words)
+            write(session, frame)
 
-        session.ask = watched  # type: ignore[assignment]
+        monkeypatch.setattr(Session, "write", watched)
         await ext.call("generate", asking())
         assert len(deadlines) == 2 and all(1.8 < left <= 2 for left in deadlines)
         deadlines.clear()

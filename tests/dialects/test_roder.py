@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exthost.session.state import Call
 
 import exthost
 from exthost.dialects import roder_types as types
@@ -26,6 +25,7 @@ from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
 from exthost.extension.extension import Extension
 from exthost.messages import Request
 from exthost.model import CloseStdin, Say
+from exthost.session.stream import EventStream
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import closing, failing, unstarted, until
@@ -584,14 +584,13 @@ async def test_cancelling_the_task_cancels_on_the_wire(
 async def test_a_task_that_is_cancelled_as_its_acknowledgement_comes_cancels_on_the_wire(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deliver = Call.deliver
+    acknowledge = EventStream.acknowledge
 
-    def deliver_and_cancel(call: Call, result: Any) -> None:
-        deliver(call, result)
-        if call.stream is not None:
-            consumer.cancel()  # before it has seen the acknowledgement
+    def acknowledge_and_cancel(stream: EventStream) -> None:
+        acknowledge(stream)
+        consumer.cancel()  # before it has seen the acknowledgement
 
-    monkeypatch.setattr(Call, "deliver", deliver_and_cancel)
+    monkeypatch.setattr(EventStream, "acknowledge", acknowledge_and_cancel)
     async with closing(toy(tmp_path)) as ext:
         consumer = asyncio.ensure_future(all_of(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):

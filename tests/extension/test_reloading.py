@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,10 @@ class Load:
             self.ends["answered" if answer == {"n": n} else f"wrong: {answer!r}"] += 1
 
 
+async def data_of(calling: Awaitable[exthost.ToolResult]) -> Any:
+    return (await calling).data
+
+
 def entry(name: str, program: Path | None = None) -> dict[str, Any]:
     words = command() if program is None else [str(program)]
     source = {"type": "process", "command": words[0], "args": words[1:]}
@@ -75,7 +80,7 @@ def entry(name: str, program: Path | None = None) -> dict[str, Any]:
 async def test_restarts_under_a_thousand_calls_a_second_lose_none() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
-        async with Load(lambda n: ext.call_tool("echo", {"n": n}), 1000) as load:
+        async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
             seen = {ext.stats["pid"]}
             for _ in range(4):
                 before = load.made
@@ -94,7 +99,7 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
 
         async def call(n: int) -> Any:
-            return await host.call_tool("ext_a_echo", {"n": n})
+            return (await host.call_tool("ext_a_echo", {"n": n})).data
 
         async with Load(call, 1000) as load:
             for _ in range(3):
@@ -120,7 +125,7 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         await host.replace(spec_from_mapping(entry("a")))
         for _ in range(10):  # each would end another step of the ladder
             await clock.advance(60)
-            assert await host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
+            assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
         assert not kept.done() and not gone(pid)
         session.send_internal(Request("release", None))
         assert await kept == "late"

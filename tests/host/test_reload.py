@@ -120,7 +120,7 @@ async def test_a_successor_that_does_not_get_ready_is_not_heard_of(
             await host.replace(bad)
         assert watcher.changes == [] and host["a"] is old
         assert not [one for one in caplog.records if one.name == "exthost.extension"]
-        assert await host.call_tool("ext_a_echo", {"n": 1}) == {"n": 1}
+        assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
 
 
 async def test_a_crash_of_the_one_that_was_replaced_is_not_heard_of(

@@ -1,135 +1,294 @@
-"""The pure state of a session against a model: numbers, answers by id or by order, named streams.
+"""The conversation against a model: calls, replies, garbage, giving up, and the end, in any order.
 
-Nothing of it does I/O, so thousands of steps take a second. What the model keeps are plain lists.
+The model keeps plain sets. Each call ends at most once, no id is used twice, and nothing is left in
+any table after the end.
 """
 
-from types import MappingProxyType
+from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
-from exthost.session.state import PHASES, Call, Phase, SessionState, StreamQueue
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.dialects.dialect import StreamEvent, StreamKind
-
-NAMED = StreamKind(
-    notices=MappingProxyType({"event": "key", "other": "key"}),
-    decode=lambda method, params: StreamEvent(params),
-    key="key",
+from exthost.dialects.dialect import Inquiry, Once, Standing, Tentative
+from exthost.errors import CallFailed
+from exthost.messages import Reply, Request
+from exthost.session.call import Call
+from exthost.session.conversation import Phase
+from exthost.session.effects import Acknowledge, AskHost, Effect, End, Failed, Write
+from exthost.session.replies import GeneratorReply, MaybeMoreReply
+from tests.session.talking import (
+    BOTH,
+    BY_ORDER,
+    StubCall,
+    failure,
+    generator,
+    is_empty,
+    line,
+    notification,
+    opened,
+    reply,
+    sent,
+    stream,
+    whole,
+    written,
 )
-NAMELESS = StreamKind(
-    notices=MappingProxyType({"said": None}), decode=lambda method, params: StreamEvent(params)
-)
 
 
-class Tables(RuleBasedStateMachine):
-    """Calls are made, answered, given up; streams open and close; the session moves on and ends."""
+def more(params: Any) -> Generator[Any, Any, Any]:
+    return (yield Request("more"))
 
-    @initialize(by_order=st.booleans(), first=st.integers(0, 5))
-    def begin(self, by_order: bool, first: int) -> None:
-        self.state = SessionState(first, [NAMED, NAMELESS], by_order=by_order)
-        self.by_order = by_order
-        self.next = self.heard_up_to = first
-        self.calls: list[tuple[int, Call]] = []  # under way, the oldest first
-        self.streams: list[StreamQueue] = []
-        self.phase = Phase.SHAKING
 
+def operation() -> Generator[Any, Any, Any]:
+    """Every kind of step."""
+    yield Standing(Request("subscribe"))
+    yield Tentative(Request("maybe"), 1.0)
+    heard = yield Inquiry("config.get", None)
+    second = yield Request("second", heard.result)
+    if not isinstance(second, Reply):
+        raise CallFailed("X0701", "no")
+    return second.result
+
+
+class Talk(RuleBasedStateMachine):
+    """One conversation by id, with calls of every kind."""
+
+    @initialize(dialect=st.sampled_from(BOTH), first=st.integers(0, 3))
+    def begin(self, dialect: Any, first: int) -> None:
+        self.conversation = opened(dialect, first)
+        self.made: list[Call] = []
+        self.ends: Counter[Call] = Counter()
+        self.given_up: set[Call] = set()
+        self.asking: list[AskHost] = []
+        self.ids: list[int] = []
+        self.names = 0
+        self.is_over = False
+
+    def perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, list):
+                for call, _ in effect:
+                    self.end_call(call)
+            elif isinstance(effect, Failed):
+                self.end_call(effect.call)
+            elif isinstance(effect, Write):
+                self.ids += [said["id"] for said in written([effect]) if "id" in said]
+            elif isinstance(effect, AskHost):
+                self.asking.append(effect)
+            elif isinstance(effect, Acknowledge):
+                assert effect.stream.call not in self.given_up
+            else:
+                assert not isinstance(effect, End), effect
+
+    def end_call(self, call: Call) -> None:
+        assert call in self.made and call not in self.given_up
+        self.ends[call] += 1
+
+    def in_flight(self) -> list[Call]:
+        return [call for call in self.made if not self.ends[call] and call not in self.given_up]
+
+    is_open = precondition(lambda self: not self.is_over)
+
+    @is_open
     @rule()
-    def ask(self) -> None:
-        """As the driver does."""
-        call = Call()
-        call.id = self.state.next_id
-        self.state.pending[call.id] = call
-        self.state.next_id += 1
-        assert call.id == self.next  # never used before
-        self.calls.append((self.next, call))
-        self.next += 1
+    def call(self) -> None:
+        call = sent(self.conversation)
+        assert isinstance(call.id, int)
+        self.ids.append(call.id)
+        self.made.append(call)
 
+    @is_open
     @rule()
-    def read(self) -> None:
-        """Something is read: it cannot answer what is asked from here on."""
-        self.state.asked_so_far = self.state.next_id
-        self.heard_up_to = self.next
+    def call_that_may_ask_for_more(self) -> None:
+        once = Once(lambda params: ("wire", params), lambda params, result: more(params))
+        call = StubCall("tool", None, MaybeMoreReply(once))
+        self.made.append(call)
+        self.perform([Write(self.conversation.send(call))])
 
+    @is_open
+    @rule(method=st.sampled_from(["run", "watch"]))
+    def open_stream(self, method: str) -> None:
+        self.names += 1
+        queue = stream(self.conversation, method, {"stream": self.names % 3})
+        assert isinstance(queue.call.id, int)
+        self.ids.append(queue.call.id)
+        self.made.append(queue.call)
+
+    @is_open
     @rule()
-    def answer_without_an_id(self) -> None:
-        expected = None
-        if self.by_order and self.calls and self.calls[0][0] < self.heard_up_to:
-            expected = self.calls.pop(0)[1]
-        assert self.state.oldest() is expected
+    def operate(self) -> None:
+        call, effects = generator(self.conversation, operation())
+        self.made.append(call)
+        self.perform(effects)
 
-    @rule(ahead=st.integers(-6, 3))
-    def answer_to(self, ahead: int) -> None:
-        id = self.next + ahead
-        expected = next((call for number, call in self.calls if number == id), None)
-        assert self.state.pending.pop(id, None) is expected
-        if expected is None:
-            late = id < self.next
-            assert ("late" in self.state.stray_reply(id)) == late
-        self.calls = [(number, call) for number, call in self.calls if number != id]
+    @is_open
+    @rule(id=st.integers(-1, 40), kind=st.sampled_from([reply, failure]), twice=st.booleans())
+    def answer(self, id: int, kind: Any, twice: bool) -> None:
+        """To any id, used or not."""
+        self.perform(self.conversation.receive_bytes(kind(id) * (1 + twice)))
 
-    @precondition(lambda self: self.calls)
+    @is_open
+    @rule(data=st.data(), acknowledges=st.booleans())
+    def answer_a_call(self, data: st.DataObject, acknowledges: bool) -> None:
+        if calls := [call for call in self.in_flight() if type(call.id) is int]:
+            call = data.draw(st.sampled_from(calls))
+            name = call.params["stream"] if call.on_reply.stream is not None else 0
+            result = {"stream": name} if acknowledges else 1
+            self.perform(self.conversation.receive_bytes(reply(call.id, result)))
+
+    @is_open
+    @rule(name=st.integers(0, 4), word=st.sampled_from([1, "done"]))
+    def event(self, name: int, word: Any) -> None:
+        data = notification("watch.event", stream=name, event=word) + notification("run.event", n=1)
+        self.perform(self.conversation.receive_bytes(data))
+
+    @is_open
+    @rule(data=st.binary(max_size=30), id=st.integers(0, 9))
+    def garbage(self, data: bytes, id: int) -> None:
+        noise = b'{"id":%d,"result":' % id + data.replace(b"\n", b"") + b"?\n"
+        long = line({"id": id, "result": "x" * 5000})
+        self.perform(self.conversation.receive_bytes(noise + long))
+
+    @is_open
     @rule(data=st.data(), twice=st.booleans())
     def give_up(self, data: st.DataObject, twice: bool) -> None:
-        number, call = data.draw(st.sampled_from(self.calls))
-        self.calls.remove((number, call))
-        assert self.state.forget(call) is True
-        if twice:
-            assert self.state.forget(call) is False
+        if calls := self.in_flight():
+            call = data.draw(st.sampled_from(calls))
+            self.given_up.add(call)
+            self.perform(self.conversation.abandon(call, "enough"))
+            if twice:
+                assert self.conversation.abandon(call, "enough") == []
 
-    @rule(kind=st.sampled_from([NAMED, NAMELESS]), key=st.sampled_from(["a", "b", 1]))
-    def open_stream(self, kind: StreamKind, key: Any) -> None:
-        stream = StreamQueue(kind, key)
-        self.state.open_stream(stream)
-        self.streams.append(stream)
-
-    @precondition(lambda self: self.streams)
+    @is_open
     @rule(data=st.data())
-    def close_stream(self, data: st.DataObject) -> None:
-        stream = data.draw(st.sampled_from(self.streams))
-        self.streams.remove(stream)
-        assert self.state.close_stream(stream) is True
-        assert self.state.close_stream(stream) is False
+    def let_time_pass(self, data: st.DataObject) -> None:
+        """A request that may stay unanswered is not answered in its time."""
+        waiting = [
+            call
+            for call in self.in_flight()
+            if isinstance(call.on_reply, GeneratorReply)
+            and call.on_reply.is_optional
+            and call.id in self.conversation.pending
+            and type(call.id) is int
+        ]
+        if waiting:
+            call = data.draw(st.sampled_from(waiting))
+            self.perform(self.conversation.continue_without_reply(call))
 
-    @rule(
-        method=st.sampled_from(["event", "other", "said"]),
-        params=st.sampled_from([{"key": "a"}, {"key": 1}, {"key": ["a"]}, {"key": None}, {}, 7]),
-    )
-    def event(self, method: str, params: Any) -> None:
-        if method == "said":
-            expected = [one for one in self.streams if one.kind is NAMELESS]
-        else:
-            key = params.get("key") if isinstance(params, dict) else None
-            named = [one for one in self.streams if one.kind is NAMED]
-            expected = [one for one in named if type(key) in (str, int) and one.key == key]
-        assert list(self.state.streams_for(method, params)) == expected
+    @is_open
+    @rule(data=st.data())
+    def host_answers(self, data: st.DataObject) -> None:
+        """Perhaps too late, perhaps twice."""
+        if self.asking:
+            call, request = data.draw(st.sampled_from(self.asking))
+            self.perform(self.conversation.resume(call, request.id, Reply(None, 1)))
 
-    @rule(event=st.sampled_from(["shook hands", "drain", "end"]))
-    def move(self, event: str) -> None:
-        try:
-            self.state.move(event)
-        except KeyError:
-            assert (self.phase, event) not in PHASES
-        else:
-            self.phase = PHASES[self.phase, event]
-
+    @is_open
     @rule()
     def end(self) -> None:
-        calls, streams = self.state.end()
-        assert calls == [call for _, call in self.calls]
-        assert streams == set(self.streams)
-        self.calls, self.streams = [], []
-        self.phase = Phase.CLOSED
+        left = self.conversation.end()
+        assert Counter(left) == Counter(self.in_flight())
+        self.is_over = True
+
+    @precondition(lambda self: self.is_over)
+    @rule(id=st.integers(0, 40), name=st.integers(0, 2))
+    def hear_more_after_the_end(self, id: int, name: int) -> None:
+        data = reply(id) + notification("watch.event", stream=name, event="done")
+        before = sum(self.ends.values())
+        self.perform(self.conversation.receive_bytes(data))
+        assert sum(self.ends.values()) == before
 
     @invariant()
-    def the_tables_hold_what_the_model_holds(self) -> None:
-        if not hasattr(self, "state"):
-            return
-        assert list(self.state.pending.items()) == self.calls
-        assert self.state.streams() == set(self.streams)
-        assert self.state.phase is self.phase
+    def each_call_ends_at_most_once(self) -> None:
+        assert all(times == 1 for times in self.ends.values())
+
+    @invariant()
+    def no_id_is_used_twice(self) -> None:
+        assert len(self.ids) == len(set(self.ids)) and self.ids == sorted(self.ids)
+
+    @invariant()
+    def the_tables_hold_exactly_what_is_in_flight(self) -> None:
+        if self.is_over:
+            assert is_empty(self.conversation)
+            assert self.conversation.phase is Phase.CLOSED
+        else:
+            assert Counter(self.conversation.calls()) == Counter(self.in_flight())
+            queues = {call.on_reply.stream for call in self.in_flight()}
+            assert self.conversation.streams() <= queues
+
+    def teardown(self) -> None:
+        if not self.is_over:
+            self.end()
+            assert is_empty(self.conversation)
 
 
-TestTables = Tables.TestCase
-TestTables.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+class TalkByOrder(RuleBasedStateMachine):
+    """One conversation in which the order of replies is all there is."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.conversation = opened(BY_ORDER)
+        self.waiting: list[Call] = []
+        self.numbers = 0
+        self.is_over = False
+
+    is_open = precondition(lambda self: not self.is_over)
+
+    @is_open
+    @rule()
+    def call(self) -> None:
+        self.numbers += 1
+        call = StubCall("say", self.numbers)
+        whole(self.conversation.send(call))
+        self.waiting.append(call)
+
+    @is_open
+    @rule(fails=st.lists(st.booleans(), max_size=4), byte_by_byte=st.booleans())
+    def answer(self, fails: list[bool], byte_by_byte: bool) -> None:
+        payloads = [b"!no" if one else b"7" for one in fails]
+        data = b"".join(self.conversation.framing.wrap(payload) for payload in payloads)
+        chunks = [data[at : at + 1] for at in range(len(data))] if byte_by_byte else [data]
+        for chunk in chunks:
+            for effect in self.conversation.receive_bytes(chunk):
+                if isinstance(effect, End):
+                    assert not self.waiting, "only a reply that nobody waits for ends it"
+                    self.end()
+                    return
+                ended = effect.call if isinstance(effect, Failed) else effect[0][0]  # type: ignore[index]
+                assert ended is self.waiting.pop(0), "the one that has waited longest"
+
+    @is_open
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        if self.waiting:
+            call = data.draw(st.sampled_from(self.waiting))
+            (effect,) = self.conversation.abandon(call, "enough")
+            assert isinstance(effect, End)
+            self.waiting.remove(call)
+            self.end()
+
+    @is_open
+    @rule()
+    def end(self) -> None:
+        assert self.conversation.end() == self.waiting
+        self.waiting = []
+        self.is_over = True
+
+    @precondition(lambda self: self.is_over)
+    @rule()
+    def hear_more_after_the_end(self) -> None:
+        data = self.conversation.framing.wrap(b"7")
+        assert all(isinstance(one, End) for one in self.conversation.receive_bytes(data))
+        self.begin()
+
+    @invariant()
+    def the_table_holds_exactly_what_waits(self) -> None:
+        assert self.conversation.calls() == self.waiting
+
+
+Talk.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTalk = Talk.TestCase
+TalkByOrder.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+TestTalkByOrder = TalkByOrder.TestCase

@@ -408,10 +408,13 @@ async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
 
 async def test_an_open_stream_takes_no_place_among_the_calls() -> None:
     async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
+        assert ext.queue.max_in_flight == 1
+        assert (ext.stats["in_flight"], ext.stats["calls"]) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
-        assert ext.stats["in_flight"] == 0
+        assert (ext.stats["in_flight"], ext.stats["result"]) == (1, 1)  # it has not ended
         await ext.call("emit", {"stream": "a", "events": ["done"]})
         assert [event async for event in stream] == ["done"]
+        assert (ext.stats["in_flight"], ext.stats["calls"], ext.stats["result"]) == (0, 3, 3)
 
 
 async def test_when_the_child_goes_each_open_stream_ends_with_one_failure() -> None:

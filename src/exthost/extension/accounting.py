@@ -57,6 +57,8 @@ class Accounting:
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
+        if CallEnded in self._kinds:  # one that was left or overran has been published already
+            completions = [one for one in completions if not one[0].ended]
         results = 0
         for call, value in completions:
             if not call.ended:

@@ -333,6 +333,7 @@ class CallQueue:
         if call.ended:
             if session is not None:  # its consumer left, and no reply has come since
                 session.abandon(call, "no reply came")
+                self._place_is_free(session)
             return
         handler = call.on_reply
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
@@ -347,6 +348,16 @@ class CallQueue:
             self._choice.freed(session)
             self._tell_trouble(call, error)
         self._reject(call, error)
+
+    def acknowledged(self, call: Call) -> None:
+        """A stream was accepted: it has another deadline, and its place is free."""
+        self.watch_deadline(call)
+        self._place_is_free(call.session)
+
+    def _place_is_free(self, session: Session) -> None:
+        self._choice.freed(session)
+        if self.waiting:
+            self.pump()
 
     def watch_deadline(self, call: Call) -> None:
         """See to a deadline that was set or moved. Loop's thread only."""

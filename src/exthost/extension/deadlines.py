@@ -48,10 +48,13 @@ class Deadlines:
         self.next_at = math.inf
         now = self._now()
         calls = self._open_calls()
-        due = [call for call in calls if call.deadline <= now + _CLOCK_SECONDS]
+        limit = now + _CLOCK_SECONDS
+        due = [call for call in calls if call.deadline <= limit]
         for call in sorted(due, key=lambda call: call.deadline):
             self._expire(call)
-        upcoming = min((call.deadline for call in calls if not call.ended), default=math.inf)
+        # One that has ended may still keep its place: its consumer left before the reply came.
+        later = [call.deadline for call in calls if not call.ended or call.deadline > limit]
+        upcoming = min(later, default=math.inf)
         if upcoming < self.next_at:
             self.set(max(upcoming, now + _TICK_SECONDS))
 

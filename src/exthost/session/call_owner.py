@@ -37,6 +37,9 @@ class CallOwner(Protocol):
     def watch_deadline(self, call: Call) -> None:
         """The deadline of this call was set anew."""
 
+    def acknowledged(self, call: Call) -> None:
+        """The stream of this call was accepted: its place is free."""
+
     def hold(self) -> None:
         """Send no call until `release`."""
 

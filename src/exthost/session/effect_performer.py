@@ -147,8 +147,8 @@ class EffectPerformer:
         assert isinstance(stream, EventStream)
         if not call.ended:
             call.acknowledged()
-            self._owner.watch_deadline(call)
             stream.acknowledge()
+        self._owner.acknowledged(call)
 
     def _perform_serve_request(self, effect: ServeRequest) -> None:
         self._requests_of_child.serve(effect.request)

@@ -1,0 +1,291 @@
+"""However a stream ends, it is counted once: in stats, on the bus, in the audit, by the breaker.
+
+The child is a real process of the toy dialect `askback`. `run` is a stream without a name that its
+reply ends; `watch` has a name, is acknowledged, and ends with its last event.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    ProtocolViolation,
+    UsageError,
+)
+from exthost.events import Bus, CallEnded, CallStarted
+from exthost.extension.extension import Extension
+from exthost.model import Breaker, Limits, Spec
+from exthost.services.audit import Audit
+from exthost.session.stream_queue import STREAM_EVENTS_MOST
+from tests.extensions.clock import Clock
+from tests.extensions.driving import closing, until
+from tests.toys.askback import DIALECT
+
+CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
+
+# More than a stream may have unread while somebody else waits, and some reads more.
+OVERRUN = 3 * STREAM_EVENTS_MOST
+
+
+# Longer than any machine takes; tests move the clock past it.
+CALL_SECONDS = 600.0
+
+
+async def config_get(params: Any) -> Any:
+    return "toy"
+
+
+class Books:
+    """Everything that counts the calls of one extension."""
+
+    def __init__(self, folder: Path, max_in_flight: int) -> None:
+        self.bus = Bus()
+        self.started: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        self._path = folder / "audit"
+        self._audit = Audit(str(self._path), self.bus)
+        self.bus.subscribe(CallStarted, lambda event: self.started.append(event.method))
+        self.bus.subscribe(CallEnded, lambda event: self.ended.append(event[1:3]))
+        breaker = Breaker(failures=1, open=3600.0, max_open=3600.0)
+        argv = (sys.executable, "-S", "-E", str(CHILD))
+        limits = Limits(max_in_flight=max_in_flight, call=CALL_SECONDS)
+        spec = Spec(id="toy", argv=argv, dialect="askback", limits=limits, breaker=breaker)
+        self.extension = Extension(spec, DIALECT, bus=self.bus, handlers={"config.get": config_get})
+
+    def assert_agree(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
+        """The one stream of this method ended so, and every book has it once."""
+        of_method = [one for one in self.ended if one[0] == method]
+        assert of_method == [(method, outcome)]
+        assert self.started.count(method) == 1
+        assert sorted(self.started) == sorted(name for name, _ in self.ended)
+        lines = [json.loads(line) for line in self._path.read_text().splitlines()]
+        assert [(line["method"], line["outcome"]) for line in lines] == self.ended
+        stats = self.extension.stats
+        outcomes = [name for _, name in self.ended]
+        for name in ("result", "error", "timeout", "cancelled", "gone"):
+            assert stats[name] == outcomes.count(name), name
+        assert stats["calls"] == len(outcomes)
+        assert stats["in_flight"] == stats["waiting"] == 0
+        # One failure opens it: whether the stream was one shows.
+        assert stats["breaker"] == ("open" if is_failure else "closed")
+
+    def close(self) -> None:
+        self._audit.close()
+
+
+@asynccontextmanager
+async def opened(folder: Path, max_in_flight: int = 4) -> AsyncIterator[tuple[Books, Extension]]:
+    books = Books(folder, max_in_flight)
+    try:
+        async with closing(books.extension) as extension:
+            await extension.start()
+            yield books, extension
+    finally:
+        books.close()
+
+
+async def read_all(extension: Extension, method: str, params: Any) -> list[Any]:
+    async with extension.stream(method, params) as stream:
+        return [event async for event in stream]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "events"),
+    [
+        ("run", {"events": 3}, [0, 1, 2]),
+        ("watch", {"stream": "a", "before": [1], "after": [2, "done"]}, [1, 2, "done"]),
+        ("watch", {"stream": "a", "before": ["done"]}, ["done"]),
+    ],
+)
+async def test_a_stream_that_ends_well_is_a_result(
+    tmp_path: Path, method: str, params: Any, events: list[Any]
+) -> None:
+    async with opened(tmp_path) as (books, extension):
+        assert await read_all(extension, method, params) == events
+        books.assert_agree(method, "result")
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind", "is_failure"),
+    [
+        ("run", {"events": 1, "fail": "no"}, CallFailed, False),
+        ("watch", {"stream": "a", "acknowledge": "b"}, ProtocolViolation, True),
+    ],
+)
+async def test_a_stream_that_fails_is_an_error(
+    tmp_path: Path, method: str, params: Any, kind: type[ExthostError], is_failure: bool
+) -> None:
+    async with opened(tmp_path) as (books, extension):
+        with pytest.raises(kind):
+            await read_all(extension, method, params)
+        books.assert_agree(method, "error", is_failure=is_failure)
+
+
+async def test_a_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (books, extension):
+        with pytest.raises(ExtensionGone):
+            await read_all(extension, "run", {"events": 3, "die": 6})
+        books.assert_agree("run", "gone", is_failure=True)
+
+
+async def test_an_acknowledged_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (books, extension):
+        pid = extension.stats["pid"]
+        with pytest.raises(ExtensionGone):
+            async with extension.stream("watch", {"stream": "a"}) as stream:
+                os.kill(pid, signal.SIGKILL)
+                async for _ in stream:
+                    pass
+        books.assert_agree("watch", "gone", is_failure=True)
+
+
+async def test_a_stream_that_takes_too_long_is_a_timeout(tmp_path: Path, clock: Clock) -> None:
+    async with opened(tmp_path) as (books, extension):
+        clock.stop()
+        with pytest.raises(CallTimeout):
+            async with extension.stream("run", {"events": 1, "hold": True}) as stream:
+                async for _ in stream:
+                    clock.move(CALL_SECONDS)
+        await until_idle(extension, clock)
+        books.assert_agree("run", "timeout", is_failure=True)
+
+
+async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
+    tmp_path: Path, clock: Clock
+) -> None:
+    async with opened(tmp_path) as (books, extension):
+        clock.stop()
+        with pytest.raises(CallTimeout):
+            async with extension.stream("watch", {"stream": "a"}, timeout=30) as stream:
+                clock.move(30)
+                async for _ in stream:
+                    pass
+        await until_idle(extension, clock)
+        books.assert_agree("watch", "timeout", is_failure=True)
+
+
+async def until_idle(extension: Extension, clock: Clock) -> None:
+    await clock.until(lambda: extension.stats["in_flight"] == 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("run", {"events": 1, "hold": True}),
+        ("run", {"events": 2000}),
+        ("watch", {"stream": "a", "after": [1]}),
+    ],
+)
+async def test_a_stream_that_is_left_early_is_cancelled(
+    tmp_path: Path, method: str, params: Any
+) -> None:
+    async with opened(tmp_path) as (books, extension):
+        async with extension.stream(method, params) as stream:
+            async for _ in stream:
+                break
+        # Whatever it still sends, its reply included, changes nothing.
+        assert await extension.call("echo", 1) == 1
+        await until(lambda: extension.stats["in_flight"] == 0)
+        books.assert_agree(method, "cancelled")
+
+
+@pytest.mark.parametrize("method", ["run", "watch"])
+async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, method: str) -> None:
+    async with opened(tmp_path) as (books, extension):
+        reached = asyncio.Event()
+
+        async def read() -> None:
+            params = {"stream": "a", "after": [1], "events": 1, "hold": True}
+            async with extension.stream(method, params) as stream:
+                async for _ in stream:
+                    reached.set()
+
+        task = asyncio.ensure_future(read())
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await extension.call("echo", 1) == 1
+        await until(lambda: extension.stats["in_flight"] == 0)
+        books.assert_agree(method, "cancelled")
+
+
+async def test_a_stream_that_is_left_while_it_waits_for_its_turn_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, max_in_flight=1) as (books, extension):
+        held = asyncio.ensure_future(extension.call("hold"))
+        await asyncio.sleep(0)
+        async with extension.stream("run", {"events": 3}):
+            pass
+        held.cancel()
+        assert await extension.call("asked") == ["hold"]
+        books.assert_agree("run", "cancelled")
+
+
+async def test_a_stream_that_overruns_is_an_error_and_no_failure_of_the_extension(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (books, extension):
+        with pytest.raises(UsageError) as overrun:
+            async with extension.stream("run", {"events": OVERRUN}) as stream:
+                # It waits behind the events, so these are not left in the pipe.
+                assert await extension.call("echo", 1) == 1
+                async for _ in stream:
+                    pass
+        assert overrun.value.code == "X1306"
+        await until(lambda: extension.stats["in_flight"] == 0)
+        books.assert_agree("run", "error")
+
+
+async def test_a_stream_that_cannot_be_asked_for_is_not_counted_at_all(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (books, extension):
+        with pytest.raises(UsageError):
+            await read_all(extension, "run", object())
+        assert not books.started and not books.ended and extension.stats["calls"] == 0
+
+
+# -- the place of a stream -------------------------------------------------------------------
+
+
+async def test_a_call_that_waits_behind_an_opening_is_sent_when_that_is_acknowledged(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, max_in_flight=1) as (books, extension):
+        opening = extension.stream("watch", {"stream": "a"})
+        entering = asyncio.ensure_future(opening.__aenter__())
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(extension.call("echo", 1))
+        async with asyncio.timeout(30):
+            stream = await entering
+            assert await waiting == 1
+        await stream.__aexit__()
+        books.assert_agree("watch", "cancelled")
+
+
+async def test_the_place_of_a_stream_that_was_left_is_free_after_its_time(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """Its reply never comes, and calls wait behind it."""
+    async with opened(tmp_path, max_in_flight=1) as (books, extension):
+        async with extension.stream("run", {"events": 1, "hold": True}, timeout=30) as stream:
+            async for _ in stream:
+                break
+        waiting = asyncio.ensure_future(extension.call("echo", 1))
+        await asyncio.sleep(0)
+        assert extension.stats["waiting"] == 1
+        await clock.advance(31)
+        assert await waiting == 1
+        books.assert_agree("run", "cancelled")

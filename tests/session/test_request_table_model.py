@@ -1,0 +1,346 @@
+"""The pure conversation against a model: ids, replies by id or by order, streams, phases.
+
+It does no I/O, so thousands of steps take a second. The model keeps plain lists.
+"""
+
+import json
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from exthost.dialects.dialect import Dialect, Exchanges, StreamEvent, StreamKind
+from exthost.dialects.morphir import DIALECT, HostCodec
+from exthost.errors import CallFailed, ExthostError
+from exthost.messages import Failure, Reply, Request
+from exthost.session.call import Call
+from exthost.session.conversation import PHASES, Conversation, Phase
+from exthost.session.effects import (
+    Acknowledge,
+    Count,
+    DeliverEvent,
+    Effect,
+    End,
+    Failed,
+    Notified,
+    Write,
+)
+from exthost.session.replies import DELIVER, GeneratorReply, StreamReply
+from exthost.session.stream_queue import StreamQueue
+
+MAX_MESSAGE = 2**20
+
+
+def read_event(method: str, params: Any) -> StreamEvent:
+    return StreamEvent(params, terminal=isinstance(params, dict) and "last" in params)
+
+
+# A stream that its last event ends, and one that its reply ends.
+NAMED = StreamKind(
+    notices=MappingProxyType({"event": "key", "other": "key"}),
+    decode=read_event,
+    key="key",
+    ends="terminal",
+)
+NAMELESS = StreamKind(
+    notices=MappingProxyType({"said": None}),
+    decode=lambda method, params: StreamEvent(params),
+)
+
+
+class WithoutIds(HostCodec):
+    """morphir, as if its replies had no id."""
+
+    decode_replies = None  # type: ignore[assignment]
+
+    def decode(self, frame: Any) -> Any:
+        message: Any = super().decode(frame)
+        if type(message) is tuple:
+            return Reply(None, message[1])
+        return message._replace(id=None) if isinstance(message, Failure) else message
+
+
+BY_ID = replace(DIALECT, streams={"named": NAMED, "nameless": NAMELESS})
+BY_ORDER = replace(
+    BY_ID,
+    codec=lambda role: WithoutIds(),
+    traits=replace(DIALECT.traits, correlation="order", abandon="end"),
+)
+
+
+def line(**message: Any) -> bytes:
+    return json.dumps(message).encode()
+
+
+def id_in(frame: Any) -> int:
+    """Return the id of a request in a frame."""
+    id: int = json.loads(frame)["id"]
+    return id
+
+
+class Conversations(RuleBasedStateMachine):
+    """Calls are sent, answered, given up; streams open and end; the conversation ends."""
+
+    @initialize(dialect=st.sampled_from([BY_ID, BY_ORDER]), first=st.integers(0, 5))
+    def begin(self, dialect: Dialect, first: int) -> None:
+        self.conversation = Conversation(dialect, MAX_MESSAGE, first)
+        self.by_order = dialect is BY_ORDER
+        self.next = first
+        self.calls: list[tuple[int, Call]] = []  # in flight, the oldest first
+        self.streams: list[StreamQueue] = []  # open
+        self.last_events: dict[StreamQueue, Any] = {}  # those that came before the acknowledgement
+        self.phase = Phase.HANDSHAKE
+
+    # -- sending -------------------------------------------------------------------------------
+
+    def _remember(self, call: Call, frame: Any) -> None:
+        assert call.id == id_in(frame) == self.next  # never used before
+        self.calls.append((self.next, call))
+        self.next += 1
+
+    @rule()
+    def send(self) -> None:
+        call = Call("echo", self.next, DELIVER, 5.0, 0.0)
+        self._remember(call, self.conversation.send(call))
+
+    @rule(what=st.sampled_from(["no JSON", "too long"]), streaming=st.booleans())
+    def send_what_cannot_be_sent(self, what: str, streaming: bool) -> None:
+        params: Any = object() if what == "no JSON" else "x" * (MAX_MESSAGE + 1)
+        handler = StreamReply(StreamQueue(NAMED, "a")) if streaming else DELIVER
+        call = Call("echo", params, handler, 5.0, 0.0)
+        try:
+            if streaming:
+                self.conversation.begin(call)
+            else:
+                self.conversation.send(call)
+        except ExthostError:
+            return  # the invariant: nothing of it is remembered
+        raise AssertionError("it was sent")
+
+    @rule(kind=st.sampled_from([NAMED, NAMELESS]), key=st.sampled_from(["a", "b", 1]))
+    def open_stream(self, kind: StreamKind, key: Any) -> None:
+        stream = StreamQueue(kind, key)
+        call = Call("open", {"key": key}, StreamReply(stream), 5.0, 0.0)
+        stream.call, stream.params = call, call.params
+        (write,) = self.conversation.begin(call)
+        assert isinstance(write, Write)
+        self._remember(call, write.frame)
+        self.streams.append(stream)
+
+    # -- receiving -----------------------------------------------------------------------------
+
+    def _take(self, id: int) -> Call | None:
+        """Return the call that a reply under this id answers, and remove it from the model."""
+        if self.by_order:
+            return self.calls.pop(0)[1] if self.calls else None
+        found = next((call for number, call in self.calls if number == id), None)
+        self.calls = [(number, call) for number, call in self.calls if number != id]
+        return found
+
+    def _expect_reply(self, id: int, refused: bool) -> list[tuple[Any, ...]]:
+        call = self._take(id)
+        if call is None:
+            if self.by_order:
+                return [("end",)]
+            late = "late or repeated replies" if id < self.next else "replies to no question"
+            return [("count", late)]
+        stream = call.on_reply.stream
+        if refused:
+            if stream in self.streams:
+                self.streams.remove(stream)
+            return [("failed", call)]
+        if stream is None or stream.kind is NAMELESS:
+            if stream in self.streams:
+                self.streams.remove(stream)
+            return [("completed", call, id)]
+        expected: list[tuple[Any, ...]] = [("acknowledged", stream)]
+        if stream in self.last_events:
+            expected.append(("completed", call, self.last_events[stream]))
+        return expected
+
+    def _expect_event(self, method: str, params: Any) -> list[tuple[Any, ...]]:
+        if method == "said":
+            streams = [one for one in self.streams if one.kind is NAMELESS]
+        else:
+            key = params.get("key") if isinstance(params, dict) else None
+            named = [one for one in self.streams if one.kind is NAMED]
+            streams = [one for one in named if type(key) in (str, int) and one.key == key]
+        expected: list[tuple[Any, ...]] = []
+        for stream in streams:
+            is_last = stream.kind is NAMED and "last" in params
+            expected.append(("event", stream, params, is_last))
+            if is_last:
+                self.streams.remove(stream)
+                if stream.acknowledged:
+                    expected.append(("completed", stream.call, params))
+                else:
+                    self.last_events[stream] = params
+        return (expected or [("count", "events of no open stream")]) + [("notified", method)]
+
+    @precondition(lambda self: self.phase is not Phase.CLOSED)
+    @rule(
+        replies=st.lists(st.tuples(st.integers(-6, 3), st.booleans()), min_size=1, max_size=6),
+        cut=st.booleans(),
+    )
+    def replies_come(self, replies: list[tuple[int, bool]], cut: bool) -> None:
+        """In one read or in several: to calls in flight, to others, to none."""
+        frames, expected = [], []
+        for ahead, refused in replies:
+            id = max(0, self.next + ahead)
+            frames.append(line(id=id, error="no") if refused else line(id=id, result=id))
+            expected += self._expect_reply(id, refused)
+            if expected[-1] == ("end",):
+                break
+        assert self._receive(frames, cut) == expected
+
+    @precondition(lambda self: self.phase is not Phase.CLOSED)
+    @rule(
+        method=st.sampled_from(["event", "other", "said"]),
+        params=st.sampled_from(
+            [
+                {"key": "a"},
+                {"key": 1},
+                {"key": "b", "last": True},
+                {"key": 1, "last": True},
+                {"key": ["a"]},
+                {"key": None},
+                {},
+                7,
+            ]
+        ),
+    )
+    def event_comes(self, method: str, params: Any) -> None:
+        expected = self._expect_event(method, params)
+        assert self._receive([line(method=method, params=params)], cut=False) == expected
+
+    def _receive(self, frames: list[bytes], cut: bool) -> list[tuple[Any, ...]]:
+        data = b"".join(frame + b"\n" for frame in frames)
+        parts = [data[: len(data) // 2], data[len(data) // 2 :]] if cut else [data]
+        effects: list[Effect] = []
+        for part in parts:
+            effects += self.conversation.receive_bytes(part)
+        seen = [one for effect in effects for one in described(effect)]
+        if ("end",) in seen:  # as its session does
+            self.end()
+        return seen
+
+    # -- giving up, ending ---------------------------------------------------------------------
+
+    @precondition(lambda self: self.calls and self.phase is not Phase.CLOSED)
+    @rule(data=st.data(), twice=st.booleans())
+    def give_up(self, data: st.DataObject, twice: bool) -> None:
+        number, call = data.draw(st.sampled_from(self.calls))
+        self.calls.remove((number, call))
+        if call.on_reply.stream in self.streams:
+            self.streams.remove(call.on_reply.stream)
+        effects = self.conversation.abandon(call, "enough")
+        if twice:
+            assert self.conversation.abandon(call, "enough") == []
+        if self.by_order:  # its late reply could not be recognised
+            (effect,) = effects
+            assert isinstance(effect, End)
+            self.end()
+        else:
+            assert effects == []
+
+    @precondition(lambda self: self.streams)
+    @rule(data=st.data())
+    def leave_stream(self, data: st.DataObject) -> None:
+        """Its consumer leaves; the reply to its request, if it is still due, has its call."""
+        stream = data.draw(st.sampled_from(self.streams))
+        self.streams.remove(stream)
+        assert self.conversation.leave(stream, "enough") == []
+
+    @rule(event=st.sampled_from(["open", "drain"]))
+    def move(self, event: str) -> None:
+        try:
+            self.conversation.move(event)
+        except KeyError:
+            assert (self.phase, event) not in PHASES
+        else:
+            self.phase = PHASES[self.phase, event]
+
+    @precondition(lambda self: self.phase is not Phase.CLOSED)
+    @rule()
+    def end(self) -> None:
+        in_flight = [call for _, call in self.calls]
+        acknowledged = {one.call for one in self.streams if one.acknowledged}
+        calls = self.conversation.end()
+        assert calls[: len(in_flight)] == in_flight
+        assert set(calls[len(in_flight) :]) == acknowledged
+        assert len(calls) == len(in_flight) + len(acknowledged)
+        self.calls, self.streams = [], []
+        self.phase = Phase.CLOSED
+
+    @invariant()
+    def it_holds_what_the_model_holds(self) -> None:
+        if not hasattr(self, "conversation"):
+            return
+        conversation = self.conversation
+        assert list(conversation.pending.items()) == self.calls
+        assert conversation.requests.next_id == self.next
+        assert conversation.streams() == set(self.streams)
+        assert conversation.phase is self.phase
+        acknowledged = [one.call for one in self.streams if one.acknowledged]
+        assert len(conversation.calls()) == len(self.calls) + len(acknowledged)
+        assert conversation.is_idle == (not self.calls and not self.streams)
+
+
+def described(effect: Effect) -> list[tuple[Any, ...]]:
+    """Return what an effect says, as the model says it."""
+    match effect:
+        case list():
+            return [("completed", call, value) for call, value in effect]
+        case Failed(call, error):
+            assert isinstance(error, CallFailed) and error.error_message == "no"
+            return [("failed", call)]
+        case Acknowledge(stream):
+            return [("acknowledged", stream)]
+        case DeliverEvent(stream, event, size, is_last):
+            assert size > 0
+            return [("event", stream, event, is_last)]
+        case Count(what):
+            return [("count", what)]
+        case Notified(notification, None, None):
+            return [("notified", notification.method)]
+        case End():
+            return [("end",)]
+        case _:
+            raise AssertionError(effect)
+
+
+TestConversations = Conversations.TestCase
+TestConversations.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+
+
+def two_requests() -> Exchanges:
+    first = yield Request("first", None)
+    assert isinstance(first, Reply)
+    second = yield Request("second", None)
+    assert isinstance(second, Reply)
+    return first.result, second.result
+
+
+def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_read() -> None:
+    """The reply to the first request causes the second, which the next reply cannot know."""
+    conversation = Conversation(BY_ORDER, MAX_MESSAGE)
+    call = Call("both", None, GeneratorReply(two_requests()), 5.0, 0.0)
+    conversation.begin(call)
+    replies = [line(id=0, result="one"), line(id=0, result="too early")]
+    second, end = conversation.receive(list(replies))
+    assert isinstance(second, Write) and isinstance(second.frame, bytes)
+    assert json.loads(second.frame)["method"] == "second"
+    assert isinstance(end, End) and conversation.end() == [call]
+
+
+def test_by_order_the_same_replies_in_two_reads_answer_both_requests() -> None:
+    conversation = Conversation(BY_ORDER, MAX_MESSAGE)
+    call = Call("both", None, GeneratorReply(two_requests()), 5.0, 0.0)
+    conversation.begin(call)
+    conversation.receive([line(id=0, result="one")])
+    (completed,) = conversation.receive([line(id=0, result="two")])
+    assert completed == [(call, ("one", "two"))]
+    assert conversation.is_idle
