@@ -127,8 +127,8 @@ def _operate(dialect: Dialect, frames: list[bytes], introduction: Introduction) 
 def _steps(operation: Operation, params: Any) -> Exchanges:
     """Any operation as a generator of exchanges."""
     if isinstance(operation, Row):
-        request = operation.request(params)
-        result = expect((yield request), request.method)
+        method, asked = operation.request(params)
+        result = expect((yield Request(method, asked)), method)
         return operation.result(result) if operation.result is not None else result
     if isinstance(operation, Once):
         method, asked = operation.ask(params)

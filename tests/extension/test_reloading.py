@@ -127,7 +127,7 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
             await clock.advance(60)
             assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
         assert not kept.done() and not gone(pid)
-        session.send_internal(Request("release", None))
+        session.internal.send(Request("release", None))
         assert await kept == "late"
         await until(lambda: gone(pid))
         await until(lambda: old.state == "stopped")

@@ -179,7 +179,7 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
         await host.replace(spec())  # and once more, while the first still serves
         stats = host["a"].stats
         assert (stats["calls"], stats["in_flight"]) == (0, 1)
-        session.send_internal(Request("release", None))
+        session.internal.send(Request("release", None))
         assert await kept == "late"
         await until(lambda: not host._leaving)
         stats = host["a"].stats

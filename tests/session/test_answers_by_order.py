@@ -60,7 +60,7 @@ class Stage:
 
     def end(self) -> None:
         self.puppet.die()
-        self.queue.stop_timer()
+        self.queue.deadlines.stop()
 
 
 async def ticks() -> None:
@@ -162,5 +162,5 @@ async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) ->
         error = await failing(futures[1])
         assert isinstance(error, ProtocolViolation)
     assert session.cause is not None and not session.pending
-    queue.stop_timer()
+    queue.deadlines.stop()
     await until(session.lifetime.released.done)
