@@ -250,5 +250,6 @@ async def test_without_the_end_a_late_answer_would_be_taken_for_the_next_one() -
     """Shows that the tests above could fail: it is the trait that keeps the answers apart."""
     careless = replace(DIALECT, traits=replace(DIALECT.traits, abandon="drop"))
     async with closing(toy(dialect=careless)) as ext:
+        await ext.start()  # else the time limit could be over before the request is sent
         await failing(ext.call("hold", "late", timeout=0.3))
         assert await ext.call("say", "mine") == "late"

@@ -1,7 +1,7 @@
 """Which process of a pool gets the next call.
 
 The choice costs the same among 2 processes and among 64: an idle process if there is one, else the
-less loaded of two taken at random.
+less loaded of two taken at random. Only when both of these are full is every process looked at.
 
 Calls that are answered faster than the host can send them are kept together: several of them go to
 one process in one write, and their replies come back in one read. Spread over many processes, each
@@ -93,7 +93,7 @@ class ProcessChoice:
 
     def _less_loaded(self, max_in_flight: int) -> Session | None:
         sessions = self.sessions
-        if not sessions:
+        if not sessions or max_in_flight == 1:  # with one call each, only an idle one has room
             return None
         first, second = random.choice(sessions), random.choice(sessions)
         chosen = first if len(first.pending) <= len(second.pending) else second
