@@ -45,7 +45,7 @@ PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 # Tests without processes of their own.
 PURE := tests/unit tests/wire tests/dialects/test_vectors.py tests/dialects/test_requirements.py
 # What every interpreter is tried with: a real process of each dialect among them.
-FAST := tests/unit tests/wire tests/dialects tests/session tests/supervision tests/toys
+FAST := tests/wire tests/dialects tests/session tests/supervision
 
 MORE_SECONDS := 1500
 
@@ -55,8 +55,8 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test check test-more test-pythons test-fast test-loaded demo lint types imports tests \
-	pure-tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
+.PHONY: node test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+	tests pure-tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
 
 test: lint types imports tests
 
@@ -109,12 +109,16 @@ tests: $(STAMP) bubblewrap
 test-more: $(STAMP) $(RUST_STAMP) node bubblewrap
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
-# The fast part on this interpreter, in development mode.
+# The fast part on this interpreter; and in Python's development mode, in which it takes longer.
 test-fast: $(STAMP)
+	$(PYTEST) $(PARALLEL) -m "not more" $(FAST)
+
+test-fast-dev: $(STAMP)
 	$(PYTEST) $(PARALLEL_DEV) -m "not more" $(FAST)
 
+# This interpreter has run all of `make test`: it gets the development mode.
 test-pythons:
-	sh scripts/test_pythons.sh "$(MAKE)" $(PYTHONS)
+	sh scripts/test_pythons.sh "$(MAKE)" $(VERSION) $(PYTHONS)
 
 # Ends the processes beside it in every case.
 test-loaded: $(STAMP)

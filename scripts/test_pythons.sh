@@ -2,9 +2,12 @@
 # Run the fast part of the tests on each of these versions of Python that is here, and name those
 # that are missing. Fails if the tests fail on one of them, or if none is here.
 #
-#     scripts/test_pythons.sh MAKE 3.11 3.12 ...
+# The first of them is that of make itself, which is tried in Python's development mode.
+#
+#     scripts/test_pythons.sh MAKE 3.11 3.11 3.12 ...
 make="$1"
-shift
+own="$2"
+shift 2
 passed="" failed="" missing=""
 for version in "$@"; do
     if ! sh scripts/find_python.sh "python$version" >/dev/null; then
@@ -12,7 +15,12 @@ for version in "$@"; do
         continue
     fi
     echo "== Python $version"
-    if "$make" --no-print-directory test-fast PYTHON="python$version"; then
+    if test "$version" = "$own"; then
+        set -- test-fast-dev
+    else
+        set -- test-fast PYTHON="python$version"
+    fi
+    if "$make" --no-print-directory "$@"; then
         passed="$passed $version"
     else
         failed="$failed $version"
