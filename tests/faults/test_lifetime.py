@@ -126,7 +126,7 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
     for guest in every():
         for name, (words, status) in DEATHS.items():
             trials.add(name, guest.dialect, partial(dies, guest, words, status))
-    await trials.run()
+    await trials.run(sample=0.5)
 
 
 def in_turn(guest: Guest) -> bool:
