@@ -1,29 +1,14 @@
-"""Other programs on the same cores: how much they take, and which blocks of calls they spared.
+"""Other programs on the same cores: how much of them they take.
 
-How much is read from /proc, on Linux; elsewhere it is not known.
+It is read from /proc, on Linux; elsewhere it is not known.
 """
 
 import os
 import resource
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 PROC = Path("/proc")
-# Below this number of blocks each of them counts: a median needs a few.
-MANY_BLOCKS = 40
-
-
-def undisturbed(took: Sequence[float]) -> list[float]:
-    """Return the times that count: where there are many, the fastest quarter, fastest first.
-
-    Whatever disturbs a block makes it slower: another program, the hypervisor, a cold cache. A
-    block is shorter than the slices that a busy core deals out, so on a busy machine, too, some
-    blocks are not disturbed.
-    """
-    if len(took) < MANY_BLOCKS:
-        return list(took)
-    return sorted(took)[: (len(took) + 3) // 4]
 
 
 def _busy_seconds() -> float | None:

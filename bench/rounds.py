@@ -1,17 +1,13 @@
 """Taking turns: subject and baseline run one after the other, many times, in changing order.
 
 A machine that is slow for a while is then slow for both, and the ratio of a round stays what it
-was; the median of these ratios is the value of a row. Where there are many rounds, the fastest
-quarter of the blocks of each counts (`noise.py` says why). The fastest block of
-the subject is then compared with the fastest of the baseline, the second with the second, and so
-on.
+was; the median of these ratios is the value of a row.
 """
 
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from bench.noise import undisturbed
 from bench.row import Reading
 
 # Numbers of seconds a call, one for each round.
@@ -39,7 +35,7 @@ class _Clock:
             self._samples[name].append(told if isinstance(told, float) else took / self._calls)
 
     def samples(self) -> Samples:
-        return {name: undisturbed(took) for name, took in self._samples.items()}
+        return self._samples
 
 
 def take_turns(

@@ -6,7 +6,6 @@ import pytest
 
 from bench.__main__ import chosen, main
 from bench.cores import by_interrupts, interrupts
-from bench.noise import MANY_BLOCKS, undisturbed
 from bench.profile_call import Cost, lines
 from bench.rounds import quartiles, ratios, read_values, take_turns
 from bench.row import (
@@ -165,21 +164,9 @@ def test_a_value_measured_beside_other_programs_is_noisy_and_says_why() -> None:
     )
 
 
-def test_the_fastest_quarter_of_many_blocks_counts_fastest_first() -> None:
-    took = [9.0 if turn % 3 else 2.0 - turn / 1000 for turn in range(MANY_BLOCKS)]
-    counted = undisturbed(took)
-    assert len(counted) == MANY_BLOCKS // 4
-    assert counted == sorted(counted)
-    assert max(counted) < 2
-
-
-def test_every_one_of_few_blocks_counts() -> None:
-    assert undisturbed([9.0, 1.0, 5.0]) == [9.0, 1.0, 5.0]
-
-
 def test_many_rounds_give_as_many_samples_of_each_block() -> None:
-    took = take_turns({"a": lambda: None, "b": lambda: 0.25}, rounds=MANY_BLOCKS)
-    assert len(took["a"]) == len(took["b"]) == MANY_BLOCKS // 4
+    took = take_turns({"a": lambda: None, "b": lambda: 0.25}, rounds=40)
+    assert len(took["a"]) == len(took["b"]) == 40
     assert set(took["b"]) == {0.25}  # a block may measure itself
 
 
