@@ -151,7 +151,8 @@ class Calls:
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool
-        if self._status.state is not State.READY and self._status.cause is not None:
+        may_change = self._dialect.traits.tools != "manifest"  # the next process may offer it
+        if may_change and self._status.state is not State.READY and self._status.cause is not None:
             raise copy_error(self._status.cause)
         near = nearest(name, self._status.tools)
         raise NotFound(
