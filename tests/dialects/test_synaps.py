@@ -21,6 +21,7 @@ from exthost.errors import (
     ProtocolViolation,
 )
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, OfferChanged
+from exthost.extension.extension import Extension
 from exthost.model import CloseStdin, Restart, Say
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -67,12 +68,18 @@ def test_its_manners_are_the_page_s() -> None:
     assert close == CloseStdin(0.5) and traits.retry == "once"
 
 
+def limits_of(ext: Extension) -> tuple[float, float, float]:
+    """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
+    factory = ext.calls.factory
+    return factory.limit_of("tool.call"), factory.tool_limit, factory.limit_of("x")
+
+
 @shows("synaps-limit-01")
 async def test_what_the_operator_says_of_calls_holds_for_every_method() -> None:
     async with child() as ext:
-        assert (ext._limit("tool.call"), ext._tool_limit, ext._limit("x")) == (120, 120, 30)
+        assert limits_of(ext) == (120, 120, 30)
     async with child(limits={"call": "1s"}) as ext:
-        assert (ext._limit("tool.call"), ext._tool_limit, ext._limit("x")) == (1, 1, 1)
+        assert limits_of(ext) == (1, 1, 1)
 
 
 # -- frames and routing ----------------------------------------------------------------------
