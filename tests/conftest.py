@@ -60,6 +60,11 @@ settings.load_profile("tests")
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
 
+# A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that
+# a test starts: tests of Ctrl-C would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 # -- asynchronous tests ----------------------------------------------------------------------
 
