@@ -699,6 +699,20 @@ def test_the_reply_that_ends_a_stream_is_read_by_its_kind(result: str, code: str
     assert is_empty(conversation)
 
 
+def test_a_dialect_that_fails_on_an_event_loses_that_event_and_nothing_else() -> None:
+    def decode(method: str, params: Any) -> StreamEvent:
+        return StreamEvent(params["n"])
+
+    kind = StreamKind(notices={"tick": None}, decode=decode)
+    conversation = opened(replace(BY_ID, streams={"one": kind}))
+    one = stream(conversation, "one", {})
+    data = notification("tick", wrong=1) + notification("tick", n=2) + reply(1)
+    effects = conversation.receive_bytes(data)
+    assert effects[0] == Count("events that could not be read", is_logged=True)
+    assert delivered(effects) == [(one, 2, False)]
+    assert effects[-1] == [(one.call, None)]
+
+
 def test_a_stream_that_cannot_be_asked_for_leaves_nothing_open() -> None:
     conversation = opened()
     with pytest.raises(UsageError):

@@ -94,7 +94,11 @@ class StreamTable:
     def _on_event(
         self, stream: StreamQueue, method: str, params: Any, size: int, effects: list[Effect]
     ) -> None:
-        decoded = stream.kind.decode(method, params)
+        try:
+            decoded = stream.kind.decode(method, params)
+        except Exception:  # the dialect's code failed: that costs the event, not the session
+            _log.exception("an event of %s could not be read", method)
+            decoded = None
         if decoded is None:
             effects.append(Count("events that could not be read", is_logged=True))
             return
