@@ -301,7 +301,7 @@ def test_a_handshake_runs_step_by_step_and_its_value_ends_it() -> None:
 
     conversation = Conversation(BY_ID, MAX_MESSAGE)
     call, effects = generator(conversation, handshake(), limits_each_request=True)
-    assert effects[0] == SetDeadline(call, None)
+    assert effects[0] == SetDeadline(call, call.timeout)
     assert [said["method"] for said in written(effects)] == ["initialize"]
     effects = conversation.receive_bytes(reply(1, "toy"))
     assert [said["method"] for said in written(effects)] == ["initialized"]
@@ -440,6 +440,18 @@ def test_a_request_that_may_stay_unanswered_has_less_time() -> None:
     call, effects = generator(opened(), iter_tentative(60.0))
     assert effects[1] == SetDeadline(call, call.timeout / 2)
     assert handler_of(call).is_optional
+
+
+def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_holds_again() -> None:
+    conversation = opened()
+    call, _ = generator(conversation, try_once())
+    effects = conversation.continue_without_reply(call)
+    assert effects[0] == SetDeadline(call, None)
+    whole = call.deadline
+    call.limit_request(whole - 7)
+    assert call.started_at == whole - call.timeout
+    call.limit_request(None)
+    assert call.deadline == whole
 
 
 def iter_tentative(seconds: float) -> Generator[Any, Any, Any]:

@@ -24,6 +24,7 @@ class Call:
     session: Any = None  # the session that it was sent through, while it is in flight
     first_error: ExthostError | None = None  # why the first attempt failed, if there was a second
     internal = False  # made by the host itself: it is not counted and not published
+    final_deadline: float | None = None  # of the whole call, while one request has its own
     extended = 0.0  # the seconds by which progress has moved the deadline
     unreadable_reply: tuple[Id, Noise] | None = None  # what came under its id and is no message
     context: Any = None
@@ -57,7 +58,14 @@ class Call:
     @property
     def started_at(self) -> float:
         """The time at which the call was accepted."""
-        return self.deadline - self.timeout - self.extended
+        last = self.deadline if self.final_deadline is None else self.final_deadline
+        return last - self.timeout - self.extended
+
+    def limit_request(self, deadline: float | None) -> None:
+        """Give the request in flight a deadline of its own; None: that of the call again."""
+        if self.final_deadline is None:
+            self.final_deadline = self.deadline
+        self.deadline = self.final_deadline if deadline is None else deadline
 
     def extend_deadline(self, now: float, most_seconds: float) -> None:
         """Start its time limit again, but allow at most this many seconds in all."""

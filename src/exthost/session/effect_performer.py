@@ -121,7 +121,7 @@ class EffectPerformer:
 
     def _perform_set_deadline(self, effect: SetDeadline) -> None:
         call, seconds = effect
-        call.deadline = self._owner.now() + (call.timeout if seconds is None else seconds)
+        call.limit_request(None if seconds is None else self._owner.now() + seconds)
         self._owner.watch_deadline(call)
 
     def _perform_deliver_event(self, effect: DeliverEvent) -> None:

@@ -40,7 +40,7 @@ class SendInternal(NamedTuple):
 
 
 class SetDeadline(NamedTuple):
-    """Give the request of this call so many seconds from now; None: its whole time limit again."""
+    """Give the request of this call so many seconds from now; None: the deadline of the call."""
 
     call: Call
     seconds: float | None

@@ -60,9 +60,11 @@ class Operations:
         requests = self._requests
         match step:
             case Request(method, params, id):
-                handler.is_optional = False
                 if handler.limits_each_request:
+                    effects.append(SetDeadline(call, call.timeout))
+                elif handler.is_optional:  # that request had a time limit of its own
                     effects.append(SetDeadline(call, None))
+                handler.is_optional = False
                 effects.append(Write(requests.send_step(call, method, params, id)))
                 return True
             case Tentative(Request(method, params, id), seconds):
