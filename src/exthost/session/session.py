@@ -204,10 +204,10 @@ class Session:
             frame = self._send(call)
             if type(frame) is bytes and len(self.pending) > 1:
                 self._writer.gather(frame)
-                if not self._reader.is_reading:
-                    self._reader.resume()
             else:
                 self._write_frame(frame)
+        if not self._reader.is_reading:  # back-pressure of a stream must not hold up this call
+            self._loop.call_soon_threadsafe(self._reader.resume)
 
     def write(self, frame: Frame) -> None:
         """Write a frame that the conversation encoded."""
@@ -220,8 +220,6 @@ class Session:
             self._writer.write(frame)
         else:
             self._writer.write_parts(*frame)
-        if not self._reader.is_reading:  # back-pressure of a stream must not hold up this call
-            self._loop.call_soon_threadsafe(self._reader.resume)
 
     def _read_before_sending(self, method: str) -> None:
         """Where replies have no ids, read first: what the child has already written answers
