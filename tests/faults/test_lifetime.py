@@ -332,7 +332,7 @@ async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: 
     for guest in every():
         for name, (stage, words) in BAD_STARTS.items():
             trials.add(name, guest.dialect, partial(fails, guest, stage, words))
-    await trials.run()
+    await trials.run(sample=0.5)
 
 
 async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path) -> None:
