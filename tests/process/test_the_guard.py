@@ -14,7 +14,7 @@ import uvloop
 ROOT = Path(__file__).parents[2]
 
 LEAKY = """
-import os, subprocess, threading, time
+import glob, os, subprocess, threading, time
 from tests import conftest
 
 HELD = []
@@ -29,6 +29,18 @@ def test_that_leaks():
     child.returncode = zombie.returncode = 0
     # And one that is nobody's child any more, in a session of its own.
     subprocess.run(["/bin/sh", "-c", "setsid sleep 99.125 & exit 0"], check=True)
+    while not is_running("99.125"):  # the shell may end before it has become what it is to be
+        time.sleep(0.01)
+
+def is_running(word):
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if file.read().split(bytes(1))[:2] == [b"sleep", word.encode()]:
+                    return True
+        except OSError:
+            pass  # it has ended meanwhile
+    return False
 """
 
 
