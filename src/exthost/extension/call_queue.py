@@ -128,8 +128,11 @@ class CallQueue:
         if session is not None:
             return session if len(session.pending) < self.max_in_flight else None
         session = self._choice.choose(call.method, self.max_in_flight)
-        if session is not None and len(session.pending) and self.on_busy is not None:
-            self.loop.call_soon_threadsafe(self.on_busy)
+        if self._choice.found_none_idle and session is not None and self.on_busy is not None:
+            if self.is_shared:  # perhaps on another thread
+                self.loop.call_soon_threadsafe(self.on_busy)
+            else:
+                self.on_busy()
         return session
 
     def _enqueue(self, call: Call) -> None:

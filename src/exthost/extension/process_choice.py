@@ -16,8 +16,8 @@ from collections import OrderedDict
 from exthost.session.session import Session
 
 # The largest number of calls that are sent to one process in a row. Fewer cost throughput; more
-# only make the first reply later.
-_BATCH_CALLS = 16
+# only make the first reply later. As many as one write has (`stdin_writer.BATCH_FRAMES`).
+_BATCH_CALLS = 32
 
 # A reply that takes longer than this is late: its method is not batched from then on.
 _LATE_SECONDS = 0.005
@@ -38,6 +38,7 @@ class ProcessChoice:
         "_idle",
         "_members",
         "_replies_per_read",
+        "found_none_idle",
         "sessions",
     )
 
@@ -49,6 +50,8 @@ class ProcessChoice:
         self._replies_per_read: dict[str, float] = {}
         self._batch_session: Session | None = None
         self._batch_left = 0
+        # Whether the last choice looked for an idle process in vain: another one might help.
+        self.found_none_idle = False
 
     def add(self, session: Session) -> None:
         self.sessions.append(session)
@@ -78,8 +81,12 @@ class ProcessChoice:
         has_batch = is_fast and batched is not None and self._batch_left > 0
         if has_batch and batched is not None and len(batched.pending) < max_in_flight:
             self._batch_left -= 1
+            self.found_none_idle = False
             return batched
-        session = self._idle_session() or self._less_loaded(max_in_flight)
+        session = self._idle_session()
+        self.found_none_idle = session is None
+        if session is None:
+            session = self._less_loaded(max_in_flight)
         if is_fast and session is not None:
             self._batch_session, self._batch_left = session, _BATCH_CALLS - 1
         return session
