@@ -182,9 +182,9 @@ def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
 def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
     pool = Pool(8)
     pool.learn_fast()
-    sent = Counter(pool.send(FAST) for _ in range(8 * 16))
+    sent = Counter(pool.send(FAST) for _ in range(8 * 32))
     assert len(sent) == 8
-    assert max(sent.values()) <= 3 * 16
+    assert max(sent.values()) <= 3 * 32
 
 
 def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:
