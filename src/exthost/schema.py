@@ -16,7 +16,7 @@ jsonschema-rs is imported at the first schema, since `exthost --help` must not p
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -91,6 +91,14 @@ class Checker:
             said = str(getattr(error, "message", error)) or type(error).__name__
             return cls(f"the input schema is invalid ({_cut(said)}); arguments are not checked")
         return cls(warning, validator, survey.forks, survey.visits, survey.depth)
+
+    @property
+    def passes(self) -> Callable[[Any], bool] | None:
+        """A quick test: arguments that pass it have no problems. None where no test is quick or
+        safe. It is native code: what it raises, `problems` handles."""
+        if self._validator is None or self._forks:
+            return None
+        return self._validator.is_valid
 
     def problems(self, arguments: Any, called: str = "arguments") -> list[str]:
         """What is wrong with these arguments, or with what else they are `called`, in words; empty

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
+from exthost.session.awaitable_call import AwaitableCall, WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
 
@@ -33,17 +34,21 @@ class Accounting:
         "_extension",
         "_kinds",
         "_now",
+        "_wakes",
         "losses",
         "on_answer",
         "refusals",
         "results",
     )
 
-    def __init__(self, extension: str, bus: Bus, now: Callable[[], float]) -> None:
+    def __init__(
+        self, extension: str, bus: Bus, now: Callable[[], float], wakes: WakeBatch
+    ) -> None:
         self._extension = extension
         self._bus = bus
         self._kinds = bus.kinds  # empty most of the time: the cheapest question there is
         self._now = now
+        self._wakes = wakes
         self.results = 0
         self.losses: Counter[str] = Counter()
         self.refusals = 0  # of the errors, those that the extension itself answered with
@@ -60,12 +65,22 @@ class Accounting:
         if CallEnded in self._kinds:  # one that was left or overran has been published already
             completions = [one for one in completions if not one[0].ended]
         results = 0
+        wakes = self._wakes
+        is_first = not wakes.ended
         for call, value in completions:
-            if not call.ended:
-                call.ended = True
+            if call.ended:
+                continue
+            call.ended = True
+            if type(call) is AwaitableCall:  # `deliver` of nearly every call, without its frame
+                call.value = value
+                wakes.ended.append(call)
+                results += 1
+            else:
                 call.deliver(value)
                 if not call.internal:
                     results += 1
+        if is_first and wakes.ended and not wakes.is_held:
+            wakes.schedule()
         self.results += results
         if CallEnded in self._kinds:
             self._publish_results(completions)

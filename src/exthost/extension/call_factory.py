@@ -6,7 +6,7 @@ params, the handler of the reply, and the timeout. Sends nothing.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
@@ -31,6 +31,8 @@ _new_tuple = tuple.__new__
 CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout of a call. A plain tuple: one is
 made for each call, and a named one costs ten times as much to make."""
+
+_Prepared: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
 
 
 class CallFactory:
@@ -61,8 +63,8 @@ class CallFactory:
         self._limits_each_request = dialect.traits.time_limit == "exchange"
         self._methods = dialect.methods
         self._is_closed = dialect.closed
-        # A tool as it was offered last, and the checker of its arguments.
-        self._prepared: dict[str, tuple[Tool, Checker | None]] = {}
+        # A tool as it was offered last, the checker of its arguments, and its quick test.
+        self._prepared: dict[str, _Prepared] = {}
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
         self._tool_request = self._call_tool.request if isinstance(self._call_tool, Row) else None
@@ -110,9 +112,15 @@ class CallFactory:
         prepared = self._prepared.get(tool.name)
         if prepared is None or prepared[0] is not tool:
             prepared = self._prepare(tool)
-        checker = prepared[1]
-        if checker is not None:
-            problems = checker.problems(arguments)
+        passes = prepared[2]
+        try:
+            fits = passes is not None and passes(arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a panic of the native code, too: `problems` knows what to do
+            fits = False
+        if not fits and prepared[1] is not None:
+            problems = prepared[1].problems(arguments)
             if problems:
                 raise self._bad_arguments(tool, problems)
         # Not ToolCall(…), which takes twice as long and is made for each call.
@@ -150,11 +158,12 @@ class CallFactory:
         handler = GeneratorReply(operation(params), limits_each_request=each)
         return name, params, handler, limit
 
-    def _prepare(self, tool: Tool) -> tuple[Tool, Checker | None]:
+    def _prepare(self, tool: Tool) -> _Prepared:
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
-        prepared = self._prepared[tool.name] = (tool, checker)
+        passes = None if checker is None else checker.passes
+        prepared = self._prepared[tool.name] = (tool, checker, passes)
         return prepared
 
     def _bad_arguments(self, tool: Tool, problems: list[str]) -> UsageError:

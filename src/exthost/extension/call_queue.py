@@ -75,7 +75,7 @@ class CallQueue:
         self._live: list[Session] = []  # every session that may have calls in flight
         self.waiting: OrderedDict[Call, None] = OrderedDict()
         self.wakes = WakeBatch(loop)
-        self.accounting = Accounting(extension, bus, self.now)
+        self.accounting = Accounting(extension, bus, self.now, self.wakes)
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension

@@ -36,9 +36,9 @@ class WakeBatch:
         self.in_task = False
 
     def schedule(self) -> None:
-        """Wake in the loop's next turn, because no reader will do it."""
-        if len(self.ended) == 1:
-            self._loop.call_soon(self.wake)
+        """Wake in the loop's next turn, because no reader will do it. Called for the first call
+        that ended; those that end in the same turn are woken with it."""
+        self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
         """Resume the tasks. Only from a callback of the loop, unless `in_task` is set."""
@@ -97,7 +97,7 @@ class AwaitableCall(Call):
         self.value = value
         wakes = self._queue.wakes
         wakes.ended.append(self)
-        if not wakes.is_held:
+        if not wakes.is_held and len(wakes.ended) == 1:
             wakes.schedule()
 
     def reject(self, error: BaseException) -> None:
