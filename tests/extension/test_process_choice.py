@@ -64,11 +64,16 @@ class Pool:
     """A choice among stand-ins, and what the queue does around it."""
 
     def __init__(self, processes: int, max_in_flight: int = UNLIMITED) -> None:
-        self.choice = ProcessChoice()
+        self.sessions: list[Session] = []
+        self.choice = ProcessChoice(self.sessions)
         self.max_in_flight = max_in_flight
         self.members = [FakeSession(n) for n in range(processes)]
         for member in self.members:
-            self.choice.add(cast("Session", member))
+            self.add(member)
+
+    def add(self, session: FakeSession) -> None:
+        self.sessions.append(cast("Session", session))
+        self.choice.add(cast("Session", session))
 
     def send(self, method: str = SLOW) -> FakeSession | None:
         chosen = self.choice.choose(method, self.max_in_flight)
@@ -85,6 +90,7 @@ class Pool:
         self.choice.replied(cast("Session", session), method, count, seconds)
 
     def remove(self, session: FakeSession) -> None:
+        self.sessions.remove(cast("Session", session))
         self.choice.remove(cast("Session", session))
         self.members.remove(session)
 
@@ -273,6 +279,7 @@ def test_while_calls_are_held_back_nothing_is_chosen() -> None:
 def test_an_empty_pool_chooses_nothing() -> None:
     pool = Pool(2)
     pool.send()
+    pool.sessions.clear()
     pool.choice.clear()
     assert pool.send() is None and pool.send(FAST) is None
 
@@ -285,7 +292,7 @@ def test_a_new_process_gets_the_next_call() -> None:
     for _ in range(10):
         pool.send()
     new = FakeSession(2)
-    pool.choice.add(cast("Session", new))
+    pool.add(new)
     assert pool.send() is new
 
 
@@ -322,7 +329,7 @@ class Choosing(RuleBasedStateMachine):
         self.names += 1
         new = FakeSession(self.names)
         self.pool.members.append(new)
-        self.pool.choice.add(cast("Session", new))
+        self.pool.add(new)
 
     @rule(data=st.data())
     @precondition(lambda self: self.pool.members)

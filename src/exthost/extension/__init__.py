@@ -6,6 +6,7 @@ In reading order:
     calls            makes calls, checks their arguments, sends them through the queue
     streaming        calls that answer in events
     toolbox, facets  `ext.tools`, and the attributes that a dialect adds
+    after_fork       what a copy of our process must not use
     misuse           errors of callers: a timeout that is no number, another event loop
     stats            what `ext.stats` shows; counts that a reload keeps
 
@@ -29,6 +30,6 @@ In reading order:
     restart          pure: the restart policy
     breaker          pure: the circuit breaker
 
-A session reports its end to the supervisor (`desk.on_session_ended`) before its calls fail, so
+A session reports its end to the supervisor (`CallQueue.on_session_ended`) before its calls fail, so
 that whoever catches the error finds the new state.
 """

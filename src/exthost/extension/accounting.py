@@ -18,6 +18,8 @@ _log = logging.getLogger("exthost.events")
 
 # What a call can end in besides a result.
 LOSSES = ("error", "timeout", "cancelled", "gone")
+# What every extension has until its first loss; never changed.
+_NO_LOSSES: Counter[str] = Counter()
 
 _OUTCOMES = {
     "CallTimeout": "timeout",
@@ -50,7 +52,7 @@ class Accounting:
         self._now = now
         self._wakes = wakes
         self.results = 0
-        self.losses: Counter[str] = Counter()
+        self.losses = _NO_LOSSES
         self.refusals = 0  # of the errors, those that the extension itself answered with
         # Called for each result, only while the breaker lets probes through.
         self.on_answer: Callable[[], None] | None = None
@@ -114,6 +116,8 @@ class Accounting:
         """Count a call that ended without a result."""
         if call.internal:
             return
+        if self.losses is _NO_LOSSES:
+            self.losses = Counter()
         self.losses[outcome] += 1
         if CallEnded in self._kinds:
             seconds = self._now() - call.started_at

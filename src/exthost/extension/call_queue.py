@@ -9,14 +9,13 @@ Each call ends in exactly one of result, error, timeout, cancelled, gone (`accou
 """
 
 import asyncio
-import os
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.events import Bus
+from exthost.extension import after_fork
 from exthost.extension.accounting import Accounting
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
@@ -31,6 +30,9 @@ from exthost.session.session import Session
 WhyClosed = Callable[[str], ExthostError]
 """From the name of a method to the error of a call of it."""
 
+# What every queue has before its first call has to wait; nothing is ever put in here.
+_NO_CALLS: OrderedDict[Call, None] = OrderedDict()
+
 
 class CallQueue:
     """The calls of one extension."""
@@ -39,7 +41,7 @@ class CallQueue:
         "__weakref__", "_capacity", "_choice", "_concurrency", "_held", "_is_pumping", "_listeners",
         "_live", "_one", "accounting", "bus", "closed", "deadlines", "extension", "is_forked",
         "is_pool", "is_serial", "is_shared", "loop", "max_in_flight", "now", "on_busy", "on_needed",
-        "on_session_ended", "on_trouble", "retry_once", "waiting", "wakes",
+        "on_session_ended", "on_trouble", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +62,7 @@ class CallQueue:
         self.bus = bus
         self._listeners = bus.kinds  # empty most of the time: the cheapest question there is
         self.loop = loop
-        # asyncio's own loops tell the time through a Python method round this very function.
+        # What asyncio's own loops call, too, from a Python method.
         self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
         self.retry_once = retry_once
         self.is_shared = is_shared
@@ -70,10 +72,11 @@ class CallQueue:
         self._capacity = max_in_flight
         self._concurrency = max_in_flight
         self._held = 0  # how many sessions hold calls back
-        self._one: Session | None = None  # the only process, if there is only one
-        self._choice = ProcessChoice()
+        self.sessions: list[Session] = []  # those that accept calls
+        self._one: Session | None = None  # the process that all calls go to, outside of a pool
+        self._choice = ProcessChoice(self.sessions) if is_pool else None
         self._live: list[Session] = []  # every session that may have calls in flight
-        self.waiting: OrderedDict[Call, None] = OrderedDict()
+        self.waiting: OrderedDict[Call, None] = _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.accounting = Accounting(extension, bus, self.now, self.wakes)
         self._is_pumping = False
@@ -89,7 +92,7 @@ class CallQueue:
         self.on_trouble: Callable[[ExthostError], None] | None = None
         # A session ended; its calls are told right after this.
         self.on_session_ended: Callable[[Session], None] | None = None
-        _queues.add(self)
+        after_fork.disown_in_copies(self)
 
     # -- accepting ---------------------------------------------------------------------------
 
@@ -127,6 +130,8 @@ class CallQueue:
         session = self._one
         if session is not None:
             return session if len(session.pending) < self.max_in_flight else None
+        if self._choice is None:
+            return None
         session = self._choice.choose(call.method, self.max_in_flight)
         if self._choice.found_none_idle and session is not None and self.on_busy is not None:
             if self.is_shared:  # perhaps on another thread
@@ -138,15 +143,20 @@ class CallQueue:
     def _enqueue(self, call: Call) -> None:
         if self.closed is not None:
             raise self.closed(call.method)
-        self.waiting[call] = None
+        self._wait(call)
         self.loop.call_soon_threadsafe(self._look_after_waiting)
+
+    def _wait(self, call: Call) -> None:
+        if self.waiting is _NO_CALLS:
+            self.waiting = OrderedDict()
+        self.waiting[call] = None
 
     def _look_after_waiting(self) -> None:
         """Another thread may have enqueued a call in the moment in which the last reply came, or
         the queue was closed."""
         if self.closed is not None:
             self.fail_waiting(self.closed)
-        elif self._choice.sessions:
+        elif self.sessions:
             self.pump()
         elif self.waiting and self.on_needed is not None:
             self.on_needed()
@@ -164,9 +174,9 @@ class CallQueue:
             while self.waiting:
                 call = next(iter(self.waiting))
                 session = self._one
-                if session is None:
+                if self._choice is not None:
                     session = self._choice.choose(call.method, self.max_in_flight)
-                elif len(session.pending) >= self.max_in_flight:
+                elif session is not None and len(session.pending) >= self.max_in_flight:
                     session = None
                 if session is None:
                     self._wait_for_room()
@@ -184,9 +194,9 @@ class CallQueue:
             self.fail(call, error)
 
     def _wait_for_room(self) -> None:
-        for session in self._choice.sessions:
+        for session in self.sessions:
             session.resume_reading()  # back-pressure of a stream must not hold up those who wait
-        if self.is_pool and self._choice.sessions and self.on_busy is not None:
+        if self.is_pool and self.sessions and self.on_busy is not None:
             self.on_busy()
 
     # -- room --------------------------------------------------------------------------------
@@ -215,11 +225,6 @@ class CallQueue:
     # -- sessions come and go ----------------------------------------------------------------
 
     @property
-    def sessions(self) -> list[Session]:
-        """The sessions that accept calls."""
-        return self._choice.sessions
-
-    @property
     def live_sessions(self) -> list[Session]:
         """Every session, also those in their handshake and those that accept no more calls."""
         return self._live
@@ -229,18 +234,22 @@ class CallQueue:
 
     def attach(self, session: Session) -> None:
         """Send calls through this session from now on."""
-        self._choice.add(session)
-        self._find_only_one()
+        self.sessions.append(session)
+        if self._choice is not None:
+            self._choice.add(session)
+        else:
+            self._one = session
         self.closed = None
         self.pump()
 
     def stop_sending(self, session: Session) -> None:
-        self._choice.remove(session)
-        self._find_only_one()
-
-    def _find_only_one(self) -> None:
-        sessions = self._choice.sessions
-        self._one = sessions[0] if len(sessions) == 1 and not self.is_pool else None
+        """Send no further call through this session."""
+        if session in self.sessions:
+            self.sessions.remove(session)
+        if self._choice is not None:
+            self._choice.remove(session)
+        else:
+            self._one = self.sessions[-1] if self.sessions else None
 
     def session_ended(self, session: Session, calls: list[Call]) -> None:
         self.stop_sending(session)
@@ -260,17 +269,22 @@ class CallQueue:
         is_first = call.first_error is None and not call.ended
         if self.retry_once and repeatable and is_first and self.closed is None:
             call.first_error = error
-            self.waiting[call] = None
+            self._wait(call)
             self.waiting.move_to_end(call, last=False)
         else:
             self.fail(call, error)
 
     def close(self, why: WhyClosed) -> None:
         """No process will come: fail those that wait, and every call from now on."""
-        self._choice.clear()
-        self._one = None
+        self._forget_sessions()
         self.closed = why
         self.fail_waiting(why)
+
+    def _forget_sessions(self) -> None:
+        self.sessions.clear()
+        self._one = None
+        if self._choice is not None:
+            self._choice.clear()
 
     def fail_waiting(self, why: WhyClosed) -> None:
         """Fail every call that waits."""
@@ -282,7 +296,7 @@ class CallQueue:
 
     def complete(self, completions: Completions) -> None:
         """End these calls with their values."""
-        if self.is_pool and self._choice.sessions:
+        if self._choice is not None and self.sessions:
             call = completions[0][0]
             seconds = self.now() - call.started_at
             self._choice.replied(call.session, call.method, len(completions), seconds)
@@ -292,8 +306,8 @@ class CallQueue:
 
     def fail(self, call: Call, error: ExthostError) -> None:
         """End a call with an error."""
-        if self.is_pool and call.session is not None:
-            self._choice.freed(call.session)
+        if call.session is not None:
+            self._freed(call.session)
         if call.ended:
             return
         call.ended = True
@@ -325,7 +339,7 @@ class CallQueue:
         self.waiting.pop(call, None)
         if call.session is not None:
             call.session.abandon(call, why)
-            self._choice.freed(call.session)
+            self._freed(call.session)
         self.accounting.lose(call, "cancelled")
         if self.waiting:
             self.pump()
@@ -342,13 +356,13 @@ class CallQueue:
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
             session.continue_without_reply(call)
             return
-        error = timeout_error(self.extension, call, has_process=bool(self._choice.sessions))
+        error = timeout_error(self.extension, call, has_process=bool(self.sessions))
         self.waiting.pop(call, None)
         call.ended = True
         if session is not None:
             # First, because its place is free for the next call as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
-            self._choice.freed(session)
+            self._freed(session)
             self._tell_trouble(call, error)
         self._reject(call, error)
 
@@ -358,9 +372,13 @@ class CallQueue:
         self._place_is_free(call.session)
 
     def _place_is_free(self, session: Session) -> None:
-        self._choice.freed(session)
+        self._freed(session)
         if self.waiting:
             self.pump()
+
+    def _freed(self, session: Session) -> None:
+        if self._choice is not None:
+            self._choice.freed(session)
 
     def watch_deadline(self, call: Call) -> None:
         """See to a deadline that was set or moved. Loop's thread only."""
@@ -373,23 +391,9 @@ class CallQueue:
             calls += session.conversation.calls()
         return calls
 
-    # -- after a fork ------------------------------------------------------------------------
-
     def disown(self) -> None:
         """In a copy of our process: replies would go to the original."""
         self.is_forked = True
-        self._choice.clear()
-        self._one = None
-        self.waiting = OrderedDict()
+        self._forget_sessions()
+        self.waiting = _NO_CALLS
         self.closed = lambda _: used_after_fork()
-
-
-_queues: "weakref.WeakSet[CallQueue]" = weakref.WeakSet()
-
-
-def _disown_all() -> None:
-    for queue in tuple(_queues):
-        queue.disown()
-
-
-os.register_at_fork(after_in_child=_disown_all)

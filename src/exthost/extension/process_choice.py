@@ -30,7 +30,7 @@ _MOST_METHODS = 1024
 
 
 class ProcessChoice:
-    """The processes of one pool that accept calls."""
+    """The processes of one pool that accept calls: `sessions` is the list of the call queue."""
 
     __slots__ = (
         "_batch_left",
@@ -38,12 +38,12 @@ class ProcessChoice:
         "_idle",
         "_members",
         "_replies_per_read",
+        "_sessions",
         "found_none_idle",
-        "sessions",
     )
 
-    def __init__(self) -> None:
-        self.sessions: list[Session] = []
+    def __init__(self, sessions: list[Session]) -> None:
+        self._sessions = sessions
         self._members: set[Session] = set()  # the same, to look one up at the same cost
         # Sessions that were idle when they were put here, each once, the longest idle first.
         self._idle: OrderedDict[Session, None] = OrderedDict()
@@ -54,20 +54,16 @@ class ProcessChoice:
         self.found_none_idle = False
 
     def add(self, session: Session) -> None:
-        self.sessions.append(session)
         self._members.add(session)
         self._idle[session] = None
 
     def remove(self, session: Session) -> None:
-        if session in self._members:
-            self._members.remove(session)
-            self.sessions.remove(session)
+        self._members.discard(session)
         if self._batch_session is session:
             self._batch_session = None
         self._idle.pop(session, None)
 
     def clear(self) -> None:
-        self.sessions.clear()
         self._members.clear()
         self._idle.clear()
         self._batch_session = None
@@ -99,7 +95,7 @@ class ProcessChoice:
         return None
 
     def _less_loaded(self, max_in_flight: int) -> Session | None:
-        sessions = self.sessions
+        sessions = self._sessions
         if not sessions or max_in_flight == 1:  # with one call each, only an idle one has room
             return None
         first, second = random.choice(sessions), random.choice(sessions)
