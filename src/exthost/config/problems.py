@@ -4,7 +4,7 @@ A reader that meets a mistake notes it at its Place and goes on with None; nothi
 `Problems.raise_any`, which raises the first in the file as a ConfigError and lists the others in
 its evidence. So no half-read value ever leaves the room.
 
-The codes of this room are the constants below; their long texts are in the catalogue.
+The codes of this room are the constants below; their long texts are in `errors.toml`.
 """
 
 from collections.abc import Mapping
