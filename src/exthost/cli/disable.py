@@ -2,10 +2,10 @@
 stay, and so does all else that the config says of it."""
 
 from exthost.cli.frame import Asked
-from exthost.cli.switch import switch, switch_options
+from exthost.cli.toggle import toggle, toggle_options
 
-options = switch_options
+options = toggle_options
 
 
 def run(asked: Asked) -> int:
-    return switch(asked, on=False)
+    return toggle(asked, on=False)

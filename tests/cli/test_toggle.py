@@ -94,13 +94,31 @@ def test_what_cannot_be_switched_is_told_and_nothing_is_written(folder: Path) ->
         error = told(folder, "disable", id, code=2)["error"]
         assert error["code"] == code and ("a" in error["help"])
     assert file.read_text() == ENTRIES
-    odd = 'discovery = { search_paths = ["x"] }\nextensions = [{ name = "one", source = {} }]\n'
-    odd = odd.replace("source = {}", 'source = { command = "one" }')
-    file.write_text(odd)
-    for id in ("a", "one"):
-        assert told(folder, "disable", id, code=2)["error"]["code"] == "X1327"
-    assert file.read_text() == odd
+    servers = folder / "servers.json"
+    servers.write_text(text := '{"mcpServers": {"one": {"command": "one"}}}')
+    error = told(folder, "disable", "one", "--config", "servers.json", code=2)["error"]
+    assert error["code"] == "X1327" and servers.read_text() == text
     assert told(folder, "disable", "a", "--config", "none.toml", code=3)["error"]["code"] == "X0101"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_config_of_inline_tables_is_changed_too(folder: Path, newline: str) -> None:
+    file = folder / "exthost.toml"
+    text = """# mine
+discovery = { search_paths = ["x"] } # where
+extensions = [{ name = "one", source = { command = "one" } }]
+"""
+    file.write_bytes(text.replace("\n", newline).encode())
+    before = states(folder)
+    for id in ("a", "one"):
+        assert told(folder, "disable", id)["changed"]
+    assert states(folder) == {"one": "disabled", "b": before["b"]}
+    changed = file.read_bytes().decode()
+    assert "# mine" in changed and "# where" in changed
+    assert changed.count(newline) == changed.count("\n") == 3
+    for id in ("a", "one"):
+        assert told(folder, "enable", id)["changed"]
+    assert states(folder) == before
 
 
 def test_a_config_that_is_a_link_stays_one(folder: Path) -> None:

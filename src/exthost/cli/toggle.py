@@ -1,7 +1,7 @@
-"""What `enable` and `disable` have in common: one place of the config is changed, nothing else.
+"""What `enable` and `disable` share: they change one value in the config and nothing else.
 
-The new text is read before it is written, and written only if it says what the old one did but
-for this: where that cannot be had, a person is told what to write.
+The new text is read before it is written. It is written only if it means the same as the old one
+except for this value; otherwise the user is told what to write by hand.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 from exthost.cli.frame import Asked, config_option, config_path, no_command, show_json
 from exthost.cli.target import read_wanted
 from exthost.config import Config
-from exthost.config.switching import entry_in_toml, list_in_toml, list_in_yaml
+from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
 from exthost.discovery.configfile import Wanted, config_in
 from exthost.errors import ConfigError, Evidence, NotFound, UsageError
 from exthost.names import nearest
@@ -22,20 +22,20 @@ from exthost.names import nearest
 _YAML = (".yaml", ".yml")
 
 
-def switch_options(parser: argparse.ArgumentParser) -> None:
+def toggle_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
     config_option(parser)
 
 
-def switch(asked: Asked, on: bool) -> int:
-    """Have the config say so, and tell whether that is new."""
+def toggle(asked: Asked, on: bool) -> int:
+    """Enable or disable the extension in the config, and print whether that changed it."""
     no_command(asked)
     found = read_wanted(asked)
     path = Path(config_path(asked))
-    said, wanted = _wanted(found, asked.name, on)
+    edit, wanted = _plan(found, asked.name, on)
     changed = wanted != found.config
     if changed:
-        _write(path, wanted, said, asked.name)
+        _write(path, wanted, edit, asked.name)
     if asked.json:
         row = {"id": asked.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
         show_json(row)
@@ -45,12 +45,16 @@ def switch(asked: Asked, on: bool) -> int:
     return 0
 
 
-def _wanted(found: Wanted, id: str, on: bool) -> tuple[Callable[[str, bool], str | None], Config]:
-    """How a text is changed (it, and whether it is YAML), and what it must say then."""
+_Edit = Callable[[str, bool], str | None]
+
+
+def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
+    """Return the edit, a function of the text and whether it is YAML, and the config that it must
+    result in."""
     config = found.config
     if any(spec.id == id for spec in config.specs):
         specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
-        return lambda text, _: entry_in_toml(text, id, on), replace(config, specs=specs)
+        return lambda text, _: set_enabled_in_toml(text, id, on), replace(config, specs=specs)
     off = config.discovery.disabled if config.discovery is not None else ()
     there = {candidate.id for candidate in found.report.candidates}
     if config.discovery is None or id not in there | set(off):
@@ -59,7 +63,7 @@ def _wanted(found: Wanted, id: str, on: bool) -> tuple[Callable[[str, bool], str
     disabled = kept if on else off if id in off else (*off, id)
     expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
     return (
-        lambda text, yaml: (list_in_yaml if yaml else list_in_toml)(text, disabled),
+        lambda text, yaml: (set_disabled_in_yaml if yaml else set_disabled_in_toml)(text, disabled),
         expected,
     )
 
@@ -81,9 +85,9 @@ def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
     )
 
 
-def _write(path: Path, wanted: Config, said: Callable[[str, bool], str | None], id: str) -> None:
+def _write(path: Path, wanted: Config, edit: _Edit, id: str) -> None:
     text = path.read_bytes().decode("utf-8-sig")
-    new = said(text, path.suffix in _YAML) if path.suffix != ".json" else None
+    new = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
     try:
         fits = new is not None and config_in(path, new.encode()) == wanted
     except ConfigError:
@@ -96,11 +100,11 @@ def _write(path: Path, wanted: Config, said: Callable[[str, bool], str | None], 
             help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
             evidence=Evidence(path=str(path)),
         )
-    _place(path.resolve(), new)
+    _replace_file(path.resolve(), new)
 
 
-def _place(path: Path, text: str) -> None:
-    """At one stroke: who reads meanwhile sees the old text or the new one."""
+def _replace_file(path: Path, text: str) -> None:
+    """Replace the file in one step: a reader sees the old text or the new one."""
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
