@@ -15,7 +15,7 @@ from exthost.control.address import key_of
 from exthost.errors import NotFound
 from exthost.names import nearest
 from exthost.process.home import log_file
-from exthost.services.logbook import older
+from exthost.services.extension_logs import rotated_path
 
 LINES = 200
 
@@ -46,7 +46,7 @@ def _number(text: str) -> int:
 def run(asked: Asked) -> int:
     no_command(asked)
     file = Path(log_file(os.environ, key_of(config_path(asked)), asked.name))
-    if not file.exists() and not older(file).exists():
+    if not file.exists() and not rotated_path(file).exists():
         _check_name(asked)
         say(f"{asked.name} has not said anything yet; its log will be {file}")
     with closing(_Follower(file)) as follower:
@@ -92,7 +92,7 @@ class _Follower:
         """So many of the last lines; those that come after them are `coming`."""
         kept: deque[bytes] = deque(maxlen=count)
         try:
-            kept.extend(older(self._path).read_bytes().split(b"\n")[:-1])
+            kept.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
         except FileNotFoundError:
             pass
         kept.extend(self._new_lines())

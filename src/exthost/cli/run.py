@@ -24,7 +24,7 @@ from exthost.discovery.configfile import read_config
 from exthost.errors import Refused
 from exthost.host import Host
 from exthost.process.home import log_file
-from exthost.services.logbook import Logbook
+from exthost.services.extension_logs import ExtensionLogs
 
 INTERRUPTED = 130
 
@@ -49,8 +49,8 @@ async def _supervise(asked: Asked) -> int:
         if control is not None:
             leaving.push_async_callback(control.close)
         key = key_of(config)
-        logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
-        leaving.callback(logbook.close)
+        logs = ExtensionLogs(host.events, lambda extension: log_file(os.environ, key, extension))
+        leaving.callback(logs.close)
         leaving.enter_context(Heard(face.say))
         leaving.push_async_callback(host.close)
         if control is not None:
