@@ -254,25 +254,25 @@ def test_every_way_to_look_for_tags_finds_the_same(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    contents=st.lists(st.text("aAbBß\u0130\n\0", max_size=5), max_size=40),
-    words=st.text("aAbBß\u0130\n\0", min_size=1, max_size=2),
+    contents=st.lists(st.text('aAbBß\u0130\n\0"', max_size=6), max_size=40),
+    words=st.text('aAbBß\u0130\n\0"', min_size=1, max_size=4),
     since=st.none() | st.integers(0, 40),
     until=st.none() | st.integers(0, 40),
     tagged=st.booleans(),
 )
-def test_content_is_found_in_chapters_and_outside_of_them_alike(
+def test_content_is_found_in_blocks_and_outside_of_them_alike(
     contents: list[str], words: str, since: int | None, until: int | None, tagged: bool
 ) -> None:
     connection = sqlite3.connect(":memory:")
-    before = memory._CHAPTER_RECORDS, memory._FEW_MATCHES
-    memory._CHAPTER_RECORDS, memory._FEW_MATCHES = 7, 3
+    before = memory._BLOCK_RECORDS, memory._FEW_MATCHES
+    memory._BLOCK_RECORDS, memory._FEW_MATCHES = 7, 3
     try:
         for at, content in enumerate(contents):
             memory.append(connection, "a", Remember(content, ("t",)), at)
         wish = Recall(words, "t" if tagged else None, since, until)
         found = [one.timestamp_ms for one in memory.query(connection, "a", wish)]
     finally:
-        memory._CHAPTER_RECORDS, memory._FEW_MATCHES = before
+        memory._BLOCK_RECORDS, memory._FEW_MATCHES = before
         connection.close()
     inside = range(since or 0, len(contents) if until is None else min(until + 1, len(contents)))
     expected = [at for at in inside if words.lower() in contents[at].lower()]

@@ -5,8 +5,8 @@ are numbered from 1 without a gap, and their times never go backwards, whatever 
 the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
 first" is reading from the end.
 
-**Content** is looked for in chapters (see there); the last records, which do not fill one yet, are
-looked at one by one.
+**Content** is searched in blocks of records (`text_index.py`); the last records, which do not fill
+a block yet, are read one by one.
 
 **Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
 that matches much, under many tags, is so common that it is met soon among the newest records.
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from exthost.dialects.wishes import Memory, Recall, Remember
 from exthost.errors import UsageError
-from exthost.services import chapters
+from exthost.services import text_index
 from exthost.services.store import Store
 from exthost.wire import jsontext
 
@@ -32,9 +32,9 @@ __all__ = ["Memories"]
 _FEW_MATCHES = 10_000
 _FEW_TAGS = 250
 
-# A chapter is closed when it has so many records, or bytes: few enough to be read in one piece.
-_CHAPTER_RECORDS = 1024
-_CHAPTER_BYTES = 256 * 1024
+# A block is full at so many records, or bytes: few enough to be read in one piece.
+_BLOCK_RECORDS = 1024
+_BLOCK_BYTES = 256 * 1024
 
 # An answer has to fit into a message; and whoever asks for everything must not have us hold it.
 _ANSWER_BYTES = 3 * 2**20
@@ -73,12 +73,12 @@ _TABLES = (
         tags TEXT NOT NULL, meta TEXT)""",
     "CREATE INDEX records_{n}_at ON records_{n} (at)",
     "CREATE TABLE tags_{n} (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID",
-    *chapters.TABLES,
+    *text_index.TABLES,
 )
 
 
 class _Space(NamedTuple):
-    """A namespace: its number, the last record in a chapter, the bytes that are in none yet."""
+    """A namespace: its number, the last record in a block, the bytes that are in no block yet."""
 
     n: int
     closed: int = 0
@@ -100,8 +100,8 @@ def append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: i
         f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in wish.tags]
     )
     size = space.bytes + len(wish.content.encode())
-    if record - space.closed >= _CHAPTER_RECORDS or size >= _CHAPTER_BYTES:
-        _close_chapter(connection, space)
+    if record - space.closed >= _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+        _add_block(connection, space)
         space, size = space._replace(closed=record), 0
     connection.execute(
         "UPDATE namespaces SET closed = ?, bytes = ? WHERE id = ?", (space.closed, size, n)
@@ -130,10 +130,10 @@ def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
     return _Space(n)
 
 
-def _close_chapter(connection: sqlite3.Connection, space: _Space) -> None:
+def _add_block(connection: sqlite3.Connection, space: _Space) -> None:
     asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
     texts = [row[0] for row in connection.execute(asked, (space.closed,))]
-    chapters.close(connection, space.n, space.closed + 1, texts)
+    text_index.add_block(connection, space.n, space.closed + 1, texts)
 
 
 # -- finding -----------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def _saying(
     for number, content in connection.execute(asked, (low, last)):
         if lowered in content.lower():
             yield number
-    yield from chapters.saying(connection, n, words, first, min(last, space.closed))
+    yield from text_index.find(connection, n, words, first, min(last, space.closed))
 
 
 def _within_reason(rows: Iterable[_Row]) -> list[Memory]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from exthost.errors import ConfigError, Evidence
+from exthost.services import text_index
 
 __all__ = ["FILE_NAME", "Missing", "Store"]
 
@@ -29,7 +30,12 @@ Work = Callable[[sqlite3.Connection], T]
 FILE_NAME = "exthost.sqlite3"
 
 # Of what is in the file, all services together.
-_VERSION = 1
+_VERSION = 2
+
+# How a file of an earlier format becomes one of the next.
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: text_index.migrate_from_format_1,
+}
 
 # As many writes as one commit takes at most: the first of them waits for the last.
 _GROUP = 512
@@ -167,11 +173,7 @@ class _Keeper:
             connection.execute("PRAGMA cache_size = -16384")
             _log_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version not in (0, _VERSION):
-                raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
-            if version == 0:
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+            _migrate(connection)
         except BaseException:
             connection.close()
             raise
@@ -203,6 +205,23 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(_AGAIN_SECONDS)
         else:
             return
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the current format, in one transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == _VERSION:
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        # Another host may have been faster.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION, *_MIGRATIONS):
+            raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
+        for format in range(version, _VERSION):
+            if format in _MIGRATIONS:
+                _MIGRATIONS[format](connection)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _guarded(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
