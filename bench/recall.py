@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 
 from exthost.dialects.wishes import Recall, Remember
-from exthost.services import memory
-from exthost.services.memory import Memories
-from exthost.services.store import Store
+from exthost.host.api import memory
+from exthost.host.api.memory import Memories
+from exthost.host.api.store import Store
 
 RECORDS = 1_000_000
 TIMES = 9

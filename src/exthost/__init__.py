@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from exthost.connection import connect as connect
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
-    from exthost.host import Host as Host
+    from exthost.host.host import Host as Host
     from exthost.model import Offer as Offer
     from exthost.model import Tool as Tool
     from exthost.sync import SyncHost as SyncHost
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
-    "Host": "exthost.host",
+    "Host": "exthost.host.host",
     "Offer": "exthost.model",
     "SyncHost": "exthost.sync",
     "Tool": "exthost.model",

@@ -1,4 +1,4 @@
-"""One extension, no files: start a command, talk to it, end it."""
+"""One extension without a host and without files: start a command, call it, end it."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.host.api.host_api import HostApi
 from exthost.model import Spec
-from exthost.services.answering import Answering
 from exthost.session.inbound import Handler
 
 
@@ -23,7 +23,7 @@ def connect(
     handlers: Mapping[str, Handler] | None = None,
     events: Bus | None = None,
     **settings: Any,
-) -> "Alone":
+) -> "Connection":
     """Run `command` as an extension for as long as the `async with` block lasts.
 
     `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
@@ -42,14 +42,14 @@ def connect(
         "source": {"type": "process", "command": words[0], "args": words[1:]},
         **settings,
     }
-    return Alone(completed(spec_from_mapping(entry)), events=events, handlers=handlers)
+    return Connection(completed(spec_from_mapping(entry)), events=events, handlers=handlers)
 
 
-class Alone:
-    """One extension without a host, for the length of an `async with` block, with what a host
-    answers when it is asked. A class and not a generator: a program may hold hundreds of them."""
+class Connection:
+    """One extension without a host, for the length of an `async with` block. It may make the same
+    requests as with a host. A class and not a generator: a program may hold hundreds of them."""
 
-    __slots__ = ("_answering", "_environ", "_events", "_extension", "_handlers", "_spec")
+    __slots__ = ("_api", "_environ", "_events", "_extension", "_handlers", "_spec")
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Alone:
         self._events = events
         self._handlers = handlers
         self._environ = environ
-        self._answering: Answering | None = None
+        self._api: HostApi | None = None
         self._extension: Extension | None = None
 
     async def __aenter__(self) -> Extension:
         try:
-            self._extension = await self._made()
+            self._extension = await self._create()
             return await self._extension.start()
         except BaseException:
             await self._close()
@@ -77,13 +77,13 @@ class Alone:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    async def _made(self) -> Extension:
+    async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None
         dialect = dialects.get(spec.dialect)
         if dialect.questions or spec.settings:
-            self._answering = Answering(os.environ if environ is None else environ)
-            spec = await self._answering.completed(spec)
-            attend = self._answering.attend(spec, dialect)
+            self._api = HostApi(os.environ if environ is None else environ)
+            spec = await self._api.with_stored_settings(spec)
+            attend = self._api.handlers_for(spec, dialect)
         return Extension(
             spec,
             dialect,
@@ -98,12 +98,12 @@ class Alone:
             if self._extension is not None:
                 await self._extension.close()
         finally:
-            if self._answering is not None:
-                await self._answering.close()
+            if self._api is not None:
+                await self._api.close()
 
 
 def command_id(words: Sequence[str]) -> str:
-    """The id of a bare command: its last word that is a file, else the program; no suffix."""
+    """Return the id of a bare command: its last word that is a file, or the program, no suffix."""
     # Not pathlib, which takes longer to look than the system does.
     files = [word for word in words if os.path.isfile(word)]  # noqa: PTH113
     return Path(files[-1] if files else words[0]).stem or words[0]

@@ -18,7 +18,7 @@ from exthost.discovery.configfile import read_config
 from exthost.errors import CallFailed, UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.model import NONE
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler

@@ -15,9 +15,9 @@ from exthost import errors
 from exthost.dialects.dialect import EventSink
 from exthost.discovery.configfile import read_config, wanted
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
+from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
 from exthost.manifests.gate import clash
 from exthost.messages import Notice
-from exthost.services.eventsinks import QUEUE_EVENTS, EventSinks
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until

@@ -16,7 +16,7 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.sync import SyncExtension, SyncHost
 from tests.dialects.test_roder import DELTA, DONE, FINISHED, TICK
 from tests.extensions.clock import Clock

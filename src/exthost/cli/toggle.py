@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cli.frame import Asked, config_option, config_path, no_command, show_json
+from exthost.cli.common import Args, config_option, config_path, no_command, show_json
 from exthost.cli.target import read_wanted
 from exthost.config import Config
 from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
@@ -27,21 +27,21 @@ def toggle_options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
 
 
-def toggle(asked: Asked, on: bool) -> int:
+def toggle(args: Args, on: bool) -> int:
     """Enable or disable the extension in the config, and print whether that changed it."""
-    no_command(asked)
-    found = read_wanted(asked)
-    path = Path(config_path(asked))
-    edit, wanted = _plan(found, asked.name, on)
+    no_command(args)
+    found = read_wanted(args)
+    path = Path(config_path(args))
+    edit, wanted = _plan(found, args.name, on)
     changed = wanted != found.config
     if changed:
-        _write(path, wanted, edit, asked.name)
-    if asked.json:
-        row = {"id": asked.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
+        _write(path, wanted, edit, args.name)
+    if args.json:
+        row = {"id": args.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
         show_json(row)
     else:
         state = "enabled" if on else "disabled"
-        print(f"{asked.name}: {state}" if changed else f"{asked.name}: was {state} already")
+        print(f"{args.name}: {state}" if changed else f"{args.name}: was {state} already")
     return 0
 
 

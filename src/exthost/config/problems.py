@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exthost.config.lines import Path, line_of, lines_of
+from exthost.config.toml_positions import Path, line_of, positions_of
 from exthost.errors import ConfigError, Evidence
 
 UNREADABLE = "X0101"
@@ -78,7 +78,7 @@ class Problems:
     def lines(self) -> Mapping[Path, int]:
         """Where the keys stand. Only a mistake makes the text worth a second reading."""
         if self._lines is None:
-            self._lines = lines_of(self.text)
+            self._lines = positions_of(self.text)
         return self._lines
 
     def _told(self, problem: Problem, lines: Mapping[Path, int]) -> str:

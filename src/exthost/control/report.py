@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 
 # Moves into these states have a reason that a person calls an error.
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})

@@ -1,4 +1,4 @@
-"""On which line of a TOML text does this key stand? For error messages only.
+"""The line of each key of a TOML text, for error messages only.
 
 The standard library's TOML reader forgets where things stood, so this walks the text a second
 time, after that reader has accepted it. It is therefore no parser: it checks nothing, and relies
@@ -35,7 +35,7 @@ class _Frame:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of `path`, or of the nearest thing that holds it; 0 when nothing does."""
+    """Return the line of `path`, or of the nearest table or list around it; 0 if there is none."""
     for length in range(len(path), 0, -1):
         line = lines.get(path[:length])
         if line is not None:
@@ -43,8 +43,8 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int:
     return 0
 
 
-def lines_of(text: str) -> dict[Path, int]:
-    """Every key path and array item of a valid TOML text, with the line it begins on."""
+def positions_of(text: str) -> dict[Path, int]:
+    """Return the line of every key path and array item of a valid TOML text."""
     walk = _Walk()
     for token, line in _tokens(text):
         walk.step(token, line)

@@ -1,7 +1,7 @@
-"""What `run` shows of what happens: lines for a log, JSON for a program, a table for a person.
+"""What `run` shows while it runs: lines for a log, JSON for a program, a table for a person.
 
-They look on, and cannot harm: whoever does not read what we say, or leaves, neither holds up the
-host nor ends it (see `spout.py`).
+A display only subscribes to events. A reader who stops reading, or leaves, neither delays the host
+nor ends it (see `nonblocking_writer.py`).
 """
 
 import os
@@ -9,9 +9,9 @@ import sys
 import time
 from typing import Any, Protocol
 
+from exthost.cli.common import Args, escape_controls, json_text
 from exthost.cli.event_lines import event_line
-from exthost.cli.frame import Asked, json_text, visible
-from exthost.cli.spout import STDERR, STDOUT, Spout
+from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
 from exthost.control.report import Report
 from exthost.events import (
     Dropped,
@@ -23,22 +23,22 @@ from exthost.events import (
     Spawned,
     StateChanged,
 )
-from exthost.host import Host
+from exthost.host.host import Host
 
 
-class Face(Protocol):
-    """One way to show a host."""
+class Display(Protocol):
+    """One way to show what a host does."""
 
     def say(self, text: str) -> None:
-        """Something that `run` itself says."""
+        """Show a message of `run` itself."""
 
     def close(self) -> None:
-        """Show no more."""
+        """Stop showing."""
 
 
-def face_for(asked: Asked, host: Host, report: Report) -> Face:
-    """The face that fits whoever looks."""
-    if asked.json:
+def display_for(args: Args, host: Host, report: Report) -> Display:
+    """Return the display that fits the options and the terminal."""
+    if args.json:
         return Json(host)
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         try:
@@ -51,23 +51,23 @@ def face_for(asked: Asked, host: Host, report: Report) -> Face:
 
 
 class Lines:
-    """Each happening a line on stderr."""
+    """Writes each event as a line to stderr."""
 
     def __init__(self, host: Host) -> None:
-        self._talk = Spout(STDERR)
+        self._talk = NonblockingWriter(STDERR)
         host.events.subscribe(
             (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
         )
 
     def say(self, text: str) -> None:
-        self._talk.write(visible(text) + "\n")
+        self._talk.write(escape_controls(text) + "\n")
 
     def close(self) -> None:
         self._talk.close()
 
 
 class Json:
-    """Each event a line of JSON on stdout; what `run` itself says, on stderr."""
+    """Writes each event as a line of JSON to stdout, and messages of `run` itself to stderr."""
 
     KINDS = (
         StateChanged,
@@ -81,8 +81,10 @@ class Json:
     )
 
     def __init__(self, host: Host) -> None:
-        self._data = Spout(STDOUT, lost=lambda times: json_text({"event": "Lost", "times": times}))
-        self._talk = Spout(STDERR)
+        self._data = NonblockingWriter(
+            STDOUT, lost=lambda times: json_text({"event": "Lost", "times": times})
+        )
+        self._talk = NonblockingWriter(STDERR)
         host.events.subscribe(self.KINDS, self._show)
 
     def _show(self, event: Any) -> None:
@@ -90,7 +92,7 @@ class Json:
         self._data.write(json_text(told) + "\n")
 
     def say(self, text: str) -> None:
-        self._talk.write(visible(text) + "\n")
+        self._talk.write(escape_controls(text) + "\n")
 
     def close(self) -> None:
         self._data.close()

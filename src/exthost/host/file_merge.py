@@ -1,7 +1,7 @@
-"""From the pieces of files in a result to whole files: paths checked, strategies applied.
+"""Merges the file fragments of a result into whole files, and checks their paths.
 
 Owns the meaning of replace, append and merge, and knows no disk: what a folder already holds is
-handed in by whoever writes (`services/folder.py`). Fails before anything is written: Refused for
+handed in by whoever writes (`file_writer.py`). Fails before anything is written: Refused for
 a path that would lead out of the folder, CallFailed for pieces that cannot be put together.
 
 Per path, in the order of arrival: *replace* drops what came before it; *merge* deep-merges a YAML
@@ -19,7 +19,7 @@ from typing import Any
 from exthost.errors import CallFailed, Refused, UsageError
 from exthost.model import Fragment
 
-__all__ = ["joined", "safe_path"]
+__all__ = ["merge_fragments", "path_refused", "safe_path"]
 
 # A YAML of a few hundred bytes can stand for a tree of billions, by aliases of aliases.
 MAX_MERGED_KEYS = 100_000
@@ -40,11 +40,11 @@ _PLAIN_WORDS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
 )
 
 
-def joined(
+def merge_fragments(
     fragments: Iterable[Fragment], existing: Callable[[str], str | None]
 ) -> Mapping[str, str]:
-    """Path → content of each file these pieces come to. `existing` is a file's text, if it is
-    there. Raises Refused or CallFailed, for all of them or none."""
+    """Return the content of each file by its path. `existing` returns the text of a file on disk,
+    or None. Raises Refused or CallFailed for the whole result."""
     by_path: dict[str, list[Fragment]] = {}
     for fragment in fragments:
         by_path.setdefault(safe_path(fragment.path), []).append(fragment)
@@ -56,7 +56,7 @@ def joined(
 
 
 def safe_path(path: str) -> str:
-    """The path, relative and in one spelling. Raises Refused if it could lead out of a folder."""
+    """Return the path, relative and normalised. Raises Refused if it could leave the folder."""
     parts = PurePosixPath(path).parts
     if path.startswith("/"):
         why = "it is absolute"
@@ -70,11 +70,11 @@ def safe_path(path: str) -> str:
         why = "it has a control character in it"
     else:
         return str(PurePosixPath(*parts))
-    raise escape(path, why)
+    raise path_refused(path, why)
 
 
-def escape(path: str, why: str) -> Refused:
-    """A file that may not be written."""
+def path_refused(path: str, why: str) -> Refused:
+    """Return the error for a file that may not be written."""
     return Refused(
         "X0320",
         f"the file {path!r} is refused: {why}",
@@ -108,12 +108,12 @@ def _merged(path: str, there: str | None, piece: Fragment) -> str:
             return there
         if not all(isinstance(value, dict) for value in values):
             raise _unusable(path, "only mappings can be merged")
-        return dump(_deep(values[0], values[1], budget))
+        return dump(_deep_merge(values[0], values[1], budget))
     except (ValueError, RecursionError) as error:
         raise _unusable(path, f"it cannot be merged: {error}") from None
 
 
-def _deep(old: Any, new: Any, budget: list[int]) -> Any:
+def _deep_merge(old: Any, new: Any, budget: list[int]) -> Any:
     """Mappings are joined key by key; of anything else the new one counts."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
@@ -122,7 +122,7 @@ def _deep(old: Any, new: Any, budget: list[int]) -> Any:
     if budget[0] < 0:
         raise ValueError(f"it has more than {MAX_MERGED_KEYS:,} keys")
     for key, value in new.items():
-        result[key] = _deep(result[key], value, budget) if key in result else value
+        result[key] = _deep_merge(result[key], value, budget) if key in result else value
     return result
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from exthost.cli.watching import Watching
+from exthost.cli.stream_display import StreamDisplay
 from exthost.dialects.dialect import Bar
 from exthost.dialects.synaps_types import Output, TaskDone, TaskStart, TaskUpdate, Text, shown
 
@@ -28,9 +28,9 @@ EVENTS = (
 
 def watched(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *events: object) -> str:
     monkeypatch.setattr(sys, "stderr", stderr)
-    with Watching(shown) as watching:
+    with StreamDisplay(shown) as display:
         for event in events:
-            watching.show(event)
+            display.show(event)
     return stderr.getvalue()
 
 
@@ -72,6 +72,6 @@ def test_without_words_of_the_dialect_an_event_is_shown_as_it_is(
 ) -> None:
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    with Watching(None) as watching:
-        watching.show(Bar("a"))
+    with StreamDisplay(None) as display:
+        display.show(Bar("a"))
     assert "Bar(id='a'" in stderr.getvalue()

@@ -1,9 +1,9 @@
-"""What `start`, `stop` and `restart` have in common: one thing asked of a running host."""
+"""What `start`, `stop` and `restart` share: each sends one request to a running host."""
 
 import argparse
 
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     config_path,
     no_command,
@@ -17,18 +17,18 @@ from exthost.control.protocol import Request
 WAIT_SECONDS = 120.0
 
 
-def steer_options(parser: argparse.ArgumentParser) -> None:
+def control_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
     timeout_option(parser)
     config_option(parser)
 
 
-def steer(asked: Asked, verb: str) -> int:
-    """Ask, wait until it is done, show how the extension is then."""
-    no_command(asked)
-    timeout = WAIT_SECONDS if asked.timeout is None else asked.timeout
-    row = ask(config_path(asked), Request(verb, asked.name), timeout=timeout)
-    if asked.json:
+def run_control_verb(args: Args, verb: str) -> int:
+    """Send the request, wait until it is done, and print the state of the extension."""
+    no_command(args)
+    timeout = WAIT_SECONDS if args.timeout is None else args.timeout
+    row = ask(config_path(args), Request(verb, args.name), timeout=timeout)
+    if args.json:
         show_json(row)
     else:
         pids = "".join(f", process {pid}" for pid in row["pids"])

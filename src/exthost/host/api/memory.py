@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from exthost.dialects.wishes import Memory, Recall, Remember
 from exthost.errors import UsageError
-from exthost.services import text_index
-from exthost.services.store import Store
+from exthost.host.api import text_index
+from exthost.host.api.store import Store
 from exthost.wire import jsontext
 
 __all__ = ["Memories"]

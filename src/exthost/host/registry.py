@@ -20,7 +20,7 @@ from exthost.errors import NotFound
 from exthost.model import Offer, Tool
 from exthost.names import capability_fits, nearest, prefixed_description, registered_name
 
-_log = logging.getLogger("exthost.registry")
+_log = logging.getLogger("exthost.host.registry")
 
 # In a message, as many names as a person reads.
 _SHOWN_NAMES = 5

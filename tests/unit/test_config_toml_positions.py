@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.config.lines import Path, line_of, lines_of
+from exthost.config.toml_positions import Path, line_of, positions_of
 
 TEXT = '''\
 # a comment with [[extensions]] and name = "x" in it
@@ -74,7 +74,7 @@ call = "2s"
 )
 def test_each_key_is_found_on_its_line(path: Path, line: int) -> None:
     tomllib.loads(TEXT)
-    assert lines_of(TEXT)[path] == line
+    assert positions_of(TEXT)[path] == line
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_each_key_is_found_on_its_line(path: Path, line: int) -> None:
     ],
 )
 def test_what_is_not_there_has_the_line_of_what_would_hold_it(path: Path, line: int) -> None:
-    assert line_of(lines_of(TEXT), path) == line
+    assert line_of(positions_of(TEXT), path) == line
 
 
 keys = st.sampled_from(["a", "b", "c-d", "e_f"])
@@ -125,4 +125,4 @@ def paths_in(value: Any, path: Path = ()) -> list[Path]:
 
 @given(documents())
 def test_the_finder_and_the_standard_reader_agree_on_what_is_there(text: str) -> None:
-    assert set(lines_of(text)) == set(paths_in(tomllib.loads(text)))
+    assert set(positions_of(text)) == set(paths_in(tomllib.loads(text)))

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from exthost.dialects.wishes import Recall, Remember
 from exthost.errors import ConfigError, UsageError
-from exthost.services import memory
-from exthost.services.config import Configs
-from exthost.services.memory import Memories
-from exthost.services.store import FILE_NAME, Missing, Store
+from exthost.host.api import memory
+from exthost.host.api.memory import Memories
+from exthost.host.api.store import FILE_NAME, Missing, Store
+from exthost.host.api.stored_settings import StoredSettings
 from tests.dialects.requirements import shows
 
 SECONDS = 50
@@ -295,11 +295,11 @@ def test_an_answer_that_no_message_could_hold_is_refused(store: Store) -> None:
 
 @shows("synaps-ask-03")
 def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store) -> None:
-    configs = Configs(store)
+    configs = StoredSettings(store)
     told: list[tuple[str, str]] = []
-    end = configs.watch("a", frozenset({"k"}), lambda key, value: told.append((key, value)))
+    end = configs.subscribe("a", frozenset({"k"}), lambda key, value: told.append((key, value)))
     everything: list[str] = []
-    configs.watch("a", None, lambda key, value: everything.append(key))
+    configs.subscribe("a", None, lambda key, value: everything.append(key))
     with pytest.raises(Missing):
         of(configs.get("a", "k"))
     for extension, key, value in (("a", "k", "1"), ("b", "k", "2"), ("a", "other", "3")):
@@ -310,7 +310,7 @@ def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store)
     configs.changed("a", "k", "4")
     assert (told, everything) == ([("k", "1")], ["k", "other", "k"])
     assert of(configs.get("a", "k")) == "1" and of(configs.get("a", "nothing")) is None
-    assert of(configs.some("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}
+    assert of(configs.get_many("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}
 
 
 def test_a_host_that_makes_the_file_at_the_same_moment_is_waited_for(tmp_path: Path) -> None:

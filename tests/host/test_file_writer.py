@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from exthost.errors import CallFailed, Refused, UsageError
+from exthost.host.file_merge import merge_fragments
+from exthost.host.file_writer import write_files
 from exthost.model import Fragment
-from exthost.services.folder import write_files
-from exthost.services.fragments import joined
 from tests.dialects.requirements import shows
 
 
@@ -20,7 +20,7 @@ def nothing(path: str) -> str | None:
 
 
 def come_to(*fragments: Fragment, there: str | None = None) -> Any:
-    return dict(joined(fragments, lambda path: there))
+    return dict(merge_fragments(fragments, lambda path: there))
 
 
 def merge(path: str, content: str, format: str = "") -> Fragment:
@@ -202,7 +202,7 @@ def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
 
 def test_a_file_cannot_also_be_a_folder() -> None:
     with pytest.raises(CallFailed, match="file of the same result"):
-        joined([Fragment("a", "1"), Fragment("a/b", "2")], nothing)
+        merge_fragments([Fragment("a", "1"), Fragment("a/b", "2")], nothing)
 
 
 def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:

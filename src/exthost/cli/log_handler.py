@@ -1,12 +1,12 @@
-"""Warnings of the host's own, told to whoever runs a verb: the library writes to no stream."""
+"""Shows the host's own warnings to the user of a verb: the library itself writes to no stream."""
 
 import logging
 from collections.abc import Callable
 from typing import Self
 
 
-class Heard(logging.Handler):
-    """While it is entered, each warning is said. What extensions say comes as events instead."""
+class WarningHandler(logging.Handler):
+    """Shows each warning while it is entered. Log lines of extensions come as events instead."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

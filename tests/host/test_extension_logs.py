@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exthost.events import Bus, LogLine
-from exthost.services.extension_logs import FILE_BYTES, ExtensionLogs, format_entry, rotated_path
+from exthost.host.extension_logs import FILE_BYTES, ExtensionLogs, format_entry, rotated_path
 
 
 def line(text: str, extension: str = "a") -> LogLine:

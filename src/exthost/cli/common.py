@@ -1,4 +1,4 @@
-"""What all verbs share: their common options, and how results, errors and interrupts end.
+"""What all verbs share: common options, output, and how errors and interrupts become exit codes.
 
 The words after `--` are the extension's own command and are cut off before anything is parsed.
 """
@@ -18,9 +18,9 @@ from exthost.names import nearest
 DEFAULT_CONFIG = "exthost.toml"
 
 
-class Asked(argparse.Namespace):
-    """What the user asked for, parsed. `command` is what stood after `--`; `tried` are the
-    dialects that it was tried in before the one it speaks, with what came of each."""
+class Args(argparse.Namespace):
+    """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
+    tried before the right one, each with its outcome."""
 
     json: bool
     config: str | None
@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def run_verb(verb: str, words: list[str]) -> int:
-    """Parse a verb's words and run it; every failure becomes its exit code."""
+    """Parse the arguments of a verb and run it; return its exit code, also of a failure."""
     module = importlib.import_module(f"exthost.cli.{verb}")
     parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -54,8 +54,8 @@ def run_verb(verb: str, words: list[str]) -> int:
     try:
         mine, command = _cut(words)
         # Intermixed: an argument k=v may also stand after an option.
-        asked = parser.parse_intermixed_args(mine, namespace=Asked(command=command))
-        code = int(module.run(asked))
+        args = parser.parse_intermixed_args(mine, namespace=Args(command=command))
+        code = int(module.run(args))
         sys.stdout.flush()
         return code
     except ExthostError as error:
@@ -80,7 +80,7 @@ def run_verb(verb: str, words: list[str]) -> int:
 
 
 def no_verb(verb: str, words: Sequence[str]) -> int:
-    """Told like any other mistake."""
+    """Report an unknown verb; return the exit code."""
     near = nearest(verb, VERBS)
     hint = f"did you mean {near}?" if near else "see exthost --help"
     error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
@@ -89,7 +89,7 @@ def no_verb(verb: str, words: Sequence[str]) -> int:
 
 
 def _write_nowhere() -> None:
-    """What is still in stdout's buffer is lost, without another word at our exit."""
+    """Discard what is left in the buffer of stdout, so that the exit reports no second error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -105,9 +105,9 @@ def _cut(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], command
 
 
-def no_command(asked: Asked) -> None:
-    """For verbs that are about what is written down, which a bare command is not."""
-    if asked.command:
+def no_command(args: Args) -> None:
+    """Raise UsageError if there is a command, for verbs that read the config only."""
+    if args.command:
         raise UsageError(
             "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
         )
@@ -119,21 +119,21 @@ def config_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def config_path(asked: Asked) -> str:
-    """The config that is meant, whether it is there or not."""
-    return asked.config or DEFAULT_CONFIG
+def config_path(args: Args) -> str:
+    """Return the path of the config, whether it exists or not."""
+    return args.config or DEFAULT_CONFIG
 
 
-def given_config(asked: Asked) -> str:
-    """The config that is meant; if it was not named, it must be there."""
-    if asked.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
-        or_command = ", or give a command after --" if hasattr(asked, "dialect") else ""
+def given_config(args: Args) -> str:
+    """Return the path of the config; the default one must exist."""
+    if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
+        or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
         raise UsageError(
             "X1316",
             f"there is no {DEFAULT_CONFIG} here",
             help=f"name a config with --config, or write one{or_command}",
         )
-    return config_path(asked)
+    return config_path(args)
 
 
 def dialect_option(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +142,7 @@ def dialect_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def holding_options(parser: argparse.ArgumentParser) -> None:
+def sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
         choices=("strict", "best-effort", "off"),
@@ -175,7 +175,7 @@ def _seconds(text: str) -> float:
 
 
 def show_json(value: Any, *, pretty: bool = False) -> None:
-    """JSON on stdout; values that are not JSON are shown as text."""
+    """Print JSON to stdout; values that are not JSON are shown as text."""
     # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
     text = json_text(value, indent=2 if pretty else None)
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
@@ -183,8 +183,8 @@ def show_json(value: Any, *, pretty: bool = False) -> None:
 
 
 def show_text(text: str) -> None:
-    """Text on stdout. A terminal is shown control characters, and does not obey them."""
-    shown = visible(text) if sys.stdout.isatty() else text
+    """Print text to stdout; control characters are escaped on a terminal."""
+    shown = escape_controls(text) if sys.stdout.isatty() else text
     sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
 
@@ -196,13 +196,13 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 
 def in_line(value: Any) -> str:
-    """A value as part of a line for a person: text as it is, everything else as JSON."""
+    """Return a value as part of a line: text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
-    """Aligned columns on stdout, a line a row. The last column may be as long as it likes, but
-    ends with the line where somebody looks on."""
+    """Print aligned columns to stdout, a line per row. On a terminal the last column is cut at the
+    end of the line."""
     if not rows:
         return
     lines = [tuple(map(one_line, line)) for line in (header, *rows)]
@@ -217,22 +217,22 @@ def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None
 
 
 def say(text: str) -> None:
-    """Talk, on stderr."""
-    sys.stderr.write(visible(text) + "\n")
+    """Print a message to stderr; control characters are escaped."""
+    sys.stderr.write(escape_controls(text) + "\n")
 
 
-def say_empty(asked: Asked) -> None:
-    say(f"{config_path(asked)} names no extensions, and none were found")
+def say_empty(args: Args) -> None:
+    say(f"{config_path(args)} names no extensions, and none were found")
 
 
-def some(number: int, what: str) -> str:
-    """So many of them."""
+def plural(number: int, what: str) -> str:
+    """Return the number with its noun, in the plural unless it is 1."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def visible(text: str) -> str:
-    """A child's words for a terminal: what would move its cursor or change its title is shown as
-    an escape instead of being obeyed."""
+def escape_controls(text: str) -> str:
+    """Return the text of a child with its control characters escaped, so that it can neither move
+    the cursor nor change the title of a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -242,12 +242,12 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same where there is room for one line only."""
-    return visible(text if text.isprintable() else " ".join(text.split()))
+    """Return the text as one line, escaped."""
+    return escape_controls(text if text.isprintable() else " ".join(text.split()))
 
 
 def tell_error(error: ExthostError, wants_json: bool) -> None:
-    """An error: on stdout as data if JSON was asked for, else on stderr for a person."""
+    """Print an error: as JSON to stdout, or as text to stderr."""
     if wants_json:
         show_json({"error": error.as_dict()})
         return

@@ -1,8 +1,8 @@
-"""Words for a reader who may not read, from a loop that must not wait.
+"""A writer that never blocks the event loop, for readers who may not read.
 
-A pipe that nobody empties, or a terminal that was stopped with Ctrl-S, makes a plain write wait
-for ever, and with it every extension of the host. So a thread of its own writes; what waits for
-it is bounded, and of too much the oldest goes, counted (the log that is kept has it all).
+A plain write to a pipe that nobody empties, or to a terminal that was stopped with Ctrl-S, blocks
+forever, and every extension of the host with it. So a thread writes. Its queue is bounded: when it
+is full the oldest text is dropped and counted. The log files have everything.
 """
 
 import os
@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 STDOUT, STDERR = 1, 2
 
-# Writes that wait; one is a line, of 8 KiB at most, or a drawing of the table.
+# The length of the queue; an item is a line, of 8 KiB at most, or a drawing of the table.
 MOST_WAITING = 1024
 
-# At the end, so long for a reader who is merely slow.
+# How long `close` waits for a slow reader.
 LAST_SECONDS = 1.0
 
 
@@ -23,11 +23,11 @@ def _lost(times: int) -> str:
     return f"… {times:,} lines were not read in time; exthost logs NAME has them"
 
 
-class Spout:
-    """One descriptor's writer. As much of a text file as rich needs."""
+class NonblockingWriter:
+    """Writes to one descriptor. Has as much of a text file as rich needs."""
 
     def __init__(self, fd: int, lost: Callable[[int], str] = _lost) -> None:
-        """`lost` words how many were let go."""
+        """`lost` returns the line that reports how many texts were dropped."""
         self._fd = fd
         self._tell_lost = lost
         self._waiting: deque[str] = deque()
@@ -35,11 +35,11 @@ class Spout:
         self._closing = False
         self._lost = 0
         # A daemon: a write that never returns must not keep the process from ending.
-        self._thread = threading.Thread(target=self._pour, name="exthost spout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="exthost writer", daemon=True)
         self._thread.start()
 
     def write(self, text: str) -> int:
-        """Never waits, never fails."""
+        """Queue the text. Never blocks and never fails."""
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
@@ -49,7 +49,7 @@ class Spout:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing to do: it is written as soon as it can be."""
+        """Do nothing: the thread writes as soon as it can."""
 
     def isatty(self) -> bool:
         return os.isatty(self._fd)
@@ -58,13 +58,13 @@ class Spout:
         return self._fd
 
     def close(self) -> None:
-        """Write what waits, if it is read within a moment."""
+        """Write what is queued, if somebody reads it within LAST_SECONDS."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join(LAST_SECONDS)
 
-    def _pour(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -77,7 +77,7 @@ class Spout:
             try:
                 _write_all(self._fd, (told + text).encode("utf-8", "backslashreplace"))
             except OSError:
-                return  # nobody reads any more: what comes is gathered, bounded, and let go
+                return  # nobody reads any more: later texts are queued, bounded, and dropped
 
 
 def _write_all(fd: int, data: bytes) -> None:

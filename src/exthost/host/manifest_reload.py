@@ -1,10 +1,10 @@
-"""Keeps an eye on the manifests while a host is open: logs what changed, tells the bus, reloads.
+"""Watches the manifests while a host is open: logs and publishes changes, and reloads.
 
-Without `reload` it only tells, as the operator may want to decide. With it a changed manifest is
-handed to `replace`, which must keep the old extension if the new one does not get ready: an
-invalid manifest, or one whose extension fails to start, changes nothing that runs. What a manifest
-brings along follows it: servers that differ are replaced, those that it no longer has are ended.
-A manifest that is removed is told, and nothing is ended: a checkout takes files away for a moment.
+Without `replace` it only reports changes. With it a changed manifest is passed to `replace`, which
+must keep the old extension if the new one does not get ready: an invalid manifest, or one whose
+extension fails to start, changes nothing that runs. The servers of a manifest follow it: those that
+differ are replaced, those that it no longer has are unloaded. A removed manifest is reported and
+nothing is stopped: a checkout removes files for a moment.
 """
 
 import asyncio
@@ -17,27 +17,27 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, ManifestChanged
 from exthost.model import Spec
 
-__all__ = ["Forget", "Replace", "Watching"]
+__all__ = ["ManifestReloader", "Replace", "Unload"]
 
 _log = logging.getLogger("exthost.discovery")
 
 Replace = Callable[[Spec, str], Awaitable[None]]
-"""Have this extension instead of the one of that id ("" for none). Raises if it did not come up."""
+"""Replace the extension of that id ("" for none) by this one. Raises if it does not get ready."""
 
-Forget = Callable[[str], Awaitable[None]]
-"""Have the extension of this id no longer."""
+Unload = Callable[[str], Awaitable[None]]
+"""Stop the extension of this id and forget it."""
 
 
-class Watching:
-    """One watch, for as long as it is open."""
+class ManifestReloader:
+    """Handles the changes of one watch until it is closed."""
 
     def __init__(
-        self, watch: Watch, bus: Bus, replace: Replace | None, forget: Forget | None = None
+        self, watch: Watch, bus: Bus, replace: Replace | None, unload: Unload | None = None
     ) -> None:
         self._watch = watch
         self._bus = bus
         self._replace = replace
-        self._forget = forget
+        self._unload = unload
         self._brought = dict(watch.brought)
         self._stop = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
@@ -52,15 +52,15 @@ class Watching:
             async with aclosing(self._watch.changes(self._stop)) as seen:
                 async for changes in seen:
                     for change in changes:
-                        await self._heed(change)
+                        await self._handle(change)
         except ExthostError as error:
             _log.error("manifests are not watched: %s", error.message)
         except OSError as error:  # out of watches, most of the time
             _log.error("manifests are no longer watched: %s", error)
-        except Exception:  # an onlooker that trips must not take the host with it, nor go unseen
+        except Exception:  # must not end the host, nor go unseen
             _log.exception("manifests are no longer watched")
 
-    async def _heed(self, change: Change) -> None:
+    async def _handle(self, change: Change) -> None:
         spec, id = change.spec, change.extension or change.before
         if change.what == "invalid":
             note = f"{change.message}; what runs goes on as it is"
@@ -92,6 +92,6 @@ class Watching:
                 notes.append(f"its server {server.id} is not: {error.message}")
         left = {server.id for server in change.also}
         for server in before:
-            if server.id not in left and self._forget is not None:
-                await self._forget(server.id)
+            if server.id not in left and self._unload is not None:
+                await self._unload(server.id)
         return "; ".join(notes)

@@ -1,6 +1,6 @@
-"""Writing the files of a result into a folder: inside it only, and all of them or none.
+"""Writes the files of a result into a folder: inside it only, and all of them or none.
 
-Above it: the command line's `--write`. Beside it: `fragments`, which knows what the files hold.
+Used by `exthost call --write`. `file_merge` decides what the files contain.
 
 Each path is resolved first, links included, and refused if it leads out. Then it is walked again
 from the folder's own descriptor without following any link, so that one that is put there in
@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from exthost.errors import CallFailed, Evidence, UsageError
+from exthost.host.file_merge import merge_fragments, path_refused
 from exthost.model import Fragment
-from exthost.services.fragments import escape, joined
 
 __all__ = ["write_files"]
 
@@ -28,8 +28,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str, ...]:
-    """Write what these pieces come to into `folder`, which is made if it is not there. Returns the
-    paths written, relative to it. Raises Refused, CallFailed or UsageError."""
+    """Merge these fragments and write the files into `folder`, which is created if needed. Return
+    the paths written, relative to it. Raises Refused, CallFailed or UsageError."""
     root = os.path.realpath(folder)
     places: dict[str, str] = {}
 
@@ -37,7 +37,7 @@ def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str,
         return _text(root, _resolved(root, path))
 
     try:
-        files = joined(fragments, existing)
+        files = merge_fragments(fragments, existing)
         for path in files:
             place = _resolved(root, path)
             if place in places.values():
@@ -64,7 +64,7 @@ def _resolved(root: str, path: str) -> str:
     """Where a path really leads, relative to the root. Raises Refused if that is elsewhere."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
-        raise escape(path, "a link leads it out of the folder")
+        raise path_refused(path, "a link leads it out of the folder")
     return real[len(root.rstrip("/")) + 1 :]
 
 

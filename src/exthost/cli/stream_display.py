@@ -1,8 +1,8 @@
-"""The events of a stream, on stderr, as they come: text as it is, progress as a bar.
+"""Shows the events of a stream on stderr as they come: text unchanged, progress as a bar.
 
-On a terminal a bar is one line that is drawn again and again; elsewhere a line is written when a
-task begins, at each tenth of its way, and when it ends, so that a log stays a log. What the
-dialect has no words for is shown as it is.
+On a terminal a bar is one line that is redrawn. Elsewhere a line is written when a task begins, at
+each tenth, and when it ends, so that a log stays readable. An event that the dialect does not
+render is shown by its repr.
 """
 
 import sys
@@ -15,8 +15,8 @@ from exthost.dialects.dialect import Bar
 _WIDTH = 24
 
 
-class Watching:
-    """Shows events for as long as it is entered."""
+class StreamDisplay:
+    """Shows events while it is entered."""
 
     def __init__(self, show: Callable[[Any], Bar | str | None] | None) -> None:
         self._show = show
@@ -40,7 +40,7 @@ class Watching:
             sys.stderr.flush()
 
     def show(self, event: Any) -> None:
-        """One event."""
+        """Show one event."""
         told = self._show(event) if self._show is not None else f"{event!r}\n"
         if isinstance(told, Bar):
             self._progress(told)
@@ -50,7 +50,7 @@ class Watching:
 
     def _text(self, text: str) -> None:
         self._erase()
-        # A model's words come in pieces of a line, a command's in whole ones: both are left so.
+        # A model sends pieces of a line, a command whole lines: both are written unchanged.
         sys.stderr.write(text)
         self._open = not text.endswith("\n")
 
@@ -91,7 +91,7 @@ class Watching:
             self._line = ""
 
     def _clear(self) -> None:
-        """Make room for a line of its own."""
+        """Move to the start of an empty line."""
         self._erase()
         if self._open:
             sys.stderr.write("\n")

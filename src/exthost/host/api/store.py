@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from exthost.errors import ConfigError, Evidence
-from exthost.services import text_index
+from exthost.host.api import text_index
 
 __all__ = ["FILE_NAME", "Missing", "Store"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from exthost.dialects.wishes import Recall, Remember
-from exthost.services import memory, text_index
-from exthost.services.memory import Memories
-from exthost.services.store import FILE_NAME, Store
+from exthost.host.api import memory, text_index
+from exthost.host.api.memory import Memories
+from exthost.host.api.store import FILE_NAME, Store
 
 SECONDS = 50
 BLOCK = 8

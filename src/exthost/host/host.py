@@ -28,18 +28,18 @@ from exthost.errors import (
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
+from exthost.host.api.host_api import HostApi
+from exthost.host.audit import Audit
+from exthost.host.event_sinks import EventSinks
+from exthost.host.hooks import Confirm, Hooks
+from exthost.host.manifest_reload import ManifestReloader
+from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.tool_loop import ROUNDS, complete_with_tools
 from exthost.manifests.gate import clash
 from exthost.model import NONE, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.process import hardening
 from exthost.process.ourselves import our_variables
-from exthost.registry import RegisteredTool, Registry
-from exthost.services.answering import Answering
-from exthost.services.audit import Audit
-from exthost.services.eventsinks import EventSinks
-from exthost.services.hooks import Confirm, Hooks
-from exthost.services.toolloop import ROUNDS, complete_with_tools
-from exthost.services.watching import Watching
 from exthost.session.inbound import Handler
 from exthost.tool_result import ToolResult, tool_failed
 
@@ -74,10 +74,10 @@ class Host:
         self.registry = Registry(self._tell_tools_changed)
         self.registry.serve(self._extensions.values())
         self.hooks = Hooks(self._extensions.values, confirm)
-        self._answering = Answering(self._environ)
+        self._api = HostApi(self._environ)
         self._audit: Audit | None = None
         self._sinks = EventSinks(self.events)
-        self._watching: Watching | None = None
+        self._reloader: ManifestReloader | None = None
         self._open = False
 
     @classmethod
@@ -123,7 +123,7 @@ class Host:
             spec = spec_from_mapping(entry, defaults=self.config.outer(name))
         if spec.manifest_path is not None:
             spec = await asyncio.to_thread(completed, spec)
-        extension = self._add(await self._answering.completed(spec))
+        extension = self._add(await self._api.with_stored_settings(spec))
         try:
             if extension.starts_eagerly:
                 await extension.start()
@@ -150,7 +150,7 @@ class Host:
         Whoever looks on sees one extension: nothing is published of the new one before it takes
         the old one's place, then only what differs, and nothing of the old one afterwards.
         """
-        completed = await self._answering.completed(self.config.apply_overrides(spec))
+        completed = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         new = self._made(completed, replaces=spec.id in self._extensions)
         try:
             new.admit()
@@ -376,7 +376,7 @@ class Host:
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Keep a setting for an extension; its processes that watch it are told."""
-        await self._answering.configure(extension, key, value)
+        await self._api.configure(extension, key, value)
 
     # -- life --------------------------------------------------------------------------------
 
@@ -389,14 +389,16 @@ class Host:
                 self._audit = Audit(self.config.audit_path, self.events)
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            specs = [await self._answering.completed(one) for one in found.specs if one.enabled]
+            specs = [
+                await self._api.with_stored_settings(one) for one in found.specs if one.enabled
+            ]
             eager = [self._add(spec) for spec in specs]
             await start_all(ext.start for ext in eager if ext.starts_eagerly)
             self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
             if watch is not None:
                 reload = self.config.discovery is not None and self.config.discovery.watch.reload
                 replace = self._reload if reload else None
-                self._watching = Watching(watch, self.events, replace, self._forget)
+                self._reloader = ManifestReloader(watch, self.events, replace, self._forget)
         except BaseException:
             await self.close()
             raise
@@ -411,15 +413,15 @@ class Host:
         `drain`: calls under way are given `limits.stop` of their extension to end before.
         """
         await self._sinks.close()
-        if self._watching is not None:
-            await self._watching.close()
-            self._watching = None
+        if self._reloader is not None:
+            await self._reloader.close()
+            self._reloader = None
         extensions = [*self._extensions.values(), *self._leaving.values()]
         closing = [ext.drain() if drain else ext.close() for ext in extensions]
         await asyncio.gather(*closing, return_exceptions=True)
         self._extensions.clear()
         self.registry.changed()
-        await self._answering.close()
+        await self._api.close()
         if self._audit is not None:
             self._audit.close()
             self._audit = None
@@ -462,7 +464,7 @@ class Host:
             environ=self._environ,
             on_change=self.registry.changed,
             objection=lambda: self._objection(spec),
-            attend=self._answering.attend(spec, dialect),
+            attend=self._api.handlers_for(spec, dialect),
             vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
             shared=self._shared,
             replaces=replaces,
