@@ -27,7 +27,7 @@ def test_calls_answer_by_method_and_by_tool() -> None:
         assert host["a"].call_tool("shout", {"text": "x"}).data == {"text": "X"}
         assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
         assert host.call_tool("a:count", {"text": "x y"}).data == {"words": 2}
-        assert host["a"].stats["result"] == 4
+        assert host["a"].stats.result == 4
 
 
 def test_many_threads_each_get_their_own_answers() -> None:
@@ -39,7 +39,7 @@ def test_many_threads_each_get_their_own_answers() -> None:
 
         with ThreadPoolExecutor(16) as pool:
             assert all(pool.map(work, range(32)))
-        assert host["a"].stats["result"] + host["b"].stats["result"] == 1600
+        assert host["a"].stats.result + host["b"].stats.result == 1600
 
 
 def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> None:
@@ -47,7 +47,7 @@ def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> No
         with ThreadPoolExecutor(8) as pool:
             answers = pool.map(lambda n: host["a"].call("echo", n), range(400))
             assert list(answers) == list(range(400))
-        assert host["a"].stats["in_flight"] == host["a"].stats["waiting"] == 0
+        assert host["a"].stats.in_flight == host["a"].stats.waiting == 0
 
 
 def test_a_timeout_ends_the_wait_and_only_that() -> None:
@@ -55,7 +55,7 @@ def test_a_timeout_ends_the_wait_and_only_that() -> None:
         with pytest.raises(errors.CallTimeout):
             host["h"].call("keep", timeout=0.2)
         assert host["h"].call("echo", 1) == 1
-        assert host["h"].stats["timeout"] == 1
+        assert host["h"].stats.timeout == 1
 
 
 def test_a_crash_is_raised_in_the_thread_that_called() -> None:

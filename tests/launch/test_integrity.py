@@ -13,7 +13,7 @@ import exthost
 from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
-from tests.extensions.driving import until
+from tests.extensions.driving import pid_of, until
 from tests.extensions.nexo_tree import plugin
 
 CHILD = """
@@ -79,7 +79,7 @@ async def test_a_program_that_changes_while_it_runs_is_not_started_again(program
             await ext.restart()
         assert caught.value.code == "X0386"
         assert await ext.call("echo", 1) == 1, "what was pinned still runs, and goes on"
-        os.kill(ext.stats["pid"], signal.SIGKILL)
+        os.kill(pid_of(ext), signal.SIGKILL)
         await until(lambda: ext.state == "refused")
 
 

@@ -231,11 +231,11 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
             ]
             findings += await _drifted(extension)
             stats = extension.stats
-            for what, times in stats["dropped"].items():
+            for what, times in stats.dropped.items():
                 message = f"{times} {what}"
                 fix = _MENDED_BY.get(what, "its log tells more: exthost logs")
                 findings.append(Finding("warning", spec.id, spec.origin, message, fix))
-            timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
+            timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
     except ExthostError as error:
         return {"id": spec.id, "ready": False, "timings_ms": {}}, [_of(error, spec)]

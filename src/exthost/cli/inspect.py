@@ -59,7 +59,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "version": offer.version,
         "name": offer.name,
         "capabilities": list(offer.capabilities),
-        "state": extension.state,
+        "state": str(extension.state),
         "tools": [
             {
                 "name": registered_name(extension.id, tool.name),
@@ -72,7 +72,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
         "warnings": list(offer.warnings),
-        "timings_ms": extension.stats["timings_ms"],
+        "timings_ms": dict(extension.stats.timings_ms),
         "environment": {
             "passed": list(environment.passed),
             "held_back": list(environment.held_back),
@@ -81,7 +81,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "sandbox": dict(extension.enforced),
         "sha256": extension.digests,
         "argv": list(extension.argv),
-        "noise": extension.stats["dropped"],
+        "noise": dict(extension.stats.dropped),
     }
 
 

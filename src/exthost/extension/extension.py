@@ -18,10 +18,10 @@ from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import Facet, attach_facets
-from exthost.extension.lifecycle import State, health, serves
+from exthost.extension.lifecycle import Health, State, health, serves
 from exthost.extension.misuse import given
 from exthost.extension.startup import Starter
-from exthost.extension.stats import Counts, Totals, build_stats
+from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.streaming import make_stream
 from exthost.extension.supervisor import Supervisor
@@ -165,11 +165,11 @@ class Extension:
         try:
             answer = await self.calls.operate("health", None, timeout, "health")
         except CallTimeout:
-            self._status.reported_health = "unhealthy"
+            self._status.reported_health = Health.UNHEALTHY
             raise
-        reported = answer.get("status") if isinstance(answer, Mapping) else None
-        is_ill = reported in ("degraded", "unhealthy")
-        self._status.reported_health = str(reported) if is_ill else ""
+        reported: Any = answer.get("status") if isinstance(answer, Mapping) else None
+        is_ill = reported in (Health.DEGRADED, Health.UNHEALTHY)
+        self._status.reported_health = Health(reported) if is_ill else None
         return answer
 
     async def notify(
@@ -277,12 +277,12 @@ class Extension:
         return self.spec.id
 
     @property
-    def state(self) -> str:
-        """Its state in the life-cycle table, as a word."""
-        return self._status.state.value
+    def state(self) -> State:
+        """Its state in the life-cycle table: equal to its word, as in `ext.state == "ready"`."""
+        return self._status.state
 
     @property
-    def health(self) -> str:
+    def health(self) -> Health:
         """One word: running, degraded, unhealthy, restarting, idle, suspended, failed …
 
         While it is ready, this is what it last answered to `check_health`, or degraded if it has
@@ -357,11 +357,6 @@ class Extension:
         return self._supervisor.absence(what)
 
     @property
-    def stats(self) -> Mapping[str, Any]:
-        """Counts since it was loaded, over restarts and reloads, and facts of the process that is
-        there now.
-
-        `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted
-        call ends in exactly one of them, and is in `in_flight` or `waiting` until then.
-        """
+    def stats(self) -> Stats:
+        """Counts since it was loaded, and facts of the process that is there now."""
         return build_stats(self._totals, self._status, self._supervisor, self.queue.loop.time())
