@@ -3,10 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from exthost import dialects
 from exthost.config import spec_from_mapping
+from exthost.config.extension_settings import ExtensionSettings
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
@@ -22,12 +23,18 @@ def connect(
     dialect: str = "morphir",
     handlers: Mapping[str, Handler] | None = None,
     events: Bus | None = None,
-    **settings: Any,
+    **settings: Unpack[ExtensionSettings],
 ) -> "Connection":
     """Run `command` as an extension for as long as the `async with` block lasts.
 
     `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
     """
+    spec = connection_spec(command, dialect, settings)
+    return Connection(spec, events=events, handlers=handlers)
+
+
+def connection_spec(command: Sequence[str], dialect: str, settings: ExtensionSettings) -> Spec:
+    """Return what `connect` runs."""
     if isinstance(command, str) or not command:
         raise UsageError(
             "X1310",
@@ -35,21 +42,20 @@ def connect(
             help='write ["python3", "ext.py"]',
         )
     words = [str(word) for word in command]
-    name = settings.pop("name", None) or command_id(words)
     entry = {
-        "name": name,
+        **settings,
+        "name": settings.get("name") or command_id(words),
         "dialect": dialect,
         "source": {"type": "process", "command": words[0], "args": words[1:]},
-        **settings,
     }
-    return Connection(completed(spec_from_mapping(entry)), events=events, handlers=handlers)
+    return completed(spec_from_mapping(entry))
 
 
 class Connection:
     """One extension without a host, for the length of an `async with` block. It may make the same
     requests as with a host. A class and not a generator: a program may hold hundreds of them."""
 
-    __slots__ = ("_api", "_environ", "_events", "_extension", "_handlers", "_spec")
+    __slots__ = ("_api", "_environ", "_events", "_extension", "_handlers", "_shared", "_spec")
 
     def __init__(
         self,
@@ -58,11 +64,14 @@ class Connection:
         events: Bus | None = None,
         handlers: Mapping[str, Handler] | None = None,
         environ: Mapping[str, str] | None = None,
+        shared: bool = False,
     ) -> None:
+        """`shared`: other threads call the extension, as `sync_connect` lets them."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
         self._environ = environ
+        self._shared = shared
         self._api: HostApi | None = None
         self._extension: Extension | None = None
 
@@ -91,6 +100,7 @@ class Connection:
             handlers=self._handlers or {},
             environ=environ,
             attend=attend,
+            shared=self._shared,
         )
 
     async def _close(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from exthost.config.extension_settings import BreakerSettings
 from exthost.errors import (
     BreakerOpen,
     CallFailed,
@@ -31,7 +32,7 @@ from tests.extensions.driving import (
 from tests.extensions.looking import gone
 
 # The times are longer than any test: only moving the clock makes one pass.
-SETTINGS = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
+SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
 OPEN_SECONDS = 600
 
 

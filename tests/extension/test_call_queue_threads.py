@@ -15,7 +15,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from exthost.sync import BlockingCall
+from exthost.sync.blocking_call import BlockingCall
 from tests.extensions.driving import closing, unstarted, until
 from tests.extensions.puppet import Puppet, session_with
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost.config.extension_settings import LimitSettings, PoolSettings
 from exthost.errors import ExtensionGone
 from exthost.events import StateChanged
 from exthost.extension import parallel_start
@@ -177,7 +178,8 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    pool, limits = {"min": 1, "max": 2}, {"idle": "400ms"}
+    pool: PoolSettings = {"min": 1, "max": 2}
+    limits: LimitSettings = {"idle": "400ms"}
     async with exthost.connect([str(program)], name="x", pool=pool, limits=limits) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.config.extension_settings import BreakerSettings, RestartSettings
 from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
-from exthost.sync import SyncHost
+from exthost.sync.sync_host import SyncHost
 from tests.extensions.driving import accounted, command, failing, hostile, until
 
 SLOW = {"initial_delay": "30s", "max_delay": "30s"}
@@ -145,7 +146,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    breaker = {"failures": 1, "open": "50ms"}
+    breaker: BreakerSettings = {"failures": 1, "open": "50ms"}
     async with exthost.connect([str(program)], name="x", breaker=breaker) as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
@@ -161,7 +162,7 @@ async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Pa
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    restart = {"strategy": "on-demand"}
+    restart: RestartSettings = {"strategy": "on-demand"}
     async with exthost.connect([str(program)], name="x", restart=restart) as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.config.extension_settings import RestartSettings
 from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
@@ -72,7 +73,7 @@ async def test_a_changed_program_is_refused_before_it_is_spawned(program: Path) 
 
 
 async def test_a_program_that_changes_while_it_runs_is_not_started_again(program: Path) -> None:
-    again = {"strategy": "immediate"}
+    again: RestartSettings = {"strategy": "immediate"}
     async with exthost.connect(words(program), sha256=digest(program), restart=again) as ext:
         program.write_text(CHILD + "# changed\n")
         with pytest.raises(Refused) as caught:

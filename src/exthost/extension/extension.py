@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, OnProgress
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
-from exthost.extension.facets import Facet, attach_facets
+from exthost.extension.facets import Facet, attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health, serves
 from exthost.extension.misuse import given
 from exthost.extension.startup import Starter
@@ -38,24 +38,32 @@ from exthost.session.session import Session
 from exthost.session.stream import EventStream
 from exthost.tool_result import ToolResult
 
+if TYPE_CHECKING:
+    from exthost.dialects.cigen import Typed
+    from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+    from exthost.dialects.roder_facets import Inference, Subagents, Tasks
+    from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
+
+F = TypeVar("F")
+
 
 class Extension:
     """One extension under supervision. Made by `connect` or by a host."""
 
     # What a dialect may add; one that its dialect does not have raises when it is used.
-    typed: Any = Facet()
-    inference: Any = Facet()
-    subagents: Any = Facet()
-    tasks: Any = Facet()
-    providers: Any = Facet()
-    commands: Any = Facet()
-    settings: Any = Facet()
-    info: Any = Facet()
-    sidecar: Any = Facet()
-    resources: Any = Facet()
-    prompts: Any = Facet()
-    completion: Any = Facet()
-    logging: Any = Facet()
+    typed: "Facet[Typed]" = Facet()
+    inference: "Facet[Inference]" = Facet()
+    subagents: "Facet[Subagents]" = Facet()
+    tasks: "Facet[Tasks]" = Facet()
+    providers: "Facet[Providers]" = Facet()
+    commands: "Facet[Commands]" = Facet()
+    settings: "Facet[Settings]" = Facet()
+    info: "Facet[About]" = Facet()
+    sidecar: "Facet[Sidecar]" = Facet()
+    resources: "Facet[Resources]" = Facet()
+    prompts: "Facet[Prompts]" = Facet()
+    completion: "Facet[Completion]" = Facet()
+    logging: "Facet[Logging]" = Facet()
 
     def __init__(
         self,
@@ -338,6 +346,11 @@ class Extension:
     def digests(self) -> dict[str, str]:
         """What could be pinned of it, by the keys of `sha256` in a config."""
         return digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
+
+    def facet(self, kind: type[F]) -> F:
+        """Return the facet of this class, also of a dialect that others bring. Raises UsageError
+        if its dialect has none."""
+        return find_facet(self, kind)
 
     def registered_name(self, tool: str) -> str:
         """Return the name under which a host lists one of its tools."""

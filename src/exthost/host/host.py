@@ -9,7 +9,7 @@ cause is raised by the calls to it.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from exthost import dialects
 from exthost.config import Config, spec_from_mapping
@@ -42,6 +42,15 @@ from exthost.process import hardening
 from exthost.process.ourselves import our_variables
 from exthost.session.inbound import Handler
 from exthost.tool_result import ToolResult, tool_failed
+
+
+class HostSettings(TypedDict, total=False):
+    """What `Host.from_config` and `SyncHost` take beside the config."""
+
+    handlers: Mapping[str, Handler]
+    environ: Mapping[str, str] | None
+    confirm: Confirm | None
+    harden: bool
 
 
 class Host:
@@ -81,7 +90,9 @@ class Host:
         self._open = False
 
     @classmethod
-    def from_config(cls, source: str | Path | Mapping[str, Any], **settings: Any) -> Self:
+    def from_config(
+        cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
+    ) -> Self:
         """A host for this config: the path of a file, or the same as a dict."""
         return cls(read_config(source), **settings)
 

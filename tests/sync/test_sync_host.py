@@ -2,14 +2,18 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import exthost
 from exthost import errors
+from exthost.dialects.dialect import Progress
+from exthost.extension.extension import Extension
 from tests.extensions.driving import command
 from tests.host.test_host import FRAGILE, config, entry
+from tests.toys import stepper
 
 
 def hostile(**more: Any) -> dict[str, Any]:
@@ -109,3 +113,74 @@ def test_events_are_told_on_the_loops_own_thread() -> None:
         host["a"].call("echo", 1)
         host["a"].restart()
     assert threads == {"exthost loop"}
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(stepper.installed(tmp_path)))
+
+
+@pytest.mark.usefixtures("toys")
+def test_progress_is_reported_on_the_loops_thread() -> None:
+    told: list[tuple[str, Any]] = []
+
+    def on_progress(progress: Progress) -> None:
+        told.append((threading.current_thread().name, progress[1:]))
+
+    with exthost.SyncHost() as host:
+        climber = host.load(stepper.spec("climber"))
+        climbed = host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=on_progress)
+        assert climbed.data == {"climbed": 3}
+        climber.call_tool("climb", {"steps": 1}, on_progress=on_progress)
+    steps = [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"), (1, 1, "step 1")]
+    assert told == [("exthost loop", step) for step in steps]
+
+
+def test_a_call_that_does_not_wait_fails_at_once_if_nothing_serves() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host["a"].call("echo", 1, wait=False) == 1
+        assert host.call_tool("a:shout", {"text": "x"}, wait=False).data == {"text": "X"}
+        host["a"].close()
+        for call in (
+            lambda: host["a"].call("echo", 1, wait=False),
+            lambda: host["a"].call_tool("shout", {"text": "x"}, wait=False),
+        ):
+            with pytest.raises(errors.ExtensionGone):
+                call()
+
+
+def test_closing_with_drain_lets_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    drained: list[str] = []
+    drain = Extension.drain
+
+    async def record(extension: Extension) -> None:
+        drained.append(extension.id)
+        await drain(extension)
+
+    monkeypatch.setattr(Extension, "drain", record)
+    host = exthost.SyncHost.from_config(config(entry("a"))).__enter__()
+    host.close(drain=True)
+    assert drained == ["a"]
+
+
+def test_one_extension_is_connected_without_a_host() -> None:
+    seen: list[str] = []
+    bus = exthost.Bus()
+    bus.subscribe(exthost.events.StateChanged, lambda change: seen.append(change.after))
+    with exthost.sync_connect(command(), name="h", events=bus) as ext:
+        assert (ext.id, ext.state) == ("h", "ready")
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))
+    assert seen[-1] == "stopped"
+    with pytest.raises(errors.UsageError):
+        ext.restart()
+
+
+def test_a_connection_that_fails_raises_its_cause_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with (
+        pytest.raises(errors.SpawnFailed),
+        exthost.sync_connect(["/nowhere/at/all"], restart={"strategy": "never"}),
+    ):
+        raise AssertionError("it was started")
+    assert threading.active_count() == before

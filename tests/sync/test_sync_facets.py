@@ -17,7 +17,8 @@ import exthost
 from exthost import errors
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
-from exthost.sync import SyncExtension, SyncHost
+from exthost.sync.sync_extension import SyncExtension
+from exthost.sync.sync_host import SyncHost
 from tests.dialects.test_roder import DELTA, DONE, FINISHED, TICK
 from tests.extensions.clock import Clock
 from tests.extensions.nexo_tree import config as nexo_config
@@ -106,7 +107,7 @@ def test_a_facet_that_the_dialect_lacks_is_named(tmp_path: Path) -> None:
         assert caught.value.code == "X1309" and "morphir" in caught.value.message
         assert not hasattr(host["a"], "inference")
         with pytest.raises(AttributeError):
-            _ = host["a"].no_such_thing
+            _ = host["a"].no_such_thing  # type: ignore[attr-defined]
 
 
 def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path) -> None:
