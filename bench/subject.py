@@ -118,7 +118,7 @@ def raw(result: Any) -> Any:
 async def processes(extension: Any, count: int) -> None:
     """Wait until an extension has `count` processes."""
     async with asyncio.timeout(START_S):
-        while extension.stats["processes"] < count:  # noqa: ASYNC110 - its API has no such event
+        while extension.stats.processes < count:  # noqa: ASYNC110 - its API has no such event
             await asyncio.sleep(0.01)
 
 

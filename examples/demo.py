@@ -39,7 +39,7 @@ async def main() -> None:
 
         print("\nthe next call waits for the new process:")
         print("    divide ", await host.call_tool("ext_fragile_divide", {"a": 6, "b": 3}))
-        print("    health ", {ext.id: ext.health for ext in host.extensions})
+        print("    health ", {ext.id: str(ext.health) for ext in host.extensions})
         print("\nending")
 
 

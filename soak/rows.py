@@ -55,7 +55,7 @@ class Callers:
         accounted(self.ext, sum(self.ends.values()))
         stats = self.ext.stats
         seen = {"result": self.ends["result"], "gone": self.ends["gone"]}
-        assert {name: stats[name] for name in seen} == seen, (self.ends, stats)
+        assert {name: getattr(stats, name) for name in seen} == seen, (self.ends, stats)
 
 
 def crashes(guest: Guest, cycles: int) -> Row:
@@ -71,7 +71,7 @@ def crashes(guest: Guest, cycles: int) -> Row:
         finally:
             await callers.ext.close()
         callers.settle()
-        restarts = callers.ext.stats["restarts"]
+        restarts = callers.ext.stats.restarts
         assert cycles - 1 <= restarts <= cycles, restarts
         return f"{cycles:,} crashes, {restarts:,} restarts, {sum(callers.ends.values()):,} calls"
 
@@ -98,7 +98,7 @@ def calls(guest: Guest, total: int, every: int) -> Row:
         callers.settle()
         assert callers.ends["result"] == total
         assert set(callers.ends) <= {"result", "gone"}, callers.ends
-        gone, restarts = callers.ends["gone"], callers.ext.stats["restarts"]
+        gone, restarts = callers.ends["gone"], callers.ext.stats.restarts
         return (
             f"{total:,} results, 0 lost, {gone:,} told gone and asked again, {restarts:,} restarts"
         )

@@ -30,7 +30,7 @@ def starting(step: str) -> Callable[[Setting], Reading]:
             async with subject.connect(_plugin(setting), dialect="cigen") as extension:
                 told: Any = extension
                 if turn >= 0:
-                    took.append(told.stats["timings_ms"][step])
+                    took.append(told.stats.timings_ms[step])
         return read_values(took)
 
     return lambda setting: subject.run(work(setting))

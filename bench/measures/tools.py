@@ -254,7 +254,7 @@ def run_tool(*, hooks: int, many: bool = False) -> Measure:
 
             await check(run)
             for one in hooked:
-                answered = host[one["name"]].stats["result"]
+                answered = host[one["name"]].stats.result
                 assert answered == 2, f"{answered} hooks were run, not 2"
             note = cores.pin(pair)
             order = in_flight if many else one_by_one

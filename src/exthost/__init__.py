@@ -15,23 +15,27 @@ if TYPE_CHECKING:
     from exthost.connection import connect as connect
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
-    from exthost.host import Host as Host
+    from exthost.host.host import Host as Host
     from exthost.model import Offer as Offer
     from exthost.model import Tool as Tool
-    from exthost.sync import SyncHost as SyncHost
+    from exthost.sync.sync_connection import sync_connect as sync_connect
+    from exthost.sync.sync_extension import SyncExtension as SyncExtension
+    from exthost.sync.sync_host import SyncHost as SyncHost
     from exthost.tool_result import ToolResult as ToolResult
 
 _HOMES = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
-    "Host": "exthost.host",
+    "Host": "exthost.host.host",
     "Offer": "exthost.model",
-    "SyncHost": "exthost.sync",
+    "SyncExtension": "exthost.sync.sync_extension",
+    "SyncHost": "exthost.sync.sync_host",
     "Tool": "exthost.model",
     "ToolResult": "exthost.tool_result",
     "connect": "exthost.connection",
     "errors": "exthost.errors",
     "events": "exthost.events",
+    "sync_connect": "exthost.sync.sync_connection",
 }
 
 __all__ = ["__version__", *_HOMES]

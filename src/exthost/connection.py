@@ -1,18 +1,19 @@
-"""One extension, no files: start a command, talk to it, end it."""
+"""One extension without a host and without files: start a command, call it, end it."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from exthost import dialects
 from exthost.config import spec_from_mapping
+from exthost.config.extension_settings import ExtensionSettings
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.host.api.host_api import HostApi
 from exthost.model import Spec
-from exthost.services.answering import Answering
 from exthost.session.inbound import Handler
 
 
@@ -22,12 +23,18 @@ def connect(
     dialect: str = "morphir",
     handlers: Mapping[str, Handler] | None = None,
     events: Bus | None = None,
-    **settings: Any,
-) -> "Alone":
+    **settings: Unpack[ExtensionSettings],
+) -> "Connection":
     """Run `command` as an extension for as long as the `async with` block lasts.
 
     `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
     """
+    spec = connection_spec(command, dialect, settings)
+    return Connection(spec, events=events, handlers=handlers)
+
+
+def connection_spec(command: Sequence[str], dialect: str, settings: ExtensionSettings) -> Spec:
+    """Return what `connect` runs."""
     if isinstance(command, str) or not command:
         raise UsageError(
             "X1310",
@@ -35,21 +42,20 @@ def connect(
             help='write ["python3", "ext.py"]',
         )
     words = [str(word) for word in command]
-    name = settings.pop("name", None) or command_id(words)
     entry = {
-        "name": name,
+        **settings,
+        "name": settings.get("name") or command_id(words),
         "dialect": dialect,
         "source": {"type": "process", "command": words[0], "args": words[1:]},
-        **settings,
     }
-    return Alone(completed(spec_from_mapping(entry)), events=events, handlers=handlers)
+    return completed(spec_from_mapping(entry))
 
 
-class Alone:
-    """One extension without a host, for the length of an `async with` block, with what a host
-    answers when it is asked. A class and not a generator: a program may hold hundreds of them."""
+class Connection:
+    """One extension without a host, for the length of an `async with` block. It may make the same
+    requests as with a host. A class and not a generator: a program may hold hundreds of them."""
 
-    __slots__ = ("_answering", "_environ", "_events", "_extension", "_handlers", "_spec")
+    __slots__ = ("_api", "_environ", "_events", "_extension", "_handlers", "_shared", "_spec")
 
     def __init__(
         self,
@@ -58,17 +64,20 @@ class Alone:
         events: Bus | None = None,
         handlers: Mapping[str, Handler] | None = None,
         environ: Mapping[str, str] | None = None,
+        shared: bool = False,
     ) -> None:
+        """`shared`: other threads call the extension, as `sync_connect` lets them."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
         self._environ = environ
-        self._answering: Answering | None = None
+        self._shared = shared
+        self._api: HostApi | None = None
         self._extension: Extension | None = None
 
     async def __aenter__(self) -> Extension:
         try:
-            self._extension = await self._made()
+            self._extension = await self._create()
             return await self._extension.start()
         except BaseException:
             await self._close()
@@ -77,13 +86,13 @@ class Alone:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    async def _made(self) -> Extension:
+    async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None
         dialect = dialects.get(spec.dialect)
         if dialect.questions or spec.settings:
-            self._answering = Answering(os.environ if environ is None else environ)
-            spec = await self._answering.completed(spec)
-            attend = self._answering.attend(spec, dialect)
+            self._api = HostApi(os.environ if environ is None else environ)
+            spec = await self._api.with_stored_settings(spec)
+            attend = self._api.handlers_for(spec, dialect)
         return Extension(
             spec,
             dialect,
@@ -91,6 +100,7 @@ class Alone:
             handlers=self._handlers or {},
             environ=environ,
             attend=attend,
+            shared=self._shared,
         )
 
     async def _close(self) -> None:
@@ -98,12 +108,12 @@ class Alone:
             if self._extension is not None:
                 await self._extension.close()
         finally:
-            if self._answering is not None:
-                await self._answering.close()
+            if self._api is not None:
+                await self._api.close()
 
 
 def command_id(words: Sequence[str]) -> str:
-    """The id of a bare command: its last word that is a file, else the program; no suffix."""
+    """Return the id of a bare command: its last word that is a file, or the program, no suffix."""
     # Not pathlib, which takes longer to look than the system does.
     files = [word for word in words if os.path.isfile(word)]  # noqa: PTH113
     return Path(files[-1] if files else words[0]).stem or words[0]

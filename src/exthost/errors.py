@@ -1,7 +1,7 @@
 """Every error a user can meet: one shallow tree, cut by whose fault it is.
 
 Each error carries a stable code (`exthost explain CODE` tells more; the texts are in
-`catalogue.py`), the extension it is about, one line of help that says what to do next, and the
+`errors.toml`), the extension it is about, one line of help that says what to do next, and the
 evidence: what the child last wrote to stderr, how it ended, what was run where, which bytes
 offended. Foreign errors are translated into these once, at the border where they arise.
 """

@@ -358,6 +358,8 @@ class Stream(Protocol):
 
     def __aiter__(self) -> AsyncIterator[Any]: ...
 
+    async def __anext__(self) -> Any: ...
+
 
 class Caller(Protocol):
     """The three things a facet may do, and whose they are. An extension is one; so is a scripted

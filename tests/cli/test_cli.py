@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from exthost.catalogue import CATALOGUE
+from exthost import error_catalog
 from exthost.cli.verbs import VERBS
 from tests.cli.running import EXTHOST, PATIENT, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.extensions.driving import command as hostile_command
 from tests.host.test_host import FRAGILE, TEXT
 
+CATALOG = error_catalog.load()
 PYTHON = [sys.executable, "-S", "-E"]
 TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 
@@ -178,7 +179,7 @@ def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
     error = told("call", *words, cwd=folder, code=exit_code)["error"]
     assert error["code"] == error_code
     assert set(error) == {"code", "kind", "extension", "message", "help", "evidence"}
-    assert error["kind"] == CATALOGUE[error_code].kind
+    assert error["kind"] == CATALOG[error_code].kind
 
 
 def test_a_crash_tells_exit_status_and_stderr(folder: Path) -> None:
@@ -273,10 +274,10 @@ def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_explain_knows_every_code() -> None:
-    for code, entry in CATALOGUE.items():
+    for code, entry in CATALOG.items():
         assert entry.meaning and entry.fix, code
-    assert told("explain", "x0401")["title"] == CATALOGUE["X0401"].title
-    assert set(told("explain")) == set(CATALOGUE)
+    assert told("explain", "x0401")["title"] == CATALOG["X0401"].title
+    assert set(told("explain")) == set(CATALOG)
     assert run("explain", "X9999").returncode == 2
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from exthost.catalogue import CATALOGUE
+from exthost import error_catalog
 from exthost.cli.verbs import VERBS
 from tests.cli.running import EXTHOST, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.cli.test_cli import PYTHON, told
 from tests.host.test_host import TEXT
 
+CATALOG = error_catalog.load()
 HOSTILE_WORDS = """
 import json, sys
 for line in sys.stdin:
@@ -74,7 +75,7 @@ def test_a_config_without_extensions_is_not_met_with_silence(verb: str, tmp_path
 
 
 def test_codes_are_listed_in_order() -> None:
-    assert list(told("explain")) == sorted(CATALOGUE)
+    assert list(told("explain")) == sorted(CATALOG)
 
 
 def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path) -> None:

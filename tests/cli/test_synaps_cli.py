@@ -102,10 +102,10 @@ import asyncio, os, signal, sys
 import exthost
 from pathlib import Path
 from exthost.cli.target import _from_disk
-from exthost.connection import Alone
+from exthost.connection import Connection
 
 async def main():
-    async with Alone(_from_disk(Path({str(folder)!r}))) as ext:
+    async with Connection(_from_disk(Path({str(folder)!r}))) as ext:
         params = {{"namespace": "keeper", "content": "remember me", "tags": ["t"]}}
         answer = (await ext.call_tool("ask", {{"method": "memory.append", "params": params}})).data
         params = {{"key": "k", "value": "kept"}}

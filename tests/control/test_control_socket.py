@@ -21,7 +21,7 @@ from exthost.control.protocol import Request
 from exthost.control.report import Report
 from exthost.control.server import Control
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.wire.framing import Skipped
 from tests.host.test_host import config, entry
 

@@ -31,7 +31,7 @@ from exthost.session.effects import Frame
 from exthost.session.session import Session
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, until
+from tests.extensions.driving import accounted, closing, failing, pid_of, until
 
 ROOT = Path(__file__).parents[2]
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
@@ -149,14 +149,14 @@ async def test_a_member_that_is_null_is_as_by_default() -> None:
 async def test_what_does_not_fit_is_refused_and_nothing_is_sent(params: Any) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         error = await failing(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1320"
         assert [kind for kind, _ in (await heard(ext))["heard"]][1:] == [
             "PlanRequest",
             "GenerateRequest",
         ]
-        assert ext.stats["pid"] == pid
+        assert ext.stats.pid == pid
 
 
 @shows("cigen-json-06")
@@ -214,7 +214,7 @@ async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> N
                 kinds = [kind for kind, _ in answer["heard"]]
                 assert kinds == ["Hello", *["PlanRequest", "GenerateRequest"] * (len(kinds) // 2)]
         accounted(ext, 10, result=9, error=1)
-        assert ext.stats["crashes"] == 0 and ext.health == "running"
+        assert ext.stats.crashes == 0 and ext.health == "running"
 
 
 async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
@@ -250,11 +250,11 @@ async def test_an_answer_of_exactly_ten_mebibytes_is_taken_and_one_byte_more_is_
 async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_written() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         error = await failing(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
         assert isinstance(error, UsageError) and error.code == "X1303"
         assert len((await heard(ext))["heard"]) == 3
-        assert ext.stats["pid"] == pid
+        assert ext.stats.pid == pid
 
 
 # -- order -----------------------------------------------------------------------------------
@@ -302,11 +302,11 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(ver
     bus.subscribe(Exited, exits.append)
     async with closing(plugin(bus=bus)) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         error = await failing(ext.call("generate", asking(verb), timeout=0.3))
         assert isinstance(error, CallTimeout)
         await heard(ext)
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
         assert [(one.pid, one.status) for one in exits] == [(pid, "killed by SIGKILL")]
 
 
@@ -314,12 +314,12 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_fresh_one(ver
 async def test_a_cancelled_call_ends_the_process_and_the_next_one_gets_a_fresh_one() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         lost = asyncio.ensure_future(ext.call("generate", asking("hang")))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         lost.cancel()
         await heard(ext)
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
         assert lost.cancelled()
 
 
@@ -385,25 +385,25 @@ async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
 async def test_what_cannot_be_read_ends_the_process(verb: str, code: str, says: str) -> None:
     async with closing(plugin()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         error = await failing(ext.call("generate", asking(verb)))
         assert isinstance(error, ProtocolViolation)
         assert error.code == code and says in error.message
         assert error.extension == "plugin" and error.evidence.argv
         await heard(ext)
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
 
 
 @shows("cigen-wire-05")
 async def test_a_second_answer_ends_the_process_before_it_can_answer_another_question() -> None:
     async with closing(plugin()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         await ext.call("generate", asking("twice"))
-        await until(lambda: ext.stats["pid"] != pid)
+        await until(lambda: ext.stats.pid != pid)
         assert isinstance(ext.cause, ProtocolViolation) and ext.cause.code == "X0621"
         await heard(ext)
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
 
 
 @shows("cigen-load-02")
@@ -412,7 +412,7 @@ async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol:
     async with closing(plugin(f"protocol={protocol}")) as ext:
         error = await failing(ext.call("plan", {}))
         assert isinstance(error, HandshakeFailed) and error.code == "X0520"
-        assert f"protocol {protocol}" in error.message and ext.stats["pid"] is None
+        assert f"protocol {protocol}" in error.message and ext.stats.pid is None
 
 
 @shows("cigen-stop-01")
@@ -437,9 +437,8 @@ def host_of(*entries: Mapping[str, Any]) -> exthost.Host:
 @shows("cigen-load-08")
 async def test_of_two_plugins_with_one_name_only_one_gets_ready() -> None:
     async with host_of(entry(name="one"), entry(name="two")) as host:
-        states = sorted(ext.state for ext in host.extensions)
         (failed,) = [ext for ext in host.extensions if ext.state != "ready"]
-        assert states.count("ready") == 1
+        assert sum(ext.state == "ready" for ext in host.extensions) == 1
         assert isinstance(failed.cause, HandshakeFailed) and failed.cause.code == "X0524"
         assert "provider/test" in failed.cause.message
 

@@ -103,7 +103,7 @@ async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_th
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     async with child({"discover": "die"}, events=bus) as ext:
-        assert ext.offer.extra["era"] == "handshake" and ext.stats["crashes"] == 0
+        assert ext.offer.extra["era"] == "handshake" and ext.stats.crashes == 0
         assert len(spawned) == 2
         await ext.restart()  # and this is remembered
         assert len(spawned) == 3 and said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
@@ -150,7 +150,7 @@ async def test_a_banner_is_kept_in_the_log_and_harms_nothing() -> None:
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
     async with child({"banner": "npm warn old\nServer running on stdio\n"}, events=bus) as ext:
-        assert ext.stats["dropped"] == {"stray lines on stdout": 2}
+        assert ext.stats.dropped == {"stray lines on stdout": 2}
     assert any("running on stdio" in line.text for line in lines)
 
 
@@ -169,7 +169,7 @@ async def test_answers_and_questions_that_come_in_one_line_are_each_heard() -> N
         assert (said(first), said(second)) == ("first", "second")
         heard = said(await ext.call_tool("heard"))
         assert {"jsonrpc": "2.0", "id": "q-2", "result": {}} in heard
-        assert ext.stats["dropped"] == {}
+        assert ext.stats.dropped == {}
 
 
 @shows("mcp-era-06")
@@ -189,7 +189,7 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
             assert "not heard of any more" not in caplog.text
         await ext.call_tool("unlisten", timeout=60)  # a third time in a row: it does not want
         await clock.until(lambda: "was ended 3 times in a row" in caplog.text)
-        assert "subscriptions/listen" in caplog.text and ext.stats["dropped"] == {}
+        assert "subscriptions/listen" in caplog.text and ext.stats.dropped == {}
 
 
 @shows("mcp-era-06")
@@ -355,7 +355,7 @@ async def test_a_call_that_times_out_or_is_cancelled_is_withdrawn() -> None:
         error = await failing(ext.call_tool("hang", timeout=0.05))
         assert isinstance(error, CallTimeout)
         call = asyncio.create_task(ext.call_tool("hang"))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         call.cancel()
         await asyncio.wait([call])
         heard = said(await ext.call_tool("heard"))
@@ -428,7 +428,7 @@ async def test_a_handler_that_takes_too_long_costs_its_call_and_no_other() -> No
         assert isinstance(error, CallTimeout)
         assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
         asking = asyncio.create_task(failing(ext.call_tool("input", {"method": "roots/list"})))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
 

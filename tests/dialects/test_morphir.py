@@ -27,7 +27,7 @@ from exthost.model import CloseStdin, Role, Terminate
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, hostile, unstarted, until
+from tests.extensions.driving import accounted, closing, failing, hostile, pid_of, unstarted, until
 
 MIB = 2**20
 
@@ -105,7 +105,7 @@ async def test_an_answer_under_the_previous_id_is_counted_and_harms_no_other_cal
     async with hostile() as ext:
         assert await ext.call("old_id", "mine") == "mine"
         assert await ext.call("echo", "next") == "next"
-        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+        assert ext.stats.dropped == {"late or repeated replies": 1}
 
 
 @shows("morphir-wire-11", "morphir-load-11")
@@ -138,7 +138,7 @@ async def test_the_call_that_an_over_long_line_answers_fails_at_once_and_the_nex
         assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         assert "100,000" in error.message
         assert await ext.call("huge_noise", {"bytes": 200_000}) == "after the noise"
-        assert ext.stats["dropped"] == {"messages over the size limit": 2}
+        assert ext.stats.dropped == {"messages over the size limit": 2}
         error = await failing(ext.call("echo", "x" * 100_000))
         assert isinstance(error, UsageError) and error.code == "X1303"
         accounted(ext, 2, result=1, error=1)
@@ -160,7 +160,7 @@ async def test_the_command_is_run_as_it_is_with_its_variables_laid_over_the_rest
         assert seen["LEFT_ALONE"] == "by the host"
         assert seen["PATH"] == os.environ["PATH"]
         assert ext.argv[-1] == words
-        assert _command_line(ext.stats["pid"])[-1] == words
+        assert _command_line(pid_of(ext))[-1] == words
 
 
 def _command_line(pid: int) -> list[str]:
@@ -267,10 +267,10 @@ async def test_no_outcome_leaves_a_pending_entry() -> None:
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        assert ext.stats["in_flight"] == 0
+        assert ext.stats.in_flight == 0
         # Both late answers come before this one, and nobody gets them.
         assert await ext.call("release") == 2
-        assert ext.stats["dropped"] == {"late or repeated replies": 2}
+        assert ext.stats.dropped == {"late or repeated replies": 2}
         error = await failing(ext.call("leave", {"code": 4}))
         assert isinstance(error, ExtensionGone)
         accounted(ext, 6, result=2, error=1, timeout=1, cancelled=1, gone=1)
@@ -284,7 +284,7 @@ async def test_1024_calls_may_be_in_flight_and_the_next_ones_wait() -> None:
         ]
         held = asyncio.ensure_future(ext.call("keep", "held", timeout=30))
         await asyncio.sleep(0)
-        assert (ext.stats["in_flight"], ext.stats["waiting"]) == (1024, 1)
+        assert (ext.stats.in_flight, ext.stats.waiting) == (1024, 1)
         assert await asyncio.gather(*calls) == list(range(1024))
         assert await ext.call("release") == 1
         assert await held == "held"
@@ -310,7 +310,7 @@ async def test_any_method_can_be_called_raw_but_only_a_listed_tool_as_a_tool() -
         error = await failing(ext.call_tool("never_listed", {}))
         assert isinstance(error, NotFound) and "never_listed" in error.message
         # Nothing was sent: of three calls only two ever were.
-        assert ext.stats["calls"] == 2
+        assert ext.stats.calls == 2
 
 
 @shows("morphir-call-08")

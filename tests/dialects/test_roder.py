@@ -109,7 +109,7 @@ async def test_stray_output_is_skipped_and_its_words_stay_out_of_the_log(
         await ext.call_tool("raw", {"text": "my prompt, by mistake\n\n"})
         await ext.call_tool("emit", {"messages": [{"method": "who/knows", "params": "my prompt"}]})
         assert (await ext.call_tool("echo", {})).is_error is False
-        assert ext.stats["dropped"] == {"stray lines on stdout": 1}
+        assert ext.stats.dropped == {"stray lines on stdout": 1}
     assert "stray output" in caplog.text and "my prompt" not in caplog.text
 
 
@@ -118,7 +118,7 @@ async def test_many_calls_are_under_way_at_once(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
         hanging = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
         assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
-        assert ext.stats["in_flight"] == 20
+        assert ext.stats.in_flight == 20
         for one in hanging:
             one.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
@@ -180,7 +180,7 @@ async def test_a_start_that_fails_leaves_nothing_and_the_next_use_tries_again(
             error = await failing(ext.call_tool("echo"))
             assert isinstance(error, HandshakeFailed) and error.code == code
             assert len(spawned) == len(exited) == n
-            assert (ext.state, ext.stats["pid"]) == ("admitted", None)
+            assert (ext.state, ext.stats.pid) == ("admitted", None)
         assert set(ext.tools) >= {"echo"}, "what the manifest says is still listed"
 
 
@@ -373,7 +373,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
         (params,) = await said(ext, "inference/streamTurn")
         assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
         assert (params["threadId"], params["turnId"]) == ("t", "u")
-        assert ext.stats["dropped"] == {NO_STREAM: 2}, "after the last event nothing more counts"
+        assert ext.stats.dropped == {NO_STREAM: 2}, "after the last event nothing more counts"
 
 
 @shows("roder-stream-08", "roder-wire-11")
@@ -455,7 +455,7 @@ async def test_events_for_nobody_and_events_that_do_not_fit_are_dropped_and_coun
     async with closing(toy(tmp_path)) as ext:
         heard = await all_of(OPENERS[kind](ext, *script, ["event", last]))
         assert len(heard) == 1 and isinstance(heard[-1], types.Completed | types.Finished)
-        assert ext.stats["dropped"] == {NO_STREAM: 2, "events that could not be read": 8}
+        assert ext.stats.dropped == {NO_STREAM: 2, "events that could not be read": 8}
 
 
 @shows("roder-stream-04")
@@ -499,7 +499,7 @@ async def test_leaving_a_turn_sends_nothing_and_drops_what_still_comes(
         error = await failing(out_of_time(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
-        assert ext.stats["dropped"] == {NO_STREAM: 1}
+        assert ext.stats.dropped == {NO_STREAM: 1}
         heard = (await ext.call_tool("heard")).data
         methods = {one["method"] for one in heard}
         assert methods == {"extension/initialize", "inference/streamTurn"}
@@ -654,7 +654,7 @@ async def test_own_events_go_to_the_bus_under_its_id_here_and_others_are_refused
         for payload in (fits, over):
             await ext.call_tool("emit", {"messages": [own_event(payload=payload)]})
         assert heard == [("toy", "k", 2, [1]), ("toy", "k", 2, fits)]
-        assert ext.stats["dropped"] == {
+        assert ext.stats.dropped == {
             "events in the name of another extension": 2,
             "extension events over the size limit": 1,
         }

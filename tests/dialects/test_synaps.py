@@ -110,7 +110,7 @@ async def test_what_is_no_message_is_dropped_and_the_call_goes_on() -> None:
     text = "".join(f"Content-Length: {len(one)}\r\n\r\n{one}" for one in frames)
     async with child() as ext:
         assert (await ext.call_tool("raw", {"text": text})).data["text"] == text
-        assert ext.stats["dropped"] == {"stray lines on stdout": 5}
+        assert ext.stats.dropped == {"stray lines on stdout": 5}
 
 
 @shows("synaps-frame-07")
@@ -139,14 +139,14 @@ async def test_calls_go_one_at_a_time_and_waiting_counts(tmp_path: Path) -> None
     morning = tmp_path / "morning"
     async with child() as ext:
         slow = asyncio.create_task(ext.call_tool("nap", {"until": str(morning)}))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         error = await failing(ext.call_tool("echo", {}, timeout=0.1))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
         assert not slow.done()
         morning.touch()
         assert (await ext.call_tool("echo", {"b": 1}, timeout=60)).data == {"b": 1}
         await slow
-        assert ext.stats["restarts"] == 0
+        assert ext.stats.restarts == 0
 
 
 @shows("synaps-limit-02")
@@ -157,8 +157,8 @@ async def test_a_timeout_restarts_nothing_and_the_late_answer_is_dropped(tmp_pat
         assert isinstance(error, CallTimeout)
         morning.touch()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
-        assert ext.stats["dropped"] == {"late or repeated replies": 1}
-        assert (ext.stats["restarts"], ext.health) == (0, "running")
+        assert ext.stats.dropped == {"late or repeated replies": 1}
+        assert (ext.stats.restarts, ext.health) == (0, "running")
 
 
 @shows("synaps-turn-01")
@@ -167,7 +167,7 @@ async def test_more_at_a_time_where_the_config_says_so(tmp_path: Path) -> None:
     nap = {"until": str(morning)}
     async with child(limits={"max_in_flight": 4}) as ext:
         tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(4)]
-        await until(lambda: ext.stats["in_flight"] == 4)
+        await until(lambda: ext.stats.in_flight == 4)
         morning.touch()
         await asyncio.gather(*tasks)
 
@@ -191,7 +191,7 @@ async def test_while_its_question_is_open_the_child_hears_the_answer_and_nothing
         assert isinstance(await first, CallTimeout)
         second = asyncio.create_task(ext.call_tool("echo", {"n": 2}))
         await ext.notify("news", {"n": 1})
-        await until(lambda: ext.stats["waiting"] == 1)  # the wrong things could be said by now
+        await until(lambda: ext.stats.waiting == 1)  # the wrong things could be said by now
         go.set()
         assert (await second).data == {"n": 2}
         # Had it heard anything else, it would have lost it: the next question shows that not.
@@ -248,7 +248,7 @@ async def test_a_restart_that_fails_has_numbers_of_its_own(tmp_path: Path) -> No
     told = {"heard": str(file), "crash second": [once, str(tmp_path / "twice")]}
     async with child(told, **QUICK) as ext:
         assert (await ext.call_tool("die", {"once": once})).data == "alive"
-        assert ext.stats["restarts"] == 2
+        assert ext.stats.restarts == 2
     assert [one["id"] for one in heard(file)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -260,7 +260,7 @@ async def test_a_call_that_lost_its_process_is_sent_once_more(tmp_path: Path) ->
     async with child(**QUICK) as ext:
         assert ext.health == "running"
         assert (await ext.call_tool("die", {"once": str(tmp_path / "once")})).data == "alive"
-        assert (ext.health, ext.stats["restarts"]) == ("degraded", 1)
+        assert (ext.health, ext.stats.restarts) == ("degraded", 1)
 
 
 @shows("synaps-life-02", "synaps-life-05")
@@ -284,7 +284,7 @@ async def test_an_error_reply_is_returned_and_restarts_nothing() -> None:
         error = await failing(ext.call("tool.call", {"name": "ask", "input": {}}))
         assert isinstance(error, CallFailed)
         assert (error.error_code, error.data) == (-32000, [1])
-        assert ext.stats["restarts"] == 0
+        assert ext.stats.restarts == 0
 
 
 @shows("synaps-life-04", "synaps-life-05")
@@ -294,7 +294,7 @@ async def test_after_three_restarts_without_a_served_call_it_has_failed() -> Non
         for _ in range(4):
             await failing(ext.call_tool("die"))
         await until(lambda: ext.state == "failed")
-        assert (ext.health, ext.stats["restarts"]) == ("failed", 3)
+        assert (ext.health, ext.stats.restarts) == ("failed", 3)
         assert isinstance(await failing(ext.call_tool("echo")), ExtensionGone)
         await ext.restart()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
@@ -337,7 +337,7 @@ async def test_one_that_answers_shutdown_and_never_exits_is_gone_in_about_a_seco
     file = tmp_path / "grandchild"
     told = {"linger": True, "fork": str(file)}
     async with child(told, lifetime="plain") as ext:  # the pids that it tells are ours
-        family = [ext.stats["pid"], int(file.read_text())]
+        family = [ext.stats.pid, int(file.read_text())]
         assert all(map(runs, family))
         began = time.monotonic()
     took = time.monotonic() - began
@@ -472,7 +472,7 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
             async with ext.providers.stream("p:m", HI) as stream:
                 seen = [one async for one in stream]
         assert stream.result == types.Completion(())
-        assert ext.stats["dropped"] == {"events that could not be read": 4}
+        assert ext.stats.dropped == {"events that could not be read": 4}
     assert seen == [
         types.Text("a"),
         types.Thinking("b"),

@@ -105,7 +105,7 @@ async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: P
         error = await failing(extension.start())
         runner.assert_error(vector, error)
         assert extension.tools == {tool.name: tool for tool in extension.spec.tools}
-        assert extension.stats["pid"] is None
+        assert extension.stats.pid is None
 
 
 @each("operation")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from exthost.config.extension_settings import BreakerSettings
 from exthost.errors import (
     BreakerOpen,
     CallFailed,
@@ -31,7 +32,7 @@ from tests.extensions.driving import (
 from tests.extensions.looking import gone
 
 # The times are longer than any test: only moving the clock makes one pass.
-SETTINGS = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
+SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
 OPEN_SECONDS = 600
 
 
@@ -67,7 +68,7 @@ async def test_it_opens_probes_a_fresh_process_and_closes_again(
         old = await ext.call("pid")
         await time_out(ext, 3)
         await until(lambda: ext.state == "open")
-        assert (ext.health, ext.stats["breaker"]) == ("suspended", "open")
+        assert (ext.health, ext.stats.breaker) == ("suspended", "open")
         error = await failing(ext.call("echo", 1))
         assert isinstance(error, BreakerOpen) and error.code == "X1170"
         assert left(error) == pytest.approx(OPEN_SECONDS, abs=60)
@@ -76,10 +77,10 @@ async def test_it_opens_probes_a_fresh_process_and_closes_again(
         await let_pass(clock, ext)
         assert len(marks.read_text().split()) == 1  # nobody asked: nothing was started for it
         fresh = await ext.call("pid")
-        assert fresh != old and ext.stats["restarts"] == 0
-        assert (ext.health, ext.stats["breaker"]) == ("degraded", "half-open")
+        assert fresh != old and ext.stats.restarts == 0
+        assert (ext.health, ext.stats.breaker) == ("degraded", "half-open")
         assert await ext.call("echo", 2) == 2
-        assert (ext.health, ext.stats["breaker"]) == ("running", "closed")
+        assert (ext.health, ext.stats.breaker) == ("running", "closed")
         assert await ext.call("pid") == fresh and len(marks.read_text().split()) == 2
         ledger.settle(ext, result=4, timeout=3)
     assert after(ledger)[2:6] == ["ready", "open", "starting", "ready"]
@@ -91,7 +92,7 @@ async def test_a_call_answered_in_between_starts_the_count_anew() -> None:
         for _ in range(4):
             await time_out(ext, 2)
             assert await ext.call("echo", 1) == 1
-        assert ext.state == "ready" and ext.stats["breaker"] == "closed"
+        assert ext.state == "ready" and ext.stats.breaker == "closed"
 
 
 @shows("nexo-life-05")
@@ -103,12 +104,12 @@ async def test_a_probe_that_fails_opens_it_for_twice_as_long_and_tells_those_who
         await time_out(ext, 3)
         await let_pass(clock, ext)
         probe = asyncio.ensure_future(failing(ext.call("keep", timeout=600)))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         others = [
             asyncio.ensure_future(failing(ext.call("echo", n, timeout=3600))) for n in range(5)
         ]
         await asyncio.sleep(0)
-        assert ext.stats["waiting"] == 5  # one probe at a time
+        assert ext.stats.waiting == 5  # one probe at a time
         await clock.advance(601)
         assert isinstance(await probe, CallTimeout)
         told = await asyncio.gather(*others)
@@ -123,15 +124,15 @@ async def test_one_crash_is_one_failure_however_many_calls_it_ended() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
     async with hostile(breaker=SETTINGS | {"failures": 2}, restart=restart) as ext:
         kept = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
-        await until(lambda: ext.stats["in_flight"] == 20)
+        await until(lambda: ext.stats.in_flight == 20)
         error = await failing(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
         assert {type(await call) for call in kept} == {ExtensionGone}
         await until(lambda: ext.state == "ready")
-        assert ext.stats["breaker"] == "closed"
+        assert ext.stats.breaker == "closed"
         await failing(ext.call("leave", {"code": 1}))
         await until(lambda: ext.state == "open")
-        assert ext.stats["restarts"] == 1  # the breaker decided, and not the restart policy
+        assert ext.stats.restarts == 1  # the breaker decided, and not the restart policy
 
 
 @shows("nexo-life-03")
@@ -154,7 +155,7 @@ async def test_a_call_that_was_never_sent_does_not_count() -> None:
     async with closing(unstarted("hang_at=initialize", breaker=SETTINGS)) as ext:
         for _ in range(5):
             assert isinstance(await failing(ext.call("echo", timeout=0.02)), CallTimeout)
-        assert ext.state == "starting" and ext.stats["breaker"] == "closed"
+        assert ext.state == "starting" and ext.stats.breaker == "closed"
 
 
 async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
@@ -176,7 +177,7 @@ async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
         assert left(at_once) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         program.write_text(f"#!/bin/sh\nexec python3 -S -E {good}\n")
         await ext.restart()  # a person need not wait
-        assert await ext.call("echo", 1) == 1 and ext.stats["breaker"] == "closed"
+        assert await ext.call("echo", 1) == 1 and ext.stats.breaker == "closed"
 
 
 async def test_who_does_not_wait_is_told_at_once_and_still_brings_the_probe(clock: Clock) -> None:

@@ -15,7 +15,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from exthost.sync import BlockingCall
+from exthost.sync.blocking_call import BlockingCall
 from tests.extensions.driving import closing, unstarted, until
 from tests.extensions.puppet import Puppet, session_with
 
@@ -161,9 +161,9 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
         assert all(call.ends == 1 for call in accepted)
         assert len(accepted) + len(refused) == 600
         stats = ext.stats
-        assert stats["in_flight"] == stats["waiting"] == 0
+        assert stats.in_flight == stats.waiting == 0
         told = sum(result == n for n, result in enumerate(results))
         told += sum(call.outcome == call.params for call in accepted)
-        assert stats["result"] == told
+        assert stats.result == told
         if end == "in peace":
-            assert refused == [] and stats["calls"] == stats["result"] == 700
+            assert refused == [] and stats.calls == stats.result == 700

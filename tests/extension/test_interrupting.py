@@ -34,7 +34,7 @@ async def main():
     entries = [{"name": "h", "source": source}]
     async with exthost.Host.from_config({"extensions": entries}) as host:
         host.events.subscribe(StateChanged, tell)
-        print(host["h"].stats["pid"], flush=True)
+        print(host["h"].stats.pid, flush=True)
         await host["h"].call("keep", timeout=300)
 
 asyncio.run(main())

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from exthost.extension import lifecycle
-from exthost.extension.lifecycle import FACTS, FIRST, TABLE, Event, IllegalMove, State, step
+from exthost.extension.lifecycle import (
+    FACTS,
+    FIRST,
+    TABLE,
+    Event,
+    Health,
+    IllegalMove,
+    State,
+    health,
+    step,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
 
@@ -210,3 +220,12 @@ def test_the_page_tells_the_facts_of_every_state() -> None:
 def test_the_page_explains_every_event() -> None:
     rows = [line.split("|") for line in PAGE.splitlines() if line.startswith("| `")]
     assert [row[1].strip(" `") for row in rows if len(row) == 4] == [e.value for e in Event]
+
+
+def test_states_and_health_are_equal_to_their_words() -> None:
+    ready: State = State("ready")
+    assert ready == "ready" and f"{ready}" == "ready" and ready is State.READY
+    assert {state.value for state in State} == set(State)
+    for facts in FACTS.values():
+        assert facts.health in set(Health) and facts.crashed in set(Health)
+    assert health(State.READY, crashed=False) == "running"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost.config.extension_settings import LimitSettings, PoolSettings
 from exthost.errors import ExtensionGone
 from exthost.events import StateChanged
 from exthost.extension import parallel_start
@@ -35,10 +36,10 @@ async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
     ledger = Ledger()
     pool = {"min": 2, "max": 3}
     async with plain(f"marks={marks}", pool=pool, events=ledger.bus) as ext:
-        await until(lambda: ext.stats["processes"] == 2)
+        await until(lambda: ext.stats.processes == 2)
         assert len(set(await pids(ext, 2))) == 2  # one each
         kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)]
-        await until(lambda: ext.stats["processes"] == 3)  # all were busy
+        await until(lambda: ext.stats.processes == 3)  # all were busy
         assert await ext.call("pid") == spawned(marks)[2]  # two have one or two to do, this none
         await clock.advance(601)
         await asyncio.gather(*kept)
@@ -52,13 +53,13 @@ async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_c
     ledger = Ledger()
     restart = {"strategy": "immediate", "max_retries": 3}
     async with plain(pool={"min": 2, "max": 2}, restart=restart, events=ledger.bus) as ext:
-        await until(lambda: ext.stats["processes"] == 2)
+        await until(lambda: ext.stats.processes == 2)
         dead = crash(ext)
         await until(lambda: gone(dead))
         for n in range(20):
             assert await ext.call("echo", n) == n
-        await until(lambda: ext.stats["processes"] == 2)
-        assert ext.stats["restarts"] == ext.stats["crashes"] == 1
+        await until(lambda: ext.stats.processes == 2)
+        assert ext.stats.restarts == ext.stats.crashes == 1
         assert (ext.state, ext.health) == ("ready", "degraded")
         ledger.settle(ext, result=20)
     assert [after for _, after in ledger.states].count("ready") == 1
@@ -85,7 +86,7 @@ async def test_idle_processes_are_let_go_and_the_next_call_brings_one_back() -> 
         assert ext.health == "idle" and "echo" in ext.tools
         await until(lambda: gone(first))
         assert await ext.call("pid") != first
-        assert ext.stats["restarts"] == ext.stats["crashes"] == 0
+        assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=2)
     assert follows_the_table(ledger.states)
 
@@ -113,14 +114,14 @@ async def test_a_pool_shrinks_to_its_least_and_no_further(clock: Clock) -> None:
     limits = {"idle": "10m"}
     async with plain(pool={"min": 1, "max": 3}, limits=limits) as ext:
         kept = [asyncio.ensure_future(ext.call("keep", n, timeout=86_400)) for n in range(2)]
-        await until(lambda: ext.stats["processes"] >= 2)
-        pid = ext.stats["pid"]
+        await until(lambda: ext.stats.processes >= 2)
+        pid = ext.stats.pid
         for call in kept:
             call.cancel()
         await asyncio.wait(kept)
         for _ in range(10):
             await clock.advance(180)
-        await until(lambda: ext.stats["processes"] == 1)
+        await until(lambda: ext.stats.processes == 1)
         for _ in range(10):
             await clock.advance(180)
         assert ext.state == "ready" and await ext.call("pid") == pid
@@ -154,7 +155,7 @@ async def test_many_are_started_a_few_at_a_time_and_the_slow_hold_up_nobody(
 
 async def test_killing_an_extension_kills_every_process_of_it() -> None:
     async with plain(pool={"min": 3, "max": 3}) as ext:
-        await until(lambda: ext.stats["processes"] == 3)
+        await until(lambda: ext.stats.processes == 3)
         alive = set(await pids(ext, 3))
         for pid in alive:
             os.kill(pid, signal.SIGSTOP)
@@ -177,7 +178,8 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    pool, limits = {"min": 1, "max": 2}, {"idle": "400ms"}
+    pool: PoolSettings = {"min": 1, "max": 2}
+    limits: LimitSettings = {"idle": "400ms"}
     async with exthost.connect([str(program)], name="x", pool=pool, limits=limits) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
@@ -186,4 +188,4 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
         assert await ext.call("echo", 2) == 2
         monkeypatch.setattr(Supervisor, "reconcile", counted)
         await kept
-        assert looks < 30 and ext.stats["processes"] == 1
+        assert looks < 30 and ext.stats.processes == 1

@@ -398,7 +398,7 @@ async def test_a_process_whose_call_has_no_result_is_idle_again(
     end_one: Callable[[Extension], Awaitable[None]],
 ) -> None:
     async with plain(pool={"min": 2, "max": 2}) as ext:
-        await until(lambda: ext.stats["processes"] == 2)
+        await until(lambda: ext.stats.processes == 2)
         for _ in range(8):
             await end_one(ext)
             both = await asyncio.gather(ext.call("pid"), ext.call("pid"))

@@ -17,7 +17,7 @@ from exthost.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, until
+from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, pid_of, until
 from tests.extensions.looking import gone, our_processes
 
 # Calls under way, of a thousand a second: more are a machine that is busy with something else.
@@ -81,12 +81,12 @@ async def test_restarts_under_a_thousand_calls_a_second_lose_none() -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
         async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
-            seen = {ext.stats["pid"]}
+            seen = {pid_of(ext)}
             for _ in range(4):
                 before = load.made
                 await until(lambda before=before: load.made > before + 200)  # type: ignore[misc]
                 await ext.restart()
-                seen.add(ext.stats["pid"])
+                seen.add(pid_of(ext))
         assert len(seen) == 5
         assert load.ends == {"answered": load.made} and load.made > 800
         ledger.settle(ext, result=load.made)
@@ -118,9 +118,9 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
     """Longer than all of the ladder: the old one is asked to end when it has answered."""
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
         old = host["a"]
-        pid = old.stats["pid"]
+        pid = pid_of(old)
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
-        await until(lambda: old.stats["in_flight"] == 1)
+        await until(lambda: old.stats.in_flight == 1)
         session = old.queue.sessions[0]
         await host.replace(spec_from_mapping(entry("a")))
         for _ in range(10):  # each would end another step of the ladder
@@ -139,7 +139,7 @@ async def test_closing_the_host_does_not_wait_for_one_that_was_replaced() -> Non
         old = host["a"]
         # Longer than any test: waiting for it would never end.
         kept = asyncio.ensure_future(failing(old.call("keep", timeout=3600)))
-        await until(lambda: old.stats["in_flight"] == 1)
+        await until(lambda: old.stats.in_flight == 1)
         await host.replace(spec_from_mapping(entry("a")))
     assert (await kept).kind == "ExtensionGone"
 
@@ -157,7 +157,7 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
     program = fickle(tmp_path)
     ledger = Ledger()
     async with exthost.connect([str(program)], name="f", events=ledger.bus) as ext:
-        old = ext.stats["pid"]
+        old = pid_of(ext)
         program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
             await until(lambda: load.made > 50)
@@ -165,11 +165,11 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
         assert isinstance(error, HandshakeFailed) and "old process goes on" in error.help
         assert error.evidence.stderr == ("broken",)
         assert load.ends == {"answered": load.made}
-        assert (ext.state, ext.health, ext.stats["pid"]) == ("ready", "running", old)
+        assert (ext.state, ext.health, ext.stats.pid) == ("ready", "running", old)
         assert ext.cause is None
         fickle(tmp_path)
         await ext.restart()
-        assert ext.stats["pid"] != old
+        assert ext.stats.pid != old
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
@@ -183,9 +183,9 @@ async def test_the_old_one_dies_while_the_fresh_one_starts_and_calls_wait_for_th
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(5)]
         await restarting
         ends = await asyncio.gather(*calls, return_exceptions=True)
-        assert ext.state == "ready" and ext.stats["pid"] != dead
+        assert ext.state == "ready" and ext.stats.pid != dead
         assert all(end == n or isinstance(end, ExthostError) for n, end in enumerate(ends))
-        assert ext.stats["crashes"] == 1 and ext.health == "running"  # counted, and forgiven
+        assert ext.stats.crashes == 1 and ext.health == "running"  # counted, and forgiven
         ledger.settle(ext)
     assert follows_the_table(ledger.states)
 

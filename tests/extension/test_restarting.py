@@ -25,6 +25,7 @@ from tests.extensions.driving import (
     failing,
     hostile,
     outcome,
+    pid_of,
     unstarted,
     until,
 )
@@ -33,7 +34,7 @@ from tests.extensions.looking import gone, our_descriptors, our_processes, our_t
 
 def crash(ext: Extension) -> int:
     """Kill its process from outside; returns its pid."""
-    pid: int = ext.stats["pid"]
+    pid: int = pid_of(ext)
     os.kill(pid, signal.SIGKILL)
     return pid
 
@@ -82,7 +83,7 @@ async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_answers_
         await asyncio.gather(*(work() for _ in range(at_once)))
         assert ledger.ended["result"] == 500
         ledger.settle(ext)
-        assert len(marks.read_text().split()) == 1 + ext.stats["restarts"] >= 500 // 50
+        assert len(marks.read_text().split()) == 1 + ext.stats.restarts >= 500 // 50
     assert follows_the_table(ledger.states)
 
 
@@ -91,12 +92,12 @@ async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path
     async with hostile("die_after=50", retry="once", restart=restart) as ext:
         for n in range(300):  # one at a time, each may die once: nobody sees a crash
             assert await ext.call("echo", n) == n
-        assert ext.stats["restarts"] == 5
+        assert ext.stats.restarts == 5
         accounted(ext, 300, result=300)
         # One that kills whoever serves it is not sent for ever.
         error = await failing(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
-        assert ext.stats["restarts"] in (6, 7)
+        assert ext.stats.restarts in (6, 7)
         accounted(ext, 301, result=300, gone=1)
 
 
@@ -119,7 +120,7 @@ async def test_one_that_shakes_hands_and_dies_is_spawned_once_and_once_per_retry
         error = await call
         assert error.evidence.exit == "exited with 3" and "restart()" in error.help
         assert error.evidence.stderr == ("dying at ready",)
-        assert ext.stats["restarts"] == retries
+        assert ext.stats.restarts == retries
         assert len(marks.read_text().split()) == 1 + retries  # the call started nothing
     assert follows_the_table(ledger.states) and ledger.states[-1][1] == "failed"
 
@@ -161,7 +162,7 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
             assert ext.state == "starting"
             assert await call == n
             assert ext.health == "degraded"
-        assert ext.stats["crashes"] == ext.stats["restarts"] == 3
+        assert ext.stats.crashes == ext.stats.restarts == 3
         crash(ext)
         await until(lambda: ext.state == "failed")
         ledger.settle(ext, result=3)
@@ -212,7 +213,7 @@ async def test_a_restart_during_backoff_comes_at_once_and_gives_the_budget_back(
             await in_backoff(ext)
             await ext.restart()  # whose backoff would last longer than the test
             assert ext.state == "ready"
-        assert ext.stats["restarts"] == 0  # none of them was a retry
+        assert ext.stats.restarts == 0  # none of them was a retry
     assert follows_the_table(ledger.states)
 
 
@@ -222,7 +223,7 @@ async def test_a_restart_loses_no_call_the_old_process_answers_what_it_was_asked
 ) -> None:
     ledger = Ledger()
     async with hostile(events=ledger.bus) as ext:
-        old = ext.stats["pid"]
+        old = pid_of(ext)
         kept = [asyncio.ensure_future(failing(ext.call("keep", n, timeout=600))) for n in range(5)]
         before = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
         await asyncio.sleep(0)
@@ -230,13 +231,13 @@ async def test_a_restart_loses_no_call_the_old_process_answers_what_it_was_asked
         await asyncio.sleep(0)
         during = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
         await restarting
-        assert await ext.call("echo", 1) == 1 and ext.stats["pid"] != old
+        assert await ext.call("echo", 1) == 1 and ext.stats.pid != old
         assert await asyncio.gather(*before) == await asyncio.gather(*during) == list(range(50))
-        assert ext.stats["in_flight"] == 5 and not gone(old)  # they have their own time limit
+        assert ext.stats.in_flight == 5 and not gone(old)  # they have their own time limit
         await clock.advance(601)
         assert {type(await call) for call in kept} == {CallTimeout}
         await until(lambda: gone(old))
-        assert ext.stats["restarts"] == ext.stats["crashes"] == 0
+        assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=101, timeout=5)
     assert follows_the_table(ledger.states)
     assert [after for _, after in ledger.states].count("ready") == 1  # it was so all the time
@@ -247,7 +248,7 @@ async def test_many_restarts_at_once_leave_one_process() -> None:
     async with hostile(events=ledger.bus, lifetime="plain") as ext:
         await asyncio.gather(*(ext.restart() for _ in range(20)))
         assert ext.state == "ready"
-        assert await ext.call("pid") == ext.stats["pid"]
+        assert await ext.call("pid") == pid_of(ext)
     assert follows_the_table(ledger.states)
 
 
@@ -258,9 +259,9 @@ async def test_a_restart_asked_for_in_the_moment_it_gets_ready_is_not_told_as_do
     tasks: list[asyncio.Future[None]] = []
 
     async def again() -> None:
-        before = ext.stats["pid"]
+        before = pid_of(ext)
         await ext.restart()
-        pids.extend((before, ext.stats["pid"]))
+        pids.extend((before, pid_of(ext)))
 
     # Told in the step in which the handshake ends, one tick before its owner hears of it.
     ledger.bus.subscribe(OfferChanged, lambda _: tasks.append(asyncio.ensure_future(again())))
@@ -345,7 +346,7 @@ async def test_state_changes_carry_the_reason_of_the_crash() -> None:
     restart = {"strategy": "immediate", "max_retries": 1}
     async with hostile(events=ledger.bus, restart=restart) as ext:
         crash(ext)
-        await until(lambda: ext.stats["restarts"] == 1 and ext.state == "ready")
+        await until(lambda: ext.stats.restarts == 1 and ext.state == "ready")
         crash(ext)
         await until(lambda: ext.state == "failed")
     assert sum("killed by SIGKILL" in reason for reason in reasons) == 1
@@ -385,8 +386,8 @@ async def test_an_answer_that_says_no_is_serving_too() -> None:
             assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
             pid = crash(ext)
             await persistently(ext, "echo", None)
-            assert ext.stats["pid"] != pid
-        assert ext.stats["restarts"] == ext.stats["crashes"] == 4
+            assert ext.stats.pid != pid
+        assert ext.stats.restarts == ext.stats.crashes == 4
 
 
 async def test_thirty_crashes_cost_no_descriptor_no_thread_and_no_zombie() -> None:
@@ -414,5 +415,5 @@ async def test_neither_on_demand_nor_unlimited_runs_out_of_starts(restart: dict[
     async with closing(unstarted("die_after=1", restart=restart)) as ext:
         for n in range(8):
             assert await persistently(ext, "echo", n) == n
-        assert ext.stats["result"] == 8
-        assert ext.stats["crashes"] >= 7
+        assert ext.stats.result == 8
+        assert ext.stats.crashes >= 7

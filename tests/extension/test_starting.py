@@ -38,7 +38,7 @@ async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
     async with closing(unstarted(bus=ledger.bus, lifetime="plain")) as ext:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
-        assert spawned[0].pid == pids[0] == ext.stats["pid"]
+        assert spawned[0].pid == pids[0] == ext.stats.pid
         ledger.settle(ext, result=100)
 
 
@@ -92,7 +92,7 @@ async def test_a_permanent_error_is_not_tried_again(
     async with closing(lost(argv, restart=restart, **settings)) as ext:
         error = await failing(ext.start())
         assert isinstance(error, SpawnFailed) and error.code == code
-        assert ext.state == "failed" and ext.stats["restarts"] == 0
+        assert ext.state == "failed" and ext.stats.restarts == 0
         assert (await failing(ext.call("echo"))).code == code
 
 
@@ -184,13 +184,13 @@ async def test_stats_tell_the_pid_the_times_and_what_was_dropped_of_the_present_
         await ext.call("twice")
         await ext.call("echo")
         stats = ext.stats
-        assert stats["pid"] == await ext.call("pid")
-        assert stats["dropped"] == {"late or repeated replies": 1}
-        assert 0 < stats["timings_ms"]["spawn"] < 60_000
-        assert 0 < stats["timings_ms"]["handshake"] < 60_000
-        await until(lambda: ext.stats["uptime"] > 0)
+        assert stats.pid == await ext.call("pid")
+        assert stats.dropped == {"late or repeated replies": 1}
+        assert 0 < stats.timings_ms["spawn"] < 60_000
+        assert 0 < stats.timings_ms["handshake"] < 60_000
+        await until(lambda: ext.stats.uptime > 0)
         await ext.restart()
-        assert ext.stats["dropped"] == {} and ext.stats["pid"] != stats["pid"]
-        assert ext.stats["restarts"] == ext.stats["crashes"] == 0
-    assert ext.stats["pid"] is None and ext.stats["uptime"] == 0
+        assert ext.stats.dropped == {} and ext.stats.pid != stats.pid
+        assert ext.stats.restarts == ext.stats.crashes == 0
+    assert ext.stats.pid is None and ext.stats.uptime == 0
     accounted(ext, 3, result=3)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.config.extension_settings import BreakerSettings, RestartSettings
 from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
-from exthost.sync import SyncHost
+from exthost.sync.sync_host import SyncHost
 from tests.extensions.driving import accounted, command, failing, hostile, until
 
 SLOW = {"initial_delay": "30s", "max_delay": "30s"}
@@ -41,7 +42,7 @@ def entry(**settings: Any) -> dict[str, Any]:
 
 def look(ext: Extension) -> dict[str, Any]:
     stats = ext.stats
-    return {name: stats[name] for name in NOBODY}
+    return {name: getattr(stats, name) for name in NOBODY}
 
 
 @pytest.mark.both_loops
@@ -72,10 +73,10 @@ def test_a_blocking_caller_in_another_thread_finds_it_too(
         with pytest.raises(ExtensionGone):
             ext.call("leave", {"code": 1})
         if restart["strategy"] == "immediate":  # the loop's thread goes on meanwhile
-            assert ext.stats["crashes"] == 1
+            assert ext.stats.crashes == 1
         else:
             assert (ext.state, ext.health, "ext_a_echo" in host.tools) == (state, health, listed)
-            assert ext.stats["processes"] == 0 and ext.stats["crashes"] == 1
+            assert ext.stats.processes == 0 and ext.stats.crashes == 1
 
 
 async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
@@ -85,12 +86,12 @@ async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     bus.subscribe(Exited, lambda event: seen.append(("exited", event.pid)))
     bus.subscribe(StateChanged, lambda event: seen.append(("state", event.after)))
     async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
-        old = ext.stats["pid"]
+        old = ext.stats.pid
         with pytest.raises(ExtensionGone):
             await ext.call("close_stdout")  # its session is over, and it still runs
         assert ext.state == "backoff"
         await until(lambda: ext.state == "ready")
-        new = ext.stats["pid"]
+        new = ext.stats.pid
     order = [("state", "backoff"), ("exited", old), ("state", "starting"), ("spawned", new)]
     assert [one for one in seen if one in order] == [("state", "starting"), *order]
 
@@ -99,17 +100,17 @@ async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> No
     pool = {"min": 2, "max": 2}
     restart = {"strategy": "exponential", **SLOW}
     async with hostile(pool=pool, restart=restart) as ext:
-        await until(lambda: ext.stats["processes"] == 2)
+        await until(lambda: ext.stats.processes == 2)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats["processes"], ext.stats["crashes"])
+            seen = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
         assert seen == ("ready", "degraded", 1, 1)
         assert await ext.call("echo", 1) == 1
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats["processes"], ext.stats["crashes"])
+            seen = (ext.state, ext.health, ext.stats.processes, ext.stats.crashes)
         assert seen == ("backoff", "restarting", 0, 2)
 
 
@@ -118,11 +119,11 @@ async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None
     config = {"extensions": [entry(pool={"min": size, "max": size}, breaker={"failures": 1})]}
     async with exthost.Host.from_config(config) as host:
         ext = host["a"]
-        await until(lambda: ext.stats["processes"] == size)
+        await until(lambda: ext.stats.processes == size)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
-            seen = (ext.state, ext.health, ext.stats["breaker"], ext.stats["processes"])
+            seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
             refused = ext.absence("x").code
             listed = "ext_a_echo" in host.tools
         assert seen == ("open", "suspended", "open", 0)
@@ -135,7 +136,7 @@ async def test_the_timeout_that_opens_the_breaker_has_opened_it() -> None:
         try:
             await ext.call("keep", timeout=0.05)
         except CallTimeout:
-            seen = (ext.state, ext.health, ext.stats["breaker"], ext.stats["processes"])
+            seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
         assert seen == ("open", "suspended", "open", 0)
 
 
@@ -145,7 +146,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    breaker = {"failures": 1, "open": "50ms"}
+    breaker: BreakerSettings = {"failures": 1, "open": "50ms"}
     async with exthost.connect([str(program)], name="x", breaker=breaker) as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
@@ -153,7 +154,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
         try:
             await ext.call("echo")
         except HandshakeFailed:
-            seen = (ext.state, ext.health, ext.stats["breaker"])
+            seen = (ext.state, ext.health, ext.stats.breaker)
         assert seen == ("open", "suspended", "open")
 
 
@@ -161,7 +162,7 @@ async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Pa
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
-    restart = {"strategy": "on-demand"}
+    restart: RestartSettings = {"strategy": "on-demand"}
     async with exthost.connect([str(program)], name="x", restart=restart) as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
@@ -206,13 +207,13 @@ async def test_a_call_that_may_be_sent_twice_starts_the_next_process_on_demand()
 @pytest.mark.parametrize("ask", [Extension.restart, Extension.start, Extension.close])
 async def test_a_command_in_the_step_of_the_error_is_carried_out(ask: Callable[..., Any]) -> None:
     async with hostile(restart={"strategy": "on-demand"}) as ext:
-        old = ext.stats["pid"]
+        old = ext.stats.pid
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
             await ask(ext)
         if ask is Extension.close:
-            assert ext.state == "stopped" and ext.stats["pid"] is None
+            assert ext.state == "stopped" and ext.stats.pid is None
         else:
-            assert ext.state == "ready" and ext.stats["pid"] not in (None, old)
+            assert ext.state == "ready" and ext.stats.pid not in (None, old)
             assert await ext.call("echo", 1) == 1

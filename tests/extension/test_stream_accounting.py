@@ -26,11 +26,11 @@ from exthost.errors import (
 )
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.extension import Extension
+from exthost.host.audit import Audit
 from exthost.model import Breaker, Limits, Spec
-from exthost.services.audit import Audit
 from exthost.session.stream_queue import STREAM_EVENTS_MOST
 from tests.extensions.clock import Clock
-from tests.extensions.driving import closing, until
+from tests.extensions.driving import closing, pid_of, until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
@@ -75,11 +75,11 @@ class Books:
         stats = self.extension.stats
         outcomes = [name for _, name in self.ended]
         for name in ("result", "error", "timeout", "cancelled", "gone"):
-            assert stats[name] == outcomes.count(name), name
-        assert stats["calls"] == len(outcomes)
-        assert stats["in_flight"] == stats["waiting"] == 0
+            assert getattr(stats, name) == outcomes.count(name), name
+        assert stats.calls == len(outcomes)
+        assert stats.in_flight == stats.waiting == 0
         # One failure opens it: whether the stream was one shows.
-        assert stats["breaker"] == ("open" if is_failure else "closed")
+        assert stats.breaker == ("open" if is_failure else "closed")
 
     def close(self) -> None:
         self._audit.close()
@@ -142,7 +142,7 @@ async def test_a_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> No
 
 async def test_an_acknowledged_stream_that_dies_with_its_process_is_gone(tmp_path: Path) -> None:
     async with opened(tmp_path) as (books, extension):
-        pid = extension.stats["pid"]
+        pid = pid_of(extension)
         with pytest.raises(ExtensionGone):
             async with extension.stream("watch", {"stream": "a"}) as stream:
                 os.kill(pid, signal.SIGKILL)
@@ -177,7 +177,7 @@ async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
 
 
 async def until_idle(extension: Extension, clock: Clock) -> None:
-    await clock.until(lambda: extension.stats["in_flight"] == 0)
+    await clock.until(lambda: extension.stats.in_flight == 0)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_a_stream_that_is_left_early_is_cancelled(
                 break
         # Whatever it still sends, its reply included, changes nothing.
         assert await extension.call("echo", 1) == 1
-        await until(lambda: extension.stats["in_flight"] == 0)
+        await until(lambda: extension.stats.in_flight == 0)
         books.assert_agree(method, "cancelled")
 
 
@@ -218,7 +218,7 @@ async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, met
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await extension.call("echo", 1) == 1
-        await until(lambda: extension.stats["in_flight"] == 0)
+        await until(lambda: extension.stats.in_flight == 0)
         books.assert_agree(method, "cancelled")
 
 
@@ -246,7 +246,7 @@ async def test_a_stream_that_overruns_is_an_error_and_no_failure_of_the_extensio
                 async for _ in stream:
                     pass
         assert overrun.value.code == "X1306"
-        await until(lambda: extension.stats["in_flight"] == 0)
+        await until(lambda: extension.stats.in_flight == 0)
         books.assert_agree("run", "error")
 
 
@@ -254,7 +254,7 @@ async def test_a_stream_that_cannot_be_asked_for_is_not_counted_at_all(tmp_path:
     async with opened(tmp_path) as (books, extension):
         with pytest.raises(UsageError):
             await read_all(extension, "run", object())
-        assert not books.started and not books.ended and extension.stats["calls"] == 0
+        assert not books.started and not books.ended and extension.stats.calls == 0
 
 
 # -- the place of a stream -------------------------------------------------------------------
@@ -285,7 +285,7 @@ async def test_the_place_of_a_stream_that_was_left_is_free_after_its_time(
                 break
         waiting = asyncio.ensure_future(extension.call("echo", 1))
         await asyncio.sleep(0)
-        assert extension.stats["waiting"] == 1
+        assert extension.stats.waiting == 1
         await clock.advance(31)
         assert await waiting == 1
         books.assert_agree("run", "cancelled")

@@ -70,10 +70,11 @@ async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Ac
 
         await asyncio.gather(*(work() for _ in range(at_once)))
         stats = ext.stats
-        assert {name: stats[name] for name in OUTCOMES if stats[name]} == ends + Counter(result=1)
-        assert stats["in_flight"] == stats["waiting"] == 0
-        await until(lambda: ext.state == "ready" and ext.stats["pid"] is not None)
-        return Account(calls, ends, stats["restarts"], before, Footprint.now())
+        counts = Counter({name: getattr(stats, name) for name in OUTCOMES})
+        assert +counts == ends + Counter(result=1)
+        assert stats.in_flight == stats.waiting == 0
+        await until(lambda: ext.state == "ready" and ext.stats.pid is not None)
+        return Account(calls, ends, stats.restarts, before, Footprint.now())
 
 
 async def crash_cycles(times: int) -> Account:
@@ -88,8 +89,8 @@ async def crash_cycles(times: int) -> Account:
                 await ext.call("leave", {"code": 1})
             except ExtensionGone:
                 ends["gone"] += 1
-        await until(lambda: ext.stats["restarts"] == times and ext.state == "ready")
-        return Account(2 * times, ends, ext.stats["restarts"], before, Footprint.now())
+        await until(lambda: ext.stats.restarts == times and ext.state == "ready")
+        return Account(2 * times, ends, ext.stats.restarts, before, Footprint.now())
 
 
 async def _ended_in(ext: Extension, n: int) -> str:

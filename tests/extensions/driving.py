@@ -98,6 +98,13 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
             await asyncio.sleep(0.002)
 
 
+def pid_of(extension: Extension) -> int:
+    """The pid of its process, which must be there."""
+    pid = extension.stats.pid
+    assert pid is not None
+    return pid
+
+
 class Ledger:
     """Counts calls in and calls out on the bus; they must agree, with each other and the stats."""
 
@@ -119,14 +126,14 @@ class Ledger:
     def settle(self, extension: Extension, **expected: int) -> None:
         """Every call that came in went out, once; the given outcomes are exactly these."""
         accounted(extension, self.accepted, **expected)
-        assert self.ended == Counter({name: extension.stats[name] for name in OUTCOMES})
+        assert self.ended == Counter({name: getattr(extension.stats, name) for name in OUTCOMES})
 
 
 def accounted(extension: Extension, accepted: int, **expected: int) -> None:
     """Each accepted call ended once; nothing is pending, nothing waits."""
     stats = extension.stats
-    counts = {name: stats[name] for name in OUTCOMES}
-    assert sum(counts.values()) == stats["calls"] == accepted, counts
-    assert stats["in_flight"] == stats["waiting"] == 0
+    counts = {name: getattr(stats, name) for name in OUTCOMES}
+    assert sum(counts.values()) == stats.calls == accepted, counts
+    assert stats.in_flight == stats.waiting == 0
     if expected:
         assert {name: n for name, n in counts.items() if n} == expected

@@ -28,7 +28,7 @@ from exthost.model import Role, Write
 from exthost.testing import hostile as program
 from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID
-from tests.extensions.driving import Ledger, accounted
+from tests.extensions.driving import Ledger, accounted, pid_of
 from tests.extensions.looking import outside
 
 # What a trial gives a call, and a start, unless the time itself is the trial: on a machine with
@@ -140,7 +140,7 @@ class Held:
     async def fork(self, *, timeout: float = CALL_SECONDS, **words: Any) -> int:
         """Let it have a child of its own; returns the pid which that has here."""
         inside = await self.do("fork", timeout=timeout, **words)
-        return outside(inside, self.ext.stats["pid"])
+        return outside(inside, pid_of(self.ext))
 
     async def is_well(self) -> None:
         """It answers, and with what was asked for: perhaps after a restart."""
@@ -152,7 +152,7 @@ class Held:
         if self._ledger is not None:
             self._ledger.settle(self.ext, **expected)
         else:
-            accounted(self.ext, self.ext.stats["calls"], **expected)
+            accounted(self.ext, self.ext.stats.calls, **expected)
 
 
 @asynccontextmanager

@@ -87,7 +87,7 @@ async def replay(guest: Guest, folder: Path, file: Path, fault: str, at: int) ->
         ends = await converse(ext, guest, limit)
     finally:
         await ext.close()
-    accounted(ext, ext.stats["calls"])
+    accounted(ext, ext.stats.calls)
     if fault == "delay":
         assert ends == list(ASKED), (fault, at, ends)
     elif fault in ("cut", "truncate"):

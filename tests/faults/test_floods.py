@@ -107,7 +107,7 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
             asked = child.end("ask", times=2000)
             assert await asked == "asked"
             await child.is_well()
-            assert child.ext.stats["restarts"] == 0
+            assert child.ext.stats.restarts == 0
 
     async def unanswered(guest: Guest) -> None:
         """The same against the write deadline."""

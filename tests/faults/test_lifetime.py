@@ -18,7 +18,7 @@ from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFa
 from exthost.model import Write
 from exthost.testing.guests import GUESTS, Guest
 from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import Ledger, outcome, until
+from tests.extensions.driving import Ledger, outcome, pid_of, until
 from tests.extensions.looking import gone, runs
 from tests.faults.driving import (
     AT_ONCE_SECONDS,
@@ -54,12 +54,12 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
         ext = extension(guest, folder, "stubborn")
         await ext.start()
         child = Held(ext, guest, None)
-        pid = ext.stats["pid"]
+        pid = pid_of(ext)
         if way == "stopped":
             os.kill(pid, signal.SIGSTOP)
         elif way == "hanging":
             hanging = asyncio.ensure_future(child.end("hang", timeout=300))
-            await clock.until(lambda: ext.stats["in_flight"] == 1)
+            await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
         await turns()
         for wait in waits(guest):
@@ -227,10 +227,10 @@ async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: 
 
         async def user() -> None:
             async with held(guest, folder, "stubborn") as child:
-                pids.append(child.ext.stats["pid"])
+                pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=300))
-                await until(lambda: child.ext.stats["in_flight"] == 1, CALL_SECONDS)
+                await until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
                 ready.set()
                 if how is asyncio.CancelledError:
                     await call
@@ -262,7 +262,7 @@ async def one(guest):
     ext = extension(guest, Path({folder!r}), "stubborn")
     await ext.start()
     held = Held(ext, guest, None)
-    print(ext.stats["pid"], await held.fork(), flush=True)
+    print(ext.stats.pid, await held.fork(), flush=True)
     return held
 
 async def main():

@@ -156,9 +156,9 @@ async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
         async with held(guest, folder) as child:
             for n, (name, wrong) in enumerate(rows.items(), 1):
                 assert (name, await child.spew(wrong)) == (name, "spewed")
-                assert (name, sum(child.ext.stats["dropped"].values())) == (name, n)
+                assert (name, sum(child.ext.stats.dropped.values())) == (name, n)
                 await child.is_well()
-            assert child.ext.stats["restarts"] == 0
+            assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
     for guest in every(but=["cigen"]):
@@ -225,7 +225,7 @@ async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
             else:
                 assert started is child.ext
                 dropped = {"replies to no question": 3}
-                await until(lambda: child.ext.stats["dropped"] == dropped, CALL_SECONDS)
+                await until(lambda: child.ext.stats.dropped == dropped, CALL_SECONDS)
                 for n in range(12):  # the ninth among them
                     assert await child.do(value=n) == n
 
@@ -285,8 +285,8 @@ async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> 
                     assert (name, result, heard) == (name, "spewed", [0, 1, 2])
             await child.is_well()
             if not fatal_noise(guest):
-                assert child.ext.stats["dropped"] == {"stray lines on stdout": len(texts)}
-                assert child.ext.stats["restarts"] == 0
+                assert child.ext.stats.dropped == {"stray lines on stdout": len(texts)}
+                assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
     for guest in filter(speaks_text, every()):
@@ -311,7 +311,7 @@ async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
             if dialects.get(guest.dialect).framing is Lines:
                 assert await child.spew(doubled, then="nothing") == "right"
             await child.is_well()
-            assert child.ext.stats["restarts"] == 0
+            assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
     for guest in filter(speaks_text, every()):

@@ -48,7 +48,7 @@ async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: P
             assert not mischief.done()
             mischief.cancel()
             await asyncio.wait([mischief])
-            assert good.ext.stats["restarts"] == 0 and good.ext.stats["dropped"] == {}
+            assert good.ext.stats.restarts == 0 and good.ext.stats.dropped == {}
             good.settle(result=1000)
 
     trials = Trials("pipes")
@@ -86,7 +86,7 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
 
             for start in range(0, calls, 50):
                 await asyncio.gather(*(one(n) for n in range(start, start + 50)))
-                assert child.ext.stats["in_flight"] == child.ext.stats["waiting"] == 0
+                assert child.ext.stats.in_flight == child.ext.stats.waiting == 0
             assert sum(ends.values()) == calls and ends["cancelled"] > 0
             await child.is_well()
 
@@ -121,9 +121,9 @@ async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
                 if way == "restart":
                     await child.ext.restart()
                 else:
-                    pid = child.ext.stats["pid"]
+                    pid = child.ext.stats.pid
                     child.ext.kill()
-                    await until(lambda pid=pid: child.ext.stats["pid"] not in (pid, None), 60)  # type: ignore[misc]
+                    await until(lambda pid=pid: child.ext.stats.pid not in (pid, None), 60)  # type: ignore[misc]
                 before = ends["result"]
                 await until(lambda before=before: ends["result"] > before + 20, 60)  # type: ignore[misc]
             over = True

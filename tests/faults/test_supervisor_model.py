@@ -305,9 +305,9 @@ class Supervision(RuleBasedStateMachine):
                 end = "result"
             assert self.model.ends[n] == end
         stats = self.ext.stats
-        assert stats["waiting"] == len(self.model.waiting)
-        assert stats["in_flight"] >= len(self.model.sent)  # a handshake is in flight, too
-        assert stats["calls"] == stats["result"] + sum(stats[loss] for loss in LOSSES)
+        assert stats.waiting == len(self.model.waiting)
+        assert stats.in_flight >= len(self.model.sent)  # a handshake is in flight, too
+        assert stats.calls == stats.result + sum(getattr(stats, loss) for loss in LOSSES)
 
     def _close(self) -> None:
         closing = self.loop.create_task(self.ext.close())

@@ -19,7 +19,7 @@ from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 
 from exthost.gateway.server import Gateway
-from exthost.host import Host
+from exthost.host.host import Host
 from tests.extensions.looking import MARK, all_pids, environment_of, see
 
 ROOT = Path(__file__).parents[2]

@@ -237,7 +237,7 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
         assert len(heard) == 12
         assert (await host.call_tool("ext_climber_climb", {"steps": 3})).data == {"climbed": 3}
         assert len(heard) == 12
-        assert host["climber"].stats["dropped"] == {"progress of no call": 5}
+        assert host["climber"].stats.dropped == {"progress of no call": 5}
 
 
 async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> None:
@@ -270,6 +270,6 @@ async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys:
         waiting.cancel()
         await asyncio.wait([waiting])
         climber = gateway.host["climber"]
-        await until(lambda: climber.stats["cancelled"] == 1)
+        await until(lambda: climber.stats.cancelled == 1)
         told = (await gateway.host.call_tool("ext_climber_heard")).data
         assert told["cancelled"] == told["waiting"] != []

@@ -56,10 +56,10 @@ async def test_progress_and_cancellation_pass_through(era: str, servers: str) ->
         assert sorted(steps) == [(n, 3, f"step {n}") for n in (1, 2, 3)]
         waiting = asyncio.ensure_future(client.call_tool("ext_server_hang", {}))
         extension = gateway.host["server"]
-        await until(lambda: extension.stats["in_flight"] == 1)
+        await until(lambda: extension.stats.in_flight == 1)
         waiting.cancel()
         await asyncio.wait([waiting])
-        await until(lambda: extension.stats["cancelled"] == 1)
+        await until(lambda: extension.stats.cancelled == 1)
         messages = await heard(client)
         (hung,) = [one["id"] for one in messages if one.get("params", {}).get("name") == "hang"]
         (taken_back,) = [one for one in messages if one["method"] == "notifications/cancelled"]

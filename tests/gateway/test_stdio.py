@@ -189,7 +189,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_but_itself() -> None:
             ]
             slow.say(lines(*HELLO, *(calling(n, "ext_large_large") for n in range(4))))
             host = gateway.host
-            await until(lambda: sum(ext.stats["result"] for ext in host.extensions) == 4)
+            await until(lambda: sum(ext.stats.result for ext in host.extensions) == 4)
             quick.say(lines(*HELLO, calling("mine", "ext_large_large")))
             assert [(await quick.next())["id"] for _ in range(2)] == ["hello", "mine"]
             heard = [(await slow.next())["id"] for _ in range(5)]

@@ -11,8 +11,8 @@ import exthost
 from exthost.dialects.dialect import HookAnswer
 from exthost.dialects.nexo import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
+from exthost.host.hooks import MAX_HANDLERS, Hooks
 from exthost.model import Offer, Spec
-from exthost.services.hooks import MAX_HANDLERS, Hooks
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import config, plugin

@@ -130,7 +130,7 @@ async def test_a_crash_of_the_one_that_was_replaced_is_not_heard_of(
     async with exthost.Host.from_config(config) as host:
         old = host["a"]
         kept = asyncio.ensure_future(failing(old.call("keep", timeout=20)))
-        await until(lambda: old.stats["in_flight"] == 1)
+        await until(lambda: old.stats.in_flight == 1)
         watcher = Watcher(host)
         with caplog.at_level(logging.INFO):
             await host.replace(spec())
@@ -139,7 +139,7 @@ async def test_a_crash_of_the_one_that_was_replaced_is_not_heard_of(
             await until(lambda: old.state == "stopped")
         assert watcher.changes == [] and host["a"].state == "ready"
         assert not [one for one in caplog.records if "stopped" in one.getMessage()]
-        assert host["a"].stats["gone"] == 1
+        assert host["a"].stats.gone == 1
 
 
 async def test_counts_never_go_back() -> None:
@@ -148,7 +148,7 @@ async def test_counts_never_go_back() -> None:
         seen = dict.fromkeys(COUNTS, 0)
 
         def look() -> dict[str, int]:
-            now = {name: host["a"].stats[name] for name in COUNTS}
+            now = {name: getattr(host["a"].stats, name) for name in COUNTS}
             assert all(now[name] >= seen[name] for name in COUNTS), (seen, now)
             seen.update(now)
             return now
@@ -173,17 +173,17 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
         old = host["a"]
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=20))
-        await until(lambda: old.stats["in_flight"] == 1)
+        await until(lambda: old.stats.in_flight == 1)
         session = old.queue.sessions[0]
         await host.replace(spec())
         await host.replace(spec())  # and once more, while the first still serves
         stats = host["a"].stats
-        assert (stats["calls"], stats["in_flight"]) == (0, 1)
+        assert (stats.calls, stats.in_flight) == (0, 1)
         session.internal.send(Request("release", None))
         assert await kept == "late"
         await until(lambda: not host._leaving)
         stats = host["a"].stats
-        assert (stats["calls"], stats["result"], stats["in_flight"]) == (1, 1, 0)
+        assert (stats.calls, stats.result, stats.in_flight) == (1, 1, 0)
 
 
 async def test_a_new_name_is_a_new_extension() -> None:
@@ -195,4 +195,4 @@ async def test_a_new_name_is_a_new_extension() -> None:
         assert list(host) == ["b"]
         assert [one[2] for one in seen if one[0] == "b"] == ["admitted", "starting", "ready"]
         assert [one[2] for one in seen if one[0] == "a"] == ["draining", "stopped"]
-        assert host["b"].stats["calls"] == 0
+        assert host["b"].stats.calls == 0

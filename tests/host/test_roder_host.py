@@ -15,12 +15,12 @@ from exthost import errors
 from exthost.dialects.dialect import EventSink
 from exthost.discovery.configfile import read_config, wanted
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
+from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
 from exthost.manifests.gate import clash
 from exthost.messages import Notice
-from exthost.services.eventsinks import QUEUE_EVENTS, EventSinks
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, until
+from tests.extensions.driving import failing, pid_of, until
 from tests.extensions.roder import entry, manifest_text, said
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
@@ -238,7 +238,7 @@ async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
         failures: list[SinkFailed] = []
         host.events.subscribe(SinkFailed, failures.append)
         await host["toy"].start()
-        pid = host["toy"].stats["pid"]
+        pid = pid_of(host["toy"])
         os.kill(pid, signal.SIGSTOP)
         try:
             for _ in range(8):

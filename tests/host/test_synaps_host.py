@@ -14,10 +14,10 @@ from exthost.dialects.dialect import HookCall
 from exthost.dialects.synaps import DIALECT, hook_event
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
+from exthost.host.api import external_changes
+from exthost.host.hooks import Confirmation
+from exthost.host.tool_loop import complete_with_tools, cut
 from exthost.model import Spec
-from exthost.services import elsewhere
-from exthost.services.hooks import Confirmation
-from exthost.services.toolloop import complete_with_tools, cut
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
 from tests.extensions.roder import entry as roder_entry
@@ -445,7 +445,7 @@ async def test_who_subscribed_is_told_of_changes_for_as_long_as_it_lives(tmp_pat
 async def test_who_subscribed_is_told_of_what_another_host_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elsewhere, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(external_changes, "POLL_SECONDS", 0.02)
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
     heard = tmp_path / "heard"
     told = {"heard": str(heard), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}

@@ -140,7 +140,7 @@ async def opened(root: Path, *, reload: bool) -> AsyncIterator[tuple[exthost.Hos
 async def test_without_reload_changes_are_told_and_nothing_else_happens(tmp_path: Path) -> None:
     path = plugin(tmp_path / "a", "a", told=FIRST)
     async with opened(tmp_path, reload=False) as (host, heard):
-        pid = host["a"].stats["pid"]
+        pid = host["a"].stats.pid
         os.utime(path)
         plugin(tmp_path / "a", "a", told=SECOND)
         change, id, note = await heard.next()
@@ -150,7 +150,7 @@ async def test_without_reload_changes_are_told_and_nothing_else_happens(tmp_path
         path.unlink()
         assert (await heard.next())[:2] == ("removed", "a")
         assert heard.nothing and "b" not in host
-        assert host["a"].stats["pid"] == pid and "ext_a_first" in host.tools
+        assert host["a"].stats.pid == pid and "ext_a_first" in host.tools
 
 
 @shows("nexo-watch-03")
@@ -158,10 +158,10 @@ async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> No
     plugin(tmp_path / "a", "a", told=FIRST)
     plugin(tmp_path / "z", "z")
     async with opened(tmp_path, reload=True) as (host, heard):
-        before = host["a"].stats["pid"]
+        before = host["a"].stats.pid
         plugin(tmp_path / "a", "a", told=SECOND)
         assert await heard.next() == ("changed", "a", "reloaded")
-        assert host["a"].stats["pid"] != before and list(host) == ["a", "z"]
+        assert host["a"].stats.pid != before and list(host) == ["a", "z"]
         assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "b", "b", told=FIRST)
@@ -175,7 +175,7 @@ async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_run
 ) -> None:
     path = plugin(tmp_path / "a", "a", told=FIRST)
     async with opened(tmp_path, reload=True) as (host, heard):
-        pid = host["a"].stats["pid"]
+        pid = host["a"].stats.pid
         rewrite(path, "[plugin]\nid = \n")
         change, id, note = await heard.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
@@ -185,7 +185,7 @@ async def test_an_invalid_manifest_or_one_that_does_not_start_leaves_the_old_run
         plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
         change, id, note = await heard.next()
         assert "no-such-program" in note
-        assert host["a"].stats["pid"] == pid
+        assert host["a"].stats.pid == pid
         assert (await host.call_tool("ext_a_first", {"a": 1})).data == {"a": 1}
         plugin(tmp_path / "a", "a", told=SECOND)
         assert await heard.next() == ("changed", "a", "reloaded")
@@ -203,14 +203,14 @@ async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_s
     plugin(tmp_path / "a", "a", more=server("same") + server("old"))
     async with opened(tmp_path, reload=True) as (host, heard):
         assert list(host) == ["a", "a.same", "a.old"]
-        pid = host["a.same"].stats["pid"]
+        pid = host["a.same"].stats.pid
         plugin(tmp_path / "a", "a", more=server("same") + server("new"))
         assert await heard.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.new", "a.same"]
-        assert host["a.new"].state == "ready" and host["a.same"].stats["pid"] == pid
+        assert host["a.new"].state == "ready" and host["a.same"].stats.pid == pid
         plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
         assert await heard.next() == ("changed", "a", "reloaded")
-        assert sorted(host) == ["a", "a.same"] and host["a.same"].stats["pid"] != pid
+        assert sorted(host) == ["a", "a.same"] and host["a.same"].stats.pid != pid
 
 
 async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def ending(how: str) -> None:
 
 def outlive() -> NoReturn:
     host = exthost.SyncHost.from_config(CONFIG).__enter__()
-    running = [extension.stats["pid"] for extension in host.extensions]
+    running = [extension.stats.pid for extension in host.extensions]
     pid = os.fork()
     if pid == 0:
         time.sleep(120)

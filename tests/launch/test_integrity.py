@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.config.extension_settings import RestartSettings
 from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
-from tests.extensions.driving import until
+from tests.extensions.driving import pid_of, until
 from tests.extensions.nexo_tree import plugin
 
 CHILD = """
@@ -72,14 +73,14 @@ async def test_a_changed_program_is_refused_before_it_is_spawned(program: Path) 
 
 
 async def test_a_program_that_changes_while_it_runs_is_not_started_again(program: Path) -> None:
-    again = {"strategy": "immediate"}
+    again: RestartSettings = {"strategy": "immediate"}
     async with exthost.connect(words(program), sha256=digest(program), restart=again) as ext:
         program.write_text(CHILD + "# changed\n")
         with pytest.raises(Refused) as caught:
             await ext.restart()
         assert caught.value.code == "X0386"
         assert await ext.call("echo", 1) == 1, "what was pinned still runs, and goes on"
-        os.kill(ext.stats["pid"], signal.SIGKILL)
+        os.kill(pid_of(ext), signal.SIGKILL)
         await until(lambda: ext.state == "refused")
 
 

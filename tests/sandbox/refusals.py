@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import exthost
+from exthost.config.extension_settings import PermissionSettings, RestartSettings
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus, Spawned
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder
@@ -147,7 +148,7 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
                 raise AssertionError("it was started")
         except HandshakeFailed as failed:
             assert f'hides {place}/lib/needed: add "{place}/lib/needed"' in failed.help, failed
-        granted = {"filesystem": [f"{place}/lib/needed"]}
+        granted: PermissionSettings = {"filesystem": [f"{place}/lib/needed"]}
         async with exthost.connect(words, permissions=granted) as ext:
             assert ext.state == "ready"
 
@@ -160,8 +161,8 @@ async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
         words = [sys.executable, "-S", "-E", str(script)]
-        never = {"strategy": "never"}
-        readable = {"filesystem": [f"{place}/cache"]}
+        never: RestartSettings = {"strategy": "never"}
+        readable: PermissionSettings = {"filesystem": [f"{place}/cache"]}
         writes = f"open('{place}/cache/lock', 'w')\n"
         # As some tell it: warnings first, and the complaint broken into lines.
         breaks = f"""
@@ -178,7 +179,7 @@ except OSError as error:
                     raise AssertionError("it was started")
             except HandshakeFailed as failed:
                 assert f'add "{place}/cache:rw"' in failed.help, failed
-        granted = {"filesystem": [f"{place}/cache:rw"]}
+        granted: PermissionSettings = {"filesystem": [f"{place}/cache:rw"]}
         async with exthost.connect(words, permissions=granted) as ext:
             assert ext.state == "ready"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import exthost
 from exthost.errors import Refused
 from exthost.events import EVERYTHING, Bus
+from tests.extensions.driving import pid_of
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
@@ -155,7 +156,7 @@ async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
             except OSError:
                 pass
         """
-        pids = [os.getpid(), other.stats["pid"], one.stats["pid"]]
+        pids = [os.getpid(), pid_of(other), pid_of(one)]
         told = await explore(one, code, pids=[pid for pid in pids if pid > 3])
         assert told.pop("pids") == [1, 2], "it sees its own first process and itself"
         assert set(told.values()) == {"none"}, told
@@ -210,7 +211,7 @@ async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> N
         async with exthost.connect(EXPLORER, permissions={}, env=env, events=bus) as ext:
             code = "import os; result = os.environ['TOKEN']"
             assert await explore(ext, code) == secret
-            line = Path(f"/proc/{ext.stats['pid']}/cmdline").read_text()
+            line = Path(f"/proc/{pid_of(ext)}/cmdline").read_text()
             told = [repr(ext), repr(ext.spec), repr(ext.environment), repr(ext.enforced), line]
         assert any(one.startswith("Spawned") for one in said)
         assert secret not in "".join((*told, *said, heard.getvalue()))

@@ -191,5 +191,5 @@ async def test_what_users_wrap_around_a_call_works() -> None:
         assert await asyncio.shield(extension.call("echo", 4)) == 4
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(extension.call("keep"), 0.05)
-        assert extension.stats["cancelled"] == 1
-        assert extension.stats["in_flight"] == 0
+        assert extension.stats.cancelled == 1
+        assert extension.stats.in_flight == 0

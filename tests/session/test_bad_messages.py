@@ -25,7 +25,7 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
         assert await ext.call("garbage", {"a": 1}) == {"a": 1}
         assert await ext.call("echo", 2) == 2
         # Three blank lines are no lines; each of the other eleven is told with its reason.
-        assert ext.stats["dropped"] == {STRAY: 11}
+        assert ext.stats.dropped == {STRAY: 11}
         accounted(ext, 2, result=2)
     told = [line.text for line in lines if line.source == "stdout"]
     assert len(told) == 11
@@ -36,7 +36,7 @@ async def test_stray_output_of_every_kind_is_skipped_counted_and_logged() -> Non
 async def test_a_byte_order_mark_and_a_banner_before_the_handshake_do_no_harm() -> None:
     async with hostile("banner") as ext:
         assert await ext.call("echo", "x") == "x"
-        assert ext.stats["dropped"] == {STRAY: 2}
+        assert ext.stats.dropped == {STRAY: 2}
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ async def test_an_answer_to_nothing_is_dropped_and_the_next_call_gets_its_own(
     async with hostile() as ext:
         assert await ext.call(method, "mine") in ("mine", "first")
         assert await ext.call("echo", "next") == "next"
-        assert ext.stats["dropped"] == dropped
+        assert ext.stats.dropped == dropped
         accounted(ext, 2, result=2)
 
 
 async def test_ids_that_are_no_numbers_answer_nobody() -> None:
     async with hostile() as ext:
         assert await ext.call("odd_ids", "right") == "right"
-        assert ext.stats["dropped"] == {STRAY: 7}
+        assert ext.stats.dropped == {STRAY: 7}
         accounted(ext, 1, result=1)
 
 
@@ -112,7 +112,7 @@ async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(
         error = await failing(poisoned)
         assert isinstance(error, CallTimeout)
         assert "what it answered is no message" in error.message
-        assert ext.stats["dropped"] == {STRAY: 1}
+        assert ext.stats.dropped == {STRAY: 1}
         accounted(ext, 2, result=1, timeout=1)
 
 
@@ -147,7 +147,7 @@ async def test_members_named_twice_count_once() -> None:
 async def test_an_answer_nested_a_hundred_thousand_deep_is_noise() -> None:
     async with hostile() as ext:
         assert await ext.call("deep", {"depth": 100_000}) == "after the deep one"
-        assert ext.stats["dropped"] == {STRAY: 1}
+        assert ext.stats.dropped == {STRAY: 1}
         assert await ext.call("echo", 1) == 1
 
 
@@ -183,7 +183,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
         await turns()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
-        assert ext.stats["dropped"] == {}
+        assert ext.stats.dropped == {}
         accounted(ext, 2, result=2)
 
 
@@ -218,7 +218,7 @@ async def test_unwritable_calls_that_had_to_wait_fail_alone_however_many_they_ar
         assert await first == "first"
         assert {(await error).code for error in bad} == {"X1302"}
         assert await last == "last"
-        assert ext.stats["restarts"] == 0
+        assert ext.stats.restarts == 0
         accounted(ext, 2002, result=2, error=2000)
 
 
@@ -232,5 +232,5 @@ async def test_an_over_long_answer_fails_its_own_call_and_no_other() -> None:
         assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
         assert "max_message" in error.help
         assert await short == "short"
-        assert ext.stats["dropped"] == {"messages over the size limit": 1}
+        assert ext.stats.dropped == {"messages over the size limit": 1}
         accounted(ext, 2, result=1, error=1)

@@ -31,7 +31,7 @@ async def test_a_call_ends_at_its_own_limit_and_its_late_reply_is_dropped_and_co
         assert "keep took longer than 0.1 s: no answer came" in error.message
         assert error.evidence.argv
         assert await ext.call("release") == 1  # the late one was written before this answer
-        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+        assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await ext.call("echo", "next") == "next"
         ledger.settle(ext, result=2, timeout=1)
 
@@ -53,7 +53,7 @@ async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
         lengths = [5, 1, 9, 3, 7, 2, 8, 4, 6]
         calls = [asyncio.ensure_future(one(length)) for length in lengths]
         await turns()
-        assert ext.stats["in_flight"] == 9
+        assert ext.stats.in_flight == 9
         for passed in range(step, 10, step):
             await clock.advance(step / 50)
             assert ended == list(range(1, passed + 1))

@@ -22,6 +22,7 @@ from tests.extensions.driving import (
     failing,
     hostile,
     outcome,
+    pid_of,
     unstarted,
     until,
     with_ladder,
@@ -38,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_order() -> None:
     extensions = [unstarted() for _ in range(50)]
     await asyncio.gather(*(ext.start() for ext in extensions))
-    pids = [ext.stats["pid"] for ext in extensions]
+    pids = [pid_of(ext) for ext in extensions]
     random.Random(3).shuffle(extensions)
     await asyncio.gather(*(asyncio.create_task(ext.close()) for ext in extensions))
     assert {ext.state for ext in extensions} == {"stopped"}
@@ -90,7 +91,7 @@ def run_program(text: str, *, timeout: float = 55) -> subprocess.CompletedProces
 async def test_closing_twice_or_from_many_tasks_at_once_is_closing() -> None:
     ext = unstarted()
     await ext.start()
-    pid = ext.stats["pid"]
+    pid = pid_of(ext)
     await asyncio.gather(*(ext.close() for _ in range(10)))
     await ext.close()
     assert ext.state == "stopped" and gone(pid)
@@ -114,8 +115,8 @@ async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
     ext = unstarted(f"hang_at={stage}", dialect=PATIENT)
     starting = asyncio.ensure_future(failing(ext.start()))
     call = asyncio.ensure_future(failing(ext.call("echo")))
-    await until(lambda: ext.stats["pid"] is not None)
-    pid = ext.stats["pid"]
+    await until(lambda: ext.stats.pid is not None)
+    pid = pid_of(ext)
     await ext.close()
     assert gone(pid) and ext.state == "stopped"
     assert isinstance(await starting, ExtensionGone)
@@ -129,7 +130,7 @@ async def test_closing_during_a_call_tells_the_caller_who_did_it() -> None:
     ext = unstarted(bus=ledger.bus)
     await ext.start()
     calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(5)]
-    await until(lambda: ext.stats["in_flight"] == 5)
+    await until(lambda: ext.stats.in_flight == 5)
     await ext.close()
     for call in calls:
         error = await call
@@ -144,7 +145,7 @@ async def test_answers_that_were_under_way_still_arrive_while_it_closes() -> Non
     await ext.start()
     calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
     await asyncio.sleep(0)  # the calls are made, the end of the tick has not come
-    assert ext.stats["in_flight"] == 50
+    assert ext.stats.in_flight == 50
     await ext.close()
     assert await asyncio.gather(*calls) == list(range(50))
     accounted(ext, 50, result=50)
@@ -165,7 +166,7 @@ async def test_calls_made_in_the_same_tick_as_the_close_are_not_lost_in_silence(
 async def test_a_closer_that_is_cancelled_does_not_stop_the_closing() -> None:
     ext = unstarted("ignore_eof", dialect=IMPATIENT)
     await ext.start()
-    pid = ext.stats["pid"]
+    pid = pid_of(ext)
     closer = asyncio.ensure_future(ext.close())
     await until(lambda: ext.state == "draining")
     closer.cancel()
@@ -180,7 +181,7 @@ async def test_leaving_the_block_by_an_exception_ends_the_process() -> None:
     pid = 0
     with pytest.raises(ZeroDivisionError):
         async with hostile() as ext:
-            pid = ext.stats["pid"]
+            pid = pid_of(ext)
             raise ZeroDivisionError
     assert pid and gone(pid)
 
@@ -190,7 +191,7 @@ async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
 
     async def use() -> None:
         async with hostile() as ext:
-            pids.append(ext.stats["pid"])
+            pids.append(pid_of(ext))
             await ext.call("keep")
 
     user = asyncio.ensure_future(use())
@@ -217,13 +218,13 @@ def test_a_loop_torn_down_without_a_close_leaves_no_process(when: str, loop: str
         held.append(ext)  # still referred to when the loop is gone
         if when == "in the handshake":
             asyncio.get_running_loop().create_task(outcome(ext.start()))
-            await until(lambda: ext.stats["pid"] is not None)
+            await until(lambda: ext.stats.pid is not None)
         else:
             await ext.start()
-        pids.append(ext.stats["pid"])
+        pids.append(pid_of(ext))
         if when == "in a call":
             asyncio.get_running_loop().create_task(outcome(ext.call("keep")))
-            await until(lambda: ext.stats["in_flight"] == 1)
+            await until(lambda: ext.stats.in_flight == 1)
         if when == "closing":
             asyncio.get_running_loop().create_task(ext.close())
             await until(lambda: ext.state == "draining")
@@ -251,7 +252,7 @@ async def main():
     await ext.start()
     return ext
 ext = loop.run_until_complete(main())
-pid = ext.stats["pid"]
+pid = ext.stats.pid
 loop.close()
 del ext, loop
 import gc
@@ -306,7 +307,7 @@ async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
 async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
     ext = unstarted(dialect=IMPATIENT)
     await ext.start()
-    pid = ext.stats["pid"]
+    pid = pid_of(ext)
     os.kill(pid, signal.SIGSTOP)
     await ext.close()
     assert gone(pid)
@@ -315,7 +316,7 @@ async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:
 async def test_a_child_that_dies_by_itself_while_it_is_asked_to_end_is_no_error() -> None:
     ext = unstarted("stubborn", dialect=PATIENT)
     await ext.start()
-    pid = ext.stats["pid"]
+    pid = pid_of(ext)
     closer = asyncio.ensure_future(ext.close())
     await until(lambda: ext.state == "draining")
     os.kill(pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ import exthost
 from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
 from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import NEVER, Ledger, accounted, failing, hostile, until
+from tests.extensions.driving import NEVER, Ledger, accounted, failing, hostile, pid_of, until
 from tests.extensions.looking import resident_bytes, runs
 
 
@@ -190,8 +190,8 @@ async def test_a_thousand_calls_in_flight_are_told_of_a_death_without_holding_th
     async with hostile() as ext:
         await ext.call("stderr", {"bytes": 100_000})
         calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(1000)]
-        await until(lambda: ext.stats["in_flight"] == 1000)
-        os.kill(ext.stats["pid"], signal.SIGKILL)
+        await until(lambda: ext.stats.in_flight == 1000)
+        os.kill(pid_of(ext), signal.SIGKILL)
         longest, last = 0.0, time.thread_time()  # which does not pass while others compute
         while not all(call.done() for call in calls):
             await asyncio.sleep(0)

@@ -74,7 +74,7 @@ async def test_a_bad_handshake_says_what_was_wrong_and_leaves_nothing(
         error = await failing(ext.start())
         assert isinstance(error, HandshakeFailed)
         assert error.code == code and text in error.message and error.help
-        assert ext.state == "failed" and ext.stats["pid"] is None and dict(ext.tools) == {}
+        assert ext.state == "failed" and ext.stats.pid is None and dict(ext.tools) == {}
 
 
 async def test_frames_of_another_dialect_are_named_when_the_handshake_s_time_is_up(
@@ -91,7 +91,7 @@ async def test_frames_of_another_dialect_are_named_when_the_handshake_s_time_is_
         error = await starting
         assert isinstance(error, HandshakeFailed)
         assert error.code == "X0506" and "Content-Length" in error.message and error.help
-        assert ext.state == "failed" and ext.stats["pid"] is None and dict(ext.tools) == {}
+        assert ext.state == "failed" and ext.stats.pid is None and dict(ext.tools) == {}
 
 
 async def test_stderr_after_the_last_newline_is_handed_on_too() -> None:

@@ -36,9 +36,9 @@ async def test_a_line_of_128_mb_over_the_cap_is_refused_in_flat_memory(method: s
             answer, grown = await with_highest_memory(asked)
             assert answer == "after the noise"
         assert grown < 16 * 2**20
-        assert ext.stats["dropped"] == {"messages over the size limit": 1}
+        assert ext.stats.dropped == {"messages over the size limit": 1}
         assert await ext.call("echo", 1) == 1
-        assert ext.stats["restarts"] == 0
+        assert ext.stats.restarts == 0
 
 
 async def test_other_calls_go_on_while_an_over_long_line_is_let_go() -> None:

@@ -33,7 +33,7 @@ async def test_ten_thousand_calls_answered_in_random_order_each_get_their_own() 
         calls = [ext.call("together", {"n": n, "of": 10_000}) for n in range(10_000)]
         assert await asyncio.gather(*calls) == list(range(10_000))
         accounted(ext, 10_000, result=10_000)
-        assert ext.stats["dropped"] == {}
+        assert ext.stats.dropped == {}
 
 
 async def test_ten_thousand_calls_through_a_narrow_door_each_get_their_own() -> None:
@@ -45,7 +45,7 @@ async def test_ten_thousand_calls_through_a_narrow_door_each_get_their_own() -> 
         async def watch() -> None:
             nonlocal most
             while True:
-                most = max(most, ext.stats["in_flight"])
+                most = max(most, ext.stats.in_flight)
                 await asyncio.sleep(0)
 
         watching = asyncio.ensure_future(watch())
@@ -82,9 +82,9 @@ async def test_a_storm_of_cancellations_leaks_no_entry_and_harms_no_other_call()
         ends = await asyncio.gather(*doomed, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends)
         assert await asyncio.gather(*others) == list(range(1000))
-        assert ext.stats["in_flight"] == ext.stats["waiting"] == 0
+        assert ext.stats.in_flight == ext.stats.waiting == 0
         late = await ext.call("release")  # those that had been sent are answered now, to nobody
-        assert ext.stats["dropped"] == ({"late or repeated replies": late} if late else {})
+        assert ext.stats.dropped == ({"late or repeated replies": late} if late else {})
         ledger.settle(ext)
         assert ledger.ended["result"] == 1001
         # Cancelled before its task ever ran, a call was never made.
@@ -156,7 +156,7 @@ async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unsee
     loop.set_exception_handler(lambda _, context: complaints.append(context))
     async with hostile() as ext:
         task = asyncio.ensure_future(ext.call("keep"))
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         session = ext.queue.sessions[0]
         ((number, call),) = session.pending.items()
         del session.pending[number]

@@ -170,7 +170,7 @@ async def test_only_one_call_is_in_flight_and_the_others_wait_in_order() -> None
         await ext.start()
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
-        assert (ext.stats["in_flight"], ext.stats["waiting"]) == (1, 9)
+        assert (ext.stats.in_flight, ext.stats.waiting) == (1, 9)
         assert await asyncio.gather(*calls) == list(range(10))
 
 
@@ -178,13 +178,13 @@ async def test_only_one_call_is_in_flight_and_the_others_wait_in_order() -> None
 async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_served() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         held = asyncio.ensure_future(failing(ext.call("hold", timeout=0.2)))
         behind = asyncio.ensure_future(ext.call("echo", "mine", timeout=60))
         assert isinstance(await held, CallTimeout)
         assert await behind == "mine"
-        assert ext.stats["pid"] == pid, "by id, a late answer harms nobody"
-        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+        assert ext.stats.pid == pid, "by id, a late answer harms nobody"
+        assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await told_by(ext, "cancelled") == [{"id": 2}]
         accounted(ext, 3, result=2, timeout=1)
 
@@ -192,7 +192,7 @@ async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_serve
 async def test_a_failure_under_no_id_answers_nobody() -> None:
     async with closing(toy()) as ext:
         assert await ext.call("null_error") == "right"
-        assert ext.stats["dropped"] == {"replies to no question": 1}
+        assert ext.stats.dropped == {"replies to no question": 1}
 
 
 # -- streams that the reply ends -------------------------------------------------------------
@@ -212,7 +212,7 @@ async def test_an_event_that_cannot_be_read_is_counted_and_the_stream_goes_on() 
     async with closing(toy()) as ext:
         events, result = await events_of(ext, "run", {"events": 3, "bad": True})
         assert (events, result) == ([0, 1, 2], {"sent": 3})
-        assert ext.stats["dropped"] == {"events that could not be read": 1}
+        assert ext.stats.dropped == {"events that could not be read": 1}
 
 
 async def test_the_child_may_ask_inside_a_stream() -> None:
@@ -294,7 +294,7 @@ async def test_a_stream_that_takes_too_long_is_cancelled_and_raises_after_its_ev
         assert events == [0, 1, 2]
         assert await ext.call("echo", "mine") == "mine"
         assert len(await told_by(ext, "run.cancel")) == 1
-        assert ext.stats["dropped"] == {"late or repeated replies": 1}
+        assert ext.stats.dropped == {"late or repeated replies": 1}
 
 
 async def test_a_stream_that_is_left_while_it_waits_for_its_turn_is_never_asked_for() -> None:
@@ -303,8 +303,8 @@ async def test_a_stream_that_is_left_while_it_waits_for_its_turn_is_never_asked_
         held = asyncio.ensure_future(ext.call("hold"))
         await asyncio.sleep(0)
         async with ext.stream("run", {"events": 3}):
-            assert ext.stats["waiting"] == 1
-        assert ext.stats["waiting"] == 0
+            assert ext.stats.waiting == 1
+        assert ext.stats.waiting == 0
         held.cancel()
         assert await ext.call("asked") == ["hold"]
         assert await told_by(ext, "run.cancel") == []
@@ -326,7 +326,7 @@ async def test_a_terminal_event_ends_its_stream_and_is_its_result() -> None:
     async with closing(toy()) as ext:
         events, result = await events_of(ext, "watch", {"stream": "a", "after": [1, 2, "done"]})
         assert (events, result) == ([1, 2, "done"], "done")
-        assert ext.stats["dropped"] == {}
+        assert ext.stats.dropped == {}
 
 
 async def test_the_terminal_event_comes_exactly_once_and_what_follows_is_dropped() -> None:
@@ -335,7 +335,7 @@ async def test_the_terminal_event_comes_exactly_once_and_what_follows_is_dropped
         events, result = await events_of(ext, "watch", {"stream": "a", "after": after})
         assert (events, result) == ([1, "done"], "done")
         await ext.call("echo")
-        assert ext.stats["dropped"] == {NO_STREAM: 3}
+        assert ext.stats.dropped == {NO_STREAM: 3}
 
 
 async def test_events_before_the_acknowledgement_are_kept() -> None:
@@ -359,7 +359,7 @@ async def test_streams_are_told_apart_by_their_names() -> None:
             await ext.call("emit", {"stream": "b", "events": ["done"]})
             assert [event async for event in b] == [10, 11, "done"]
             assert [event async for event in a] == [1, "done"]
-        assert ext.stats["dropped"] == {NO_STREAM: 1}
+        assert ext.stats.dropped == {NO_STREAM: 1}
 
 
 async def test_an_acknowledgement_of_another_stream_fails_the_opening() -> None:
@@ -380,7 +380,7 @@ async def test_leaving_a_stream_early_cancels_it_by_name_once() -> None:
                     break
         assert await told_by(ext, "watch.cancel") == [{"stream": "a", "why": "the consumer left"}]
         await ext.call("emit", {"stream": "a", "events": [3]})
-        assert ext.stats["dropped"] == {NO_STREAM: 1}
+        assert ext.stats.dropped == {NO_STREAM: 1}
 
 
 async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
@@ -409,12 +409,12 @@ async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
 async def test_an_open_stream_takes_no_place_among_the_calls() -> None:
     async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
         assert ext.queue.max_in_flight == 1
-        assert (ext.stats["in_flight"], ext.stats["calls"]) == (1, 0)
+        assert (ext.stats.in_flight, ext.stats.calls) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
-        assert (ext.stats["in_flight"], ext.stats["result"]) == (1, 1)  # it has not ended
+        assert (ext.stats.in_flight, ext.stats.result) == (1, 1)  # it has not ended
         await ext.call("emit", {"stream": "a", "events": ["done"]})
         assert [event async for event in stream] == ["done"]
-        assert (ext.stats["in_flight"], ext.stats["calls"], ext.stats["result"]) == (0, 3, 3)
+        assert (ext.stats.in_flight, ext.stats.calls, ext.stats.result) == (0, 3, 3)
 
 
 async def test_when_the_child_goes_each_open_stream_ends_with_one_failure() -> None:
@@ -454,7 +454,7 @@ async def test_an_acknowledgement_over_the_size_limit_fails_the_opening_and_ends
         assert violation.value.code == "X0603"
         # A stream that was left behind would swallow these, and hold up the child for them.
         assert await ext.call("echo", 1) == 1
-        assert ext.stats["dropped"][NO_STREAM] == len(after)
+        assert ext.stats.dropped[NO_STREAM] == len(after)
         events, _ = await events_of(ext, "watch", {"stream": "a", "after": [1, "done"]})
         assert events == [1, "done"]
 

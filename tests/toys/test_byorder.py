@@ -74,11 +74,11 @@ async def test_an_operation_that_stops_after_its_first_exchange_sends_no_second(
 async def test_a_refusal_is_an_answer_and_the_session_goes_on() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         error = await failing(ext.call("refuse", "not today"))
         assert isinstance(error, CallFailed) and error.error_message == "not today"
         assert await ext.call("say", 1) == 1
-        assert ext.stats["pid"] == pid
+        assert ext.stats.pid == pid
 
 
 # -- poisoned --------------------------------------------------------------------------------
@@ -96,11 +96,11 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_its_own_answer_
     bus.subscribe(Exited, exits.append)
     async with closing(toy(bus=bus)) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         error = await failing(ext.call(method, params, timeout=0.3))
         assert isinstance(error, CallTimeout) and method in error.message
         assert await ext.call("say", "mine") == "mine"
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
         assert [(event.pid, event.status) for event in exits] == [(pid, "killed by SIGKILL")]
         accounted(ext, 2, result=1, timeout=1)
 
@@ -109,38 +109,38 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_its_own_answer_
 async def test_calls_queued_behind_one_that_times_out_are_served_by_the_fresh_process() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         poisoned = asyncio.ensure_future(failing(ext.call("hold", "late", timeout=0.3)))
         queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
         assert isinstance(await poisoned, CallTimeout)
         assert await asyncio.gather(*queued) == list(range(5))
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
         accounted(ext, 6, result=5, timeout=1)
 
 
 async def test_calls_queued_behind_one_that_is_cancelled_are_served_by_the_fresh_process() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         poisoned = asyncio.ensure_future(ext.call("hold", "late"))
         queued = [asyncio.ensure_future(ext.call("say", n)) for n in range(5)]
-        await until(lambda: ext.stats["in_flight"] == 1)
+        await until(lambda: ext.stats.in_flight == 1)
         poisoned.cancel()
         assert await asyncio.gather(*queued) == list(range(5))
         assert poisoned.cancelled()
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
         accounted(ext, 6, result=5, cancelled=1)
 
 
 async def test_a_call_that_gives_up_before_it_was_sent_poisons_nothing() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         first = asyncio.ensure_future(ext.call("hold", "late", timeout=60))
         await asyncio.sleep(0)
         waited = await failing(ext.call("say", 1, timeout=0.05))
         assert isinstance(waited, CallTimeout) and "its turn" in waited.message
-        assert ext.stats["pid"] == pid and not first.done()
+        assert ext.stats.pid == pid and not first.done()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -149,7 +149,7 @@ async def test_a_call_that_gives_up_before_it_was_sent_poisons_nothing() -> None
 async def test_where_several_are_in_flight_one_that_times_out_takes_the_others_with_it() -> None:
     async with closing(toy(max_in_flight=3)) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         assert await asyncio.gather(*(ext.call("say", n) for n in range(30))) == list(range(30))
         poisoned = asyncio.ensure_future(failing(ext.call("hold", 1, timeout=0.3)))
         await asyncio.sleep(0)
@@ -157,7 +157,7 @@ async def test_where_several_are_in_flight_one_that_times_out_takes_the_others_w
         assert isinstance(await poisoned, CallTimeout)
         assert isinstance(lost, ExtensionGone) and lost.code == "X1003"
         assert await ext.call("say", "mine") == "mine"
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
 
 
 async def test_a_first_start_that_times_out_is_told_to_the_call_that_caused_it() -> None:
@@ -181,21 +181,21 @@ async def test_what_cannot_be_read_ends_the_process_and_the_next_call_gets_a_fre
 ) -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         error = await failing(ext.call(method))
         assert isinstance(error, ProtocolViolation)
         assert error.code == code and says in error.message
         assert error.extension == "toy"
         assert await ext.call("say", 1) == 1
-        assert ext.stats["pid"] != pid
+        assert ext.stats.pid != pid
 
 
 async def test_an_answer_nobody_asked_for_ends_the_process_before_it_can_answer_another() -> None:
     async with closing(toy()) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         assert await ext.call("twice", "right") == "right"
-        await until(lambda: ext.stats["pid"] != pid)
+        await until(lambda: ext.stats.pid != pid)
         assert isinstance(ext.cause, ProtocolViolation)
         assert await ext.call("say", "mine") == "mine"
 
@@ -220,12 +220,12 @@ async def test_a_child_that_dies_inside_a_frame_is_told_as_that() -> None:
 async def test_a_message_over_the_limit_is_refused_before_a_byte_is_written() -> None:
     async with closing(toy(max_message=1000)) as ext:
         await ext.start()
-        pid = ext.stats["pid"]
+        pid = ext.stats.pid
         error = await failing(ext.call("say", "x" * 1000))
         assert isinstance(error, UsageError) and error.code == "X1303"
         # What was never asked must not be expected: the next answer is the next call's.
         assert await ext.call("say", "next") == "next"
-        assert ext.stats["pid"] == pid
+        assert ext.stats.pid == pid
         assert await ext.call("heard") == [["say", len('say "next"')]]
         broken = await failing(ext.call("garble"))
         assert "its answer to garble" in broken.message

@@ -1,6 +1,6 @@
 """The command line: stdout is data, stderr is talk, exit codes tell the truth.
 
-One verb a file, each with the same two functions: `options(parser)` and `run(asked) -> int`. Only
+One verb a file, each with the same two functions: `options(parser)` and `run(args) -> int`. Only
 the verb that was asked for is imported; `exthost --help` imports none of them, since asyncio alone
 costs more than everything that help needs.
 """
@@ -31,7 +31,7 @@ def _main(words: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = words[0], words[1:]
-    from exthost.cli.frame import no_verb, run_verb
+    from exthost.cli.common import no_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else no_verb(verb, rest)
 

@@ -17,21 +17,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     dialect_option,
-    holding_options,
+    sandbox_options,
     say,
     show_json,
     show_text,
     timeout_option,
 )
-from exthost.cli.target import find_spec, held, read_wanted, run_once, started, talk
-from exthost.cli.watching import Watching
+from exthost.cli.stream_display import StreamDisplay
+from exthost.cli.target import (
+    find_spec,
+    print_events,
+    read_wanted,
+    run_once,
+    started,
+    with_sandbox_flags,
+)
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.model import Spec
 from exthost.names import capability_fits
 from exthost.tool_result import ToolResult
@@ -58,30 +65,30 @@ def options(parser: argparse.ArgumentParser) -> None:
     timeout_option(parser)
     config_option(parser)
     dialect_option(parser)
-    holding_options(parser)
+    sandbox_options(parser)
 
 
-def run(asked: Asked) -> int:
-    names = [word for word in asked.words if "=" not in word]
-    pairs = [word for word in asked.words if "=" in word]
-    if not names or len(names) > (1 if asked.command else 2):
+def run(args: Args) -> int:
+    names = [word for word in args.words if "=" not in word]
+    pairs = [word for word in args.words if "=" in word]
+    if not names or len(names) > (1 if args.command else 2):
         raise UsageError(
             "X1316",
-            f"expected {'NAME' if asked.command else '[TARGET] NAME'}, and got {len(names)} words",
+            f"expected {'NAME' if args.command else '[TARGET] NAME'}, and got {len(names)} words",
             help="arguments are written k=v, or as --args JSON",
         )
-    if asked.text and asked.method:
+    if args.text and args.method:
         raise UsageError(
             "X1316",
             "--text is for tools, and --method calls a method",
             help="leave one of them out",
         )
-    arguments = _arguments(pairs, asked.args)
+    arguments = _arguments(pairs, args.args)
     target = names[0] if len(names) == 2 else None
-    spec = find_spec(asked, target)
+    spec = find_spec(args, target)
     if spec is not None:
-        return run_once(_call_one(asked, spec, names[-1], arguments))
-    return run_once(_call_any(asked, names[-1], arguments))
+        return run_once(_call_one(args, spec, names[-1], arguments))
+    return run_once(_call_any(args, names[-1], arguments))
 
 
 def _arguments(pairs: Sequence[str], text: str | None) -> Any:
@@ -107,52 +114,52 @@ def _value(text: str) -> Any:
         return text
 
 
-async def _call_one(asked: Asked, spec: Spec, name: str, arguments: Any) -> int:
-    if asked.capability:
-        spec = replace(spec, options={**spec.options, "capability": asked.capability})
-    async with started(asked, spec) as extension:
-        _check_asked(asked, extension)
-        if asked.method and name in extension.dialect.streams:
-            result = await _follow(extension, name, arguments, asked.timeout)
-        elif asked.method:
-            result = await extension.call(name, arguments, timeout=asked.timeout)
+async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
+    if args.capability:
+        spec = replace(spec, options={**spec.options, "capability": args.capability})
+    async with started(args, spec) as extension:
+        _check_asked(args, extension)
+        if args.method and name in extension.dialect.streams:
+            result = await _follow(extension, name, arguments, args.timeout)
+        elif args.method:
+            result = await extension.call(name, arguments, timeout=args.timeout)
         else:
             own = own_name(extension, name)
-            return await _call_tool(asked, extension, own, arguments)
-        return _finish(asked, extension, ToolResult(result, extension.dialect.result_reader))
+            return await _call_tool(args, extension, own, arguments)
+        return _finish(args, extension, ToolResult(result, extension.dialect.result_reader))
 
 
-async def _call_tool(asked: Asked, extension: Extension, name: str, arguments: Any) -> int:
-    result = await extension.call_tool(name, arguments, timeout=asked.timeout, check=False)
+async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any) -> int:
+    result = await extension.call_tool(name, arguments, timeout=args.timeout, check=False)
     if result.error_reply is not None:
         raise result.error_reply
-    return _finish(asked, extension, result)
+    return _finish(args, extension, result)
 
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
     """The result of a method that answers in events, which are shown as they come."""
-    with Watching(extension.dialect.show) as watching:
+    with StreamDisplay(extension.dialect.show) as display:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
-                watching.show(event)
+                display.show(event)
     return events.result
 
 
-async def _call_any(asked: Asked, name: str, arguments: Any) -> int:
+async def _call_any(args: Args, name: str, arguments: Any) -> int:
     """Call a tool of the config, starting no more extensions than it takes to find it."""
-    found = read_wanted(asked)
-    if asked.method:
+    found = read_wanted(args)
+    if args.method:
         raise UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
     host = Host(replace(found.config, discovery=None, specs=()))
-    talk(host.events)
+    print_events(host.events)
     async with host:
         for spec in found.specs:
             if spec.enabled:
-                await host.load(replace(held(asked, spec), start="lazy"))
-        tool = await host.find_tool(name, capability=asked.capability or "", ask_all=True)
+                await host.load(replace(with_sandbox_flags(args, spec), start="lazy"))
+        tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
-        _check_asked(asked, extension)
-        return await _call_tool(asked, extension, tool.tool, arguments)
+        _check_asked(args, extension)
+        return await _call_tool(args, extension, tool.tool, arguments)
 
 
 def own_name(extension: Extension, name: str) -> str:
@@ -165,17 +172,17 @@ def own_name(extension: Extension, name: str) -> str:
     return name
 
 
-def _check_asked(asked: Asked, extension: Extension) -> None:
+def _check_asked(args: Args, extension: Extension) -> None:
     """Raise for an option that this extension's dialect has no meaning for, before it is called."""
     offered = extension.offer.capabilities
-    if asked.capability and not any(capability_fits(asked.capability, one) for one in offered):
+    if args.capability and not any(capability_fits(args.capability, one) for one in offered):
         raise UsageError(
             "X1324",
-            f"it does not have the capability {asked.capability}",
+            f"it does not have the capability {args.capability}",
             extension=extension.id,
             help=f"it speaks {extension.dialect.name} and has: {', '.join(offered) or 'none'}",
         )
-    if asked.write and extension.dialect.files is None:
+    if args.write and extension.dialect.files is None:
         raise UsageError(
             "X1325",
             f"results of the {extension.dialect.name} dialect hold no files to write",
@@ -184,22 +191,22 @@ def _check_asked(asked: Asked, extension: Extension) -> None:
         )
 
 
-def _finish(asked: Asked, extension: Extension, result: ToolResult) -> int:
+def _finish(args: Args, extension: Extension, result: ToolResult) -> int:
     files = extension.dialect.files
-    if asked.write and files is not None:
-        from exthost.services.folder import write_files
+    if args.write and files is not None:
+        from exthost.host.file_writer import write_files
 
         try:
-            paths = write_files(files(result.raw), asked.write)
+            paths = write_files(files(result.raw), args.write)
         except ExthostError as error:
             error.extension = extension.id
             raise
         for path in paths:
             say(f"wrote {path}")
-    if asked.text:
+    if args.text:
         show_text(result.text)
     else:
-        show_json(_as_data(result.raw), pretty=not asked.json)
+        show_json(_as_data(result.raw), pretty=not args.json)
     return ERROR_RESULT if result.is_error else 0
 
 

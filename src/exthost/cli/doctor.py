@@ -8,23 +8,31 @@ import os
 from typing import Any, NamedTuple
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, no_command, say, show_json, some, visible
+from exthost.cli.common import (
+    Args,
+    config_option,
+    escape_controls,
+    no_command,
+    plural,
+    say,
+    show_json,
+)
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
-from exthost.connection import Alone
+from exthost.connection import Connection
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
+from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.plan import admit, prepare
 from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
 from exthost.process.hardening import harden
-from exthost.services.answering import completed_now
 
 # Started together; more would make each other's timings worse than they are.
 _AT_ONCE = 4
@@ -58,17 +66,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     all_option(parser)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    if asked.target is not None:
-        spec = find_spec(asked, asked.target)
+def run(args: Args) -> int:
+    no_command(args)
+    if args.target is not None:
+        spec = find_spec(args, args.target)
         assert spec is not None
-        found = read_wanted(asked) if has_config(asked) else None
+        found = read_wanted(args) if has_config(args) else None
         specs, findings = [spec], []
     else:
-        found = read_wanted(asked)
+        found = read_wanted(args)
         specs = list(found.specs)
-        findings = _on_disk(found, asked.all) + _unsearched(found)
+        findings = _on_disk(found, args.all) + _unsearched(found)
     findings += _of_the_machine()
     sound: list[Spec] = []
     for spec in specs:
@@ -76,13 +84,13 @@ def run(asked: Asked) -> int:
         if spec.enabled and not any(one.exit for one in told):
             sound.append(spec)
     runtime: list[dict[str, Any]] = []
-    if asked.runtime:
+    if args.runtime:
         refused = {one.extension for one in findings if one.exit}
         ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
         harden()
         runtime, more = asyncio.run(_start_all(ready))
         findings += more
-    _show(asked, specs, findings, runtime)
+    _show(args, specs, findings, runtime)
     return next((one.exit for one in findings if one.exit), 0)
 
 
@@ -160,7 +168,7 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
         dialect = dialects.get(spec.dialect)
-        wanted = completed_now(spec, os.environ)
+        wanted = read_stored_settings(spec, os.environ)
         admit(wanted, os.environ)
         if (objection := clash(wanted, before)) is not None:
             raise objection
@@ -217,17 +225,17 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
     """Start it, look at it, end it."""
     try:
-        async with Alone(spec, environ=dict(os.environ)) as extension:
+        async with Connection(spec, environ=dict(os.environ)) as extension:
             findings = [
                 Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
             ]
             findings += await _drifted(extension)
             stats = extension.stats
-            for what, times in stats["dropped"].items():
+            for what, times in stats.dropped.items():
                 message = f"{times} {what}"
                 fix = _MENDED_BY.get(what, "its log tells more: exthost logs")
                 findings.append(Finding("warning", spec.id, spec.origin, message, fix))
-            timings = {key: round(value, 1) for key, value in stats["timings_ms"].items()}
+            timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
     except ExthostError as error:
         return {"id": spec.id, "ready": False, "timings_ms": {}}, [_of(error, spec)]
@@ -275,21 +283,21 @@ def _drift(
 
 
 def _show(
-    asked: Asked, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
+    args: Args, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
 ) -> None:
     healthy = not any(one.exit for one in findings)
-    if asked.json:
+    if args.json:
         rows = [
             {key: value for key, value in one._asdict().items() if key != "exit"}
             for one in findings
         ]
         shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
         shown["sandbox"] = machine()
-        show_json(shown | ({"runtime": runtime} if asked.runtime else {}))
+        show_json(shown | ({"runtime": runtime} if args.runtime else {}))
         return
     for one in findings:
         about = f"{one.extension}: " if one.extension else ""
-        print(visible(f"{one.level}: {about}{one.message}"))
+        print(escape_controls(f"{one.level}: {about}{one.message}"))
         if one.path:
             print(f"  in:  {one.path}")
         if one.fix:
@@ -300,4 +308,4 @@ def _show(
             print(
                 f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
             )
-    say(f"{some(len(specs), 'extension')}, " + ("nothing in the way" if healthy else "see above"))
+    say(f"{plural(len(specs), 'extension')}, " + ("nothing in the way" if healthy else "see above"))

@@ -1,10 +1,10 @@
 """Switch an extension on in the config, for every host that is started from then on."""
 
-from exthost.cli.frame import Asked
-from exthost.cli.switch import switch, switch_options
+from exthost.cli.common import Args
+from exthost.cli.toggle import toggle, toggle_options
 
-options = switch_options
+options = toggle_options
 
 
-def run(asked: Asked) -> int:
-    return switch(asked, on=True)
+def run(args: Args) -> int:
+    return toggle(args, on=True)

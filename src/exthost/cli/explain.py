@@ -2,8 +2,8 @@
 
 import argparse
 
-from exthost.catalogue import CATALOGUE, Entry
-from exthost.cli.frame import Asked, no_command, show_json, show_table
+from exthost import error_catalog
+from exthost.cli.common import Args, no_command, show_json, show_table
 from exthost.errors import NotFound
 from exthost.names import nearest
 
@@ -12,29 +12,26 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401")
 
 
-def _entries() -> list[tuple[str, Entry]]:
-    return sorted(CATALOGUE.items())
-
-
-def run(asked: Asked) -> int:
-    no_command(asked)
-    if asked.code is None:
-        if asked.json:
-            show_json({code: entry._asdict() for code, entry in _entries()})
+def run(args: Args) -> int:
+    no_command(args)
+    entries = error_catalog.load()
+    if args.code is None:
+        if args.json:
+            show_json({code: entry._asdict() for code, entry in sorted(entries.items())})
         else:
-            rows = [(code, entry.kind, entry.title) for code, entry in _entries()]
+            rows = [(code, entry.kind, entry.title) for code, entry in sorted(entries.items())]
             show_table(rows, ("CODE", "KIND", "WHAT"))
         return 0
-    code = asked.code.upper()
-    entry = CATALOGUE.get(code)
+    code = args.code.upper()
+    entry = entries.get(code)
     if entry is None:
-        near = nearest(code, CATALOGUE)
+        near = nearest(code, entries)
         raise NotFound(
             "X1207",
-            f"there is no error code {asked.code!r}",
+            f"there is no error code {args.code!r}",
             help=f"did you mean {near}?" if near else "exthost explain lists them all",
         )
-    if asked.json:
+    if args.json:
         show_json({"code": code, **entry._asdict()})
     else:
         print(f"{code}  {entry.kind}: {entry.title}\n\n{entry.meaning}\n\nWhat to do: {entry.fix}")

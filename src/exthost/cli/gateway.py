@@ -16,14 +16,14 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from exthost.cli.frame import Asked, config_option, given_config, no_command, say, show_json
+from exthost.cli.common import Args, config_option, given_config, no_command, say, show_json
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.target import run_async
 from exthost.config import Config
 from exthost.discovery.configfile import read_config
 from exthost.errors import ConfigError, UsageError
 from exthost.events import Exited, LogLine, StateChanged
-from exthost.host import Host
+from exthost.host.host import Host
 
 if TYPE_CHECKING:
     from exthost.gateway.server import Gateway, McpServer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 DEFAULT_HOST = "127.0.0.1"
 
-Face = Callable[["McpServer"], Coroutine[Any, Any, None]]
+Transport = Callable[["McpServer"], Coroutine[Any, Any, None]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -51,15 +51,15 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    if asked.http is None and (asked.host is not None or asked.token_file is not None):
+def run(args: Args) -> int:
+    no_command(args)
+    if args.http is None and (args.host is not None or args.token_file is not None):
         raise UsageError(
             "X1366", "--host and --token-file are about HTTP", help="add --http PORT, or leave out"
         )
-    config = read_config(given_config(asked))
-    face = _on_stdio() if asked.http is None else _on_http(asked)
-    with face as serve:
+    config = read_config(given_config(args))
+    transport = _on_stdio() if args.http is None else _on_http(args)
+    with transport as serve:
         return run_async(_serve(config, serve))
 
 
@@ -76,20 +76,20 @@ def _room(name: str) -> Any:
 
 
 @contextmanager
-def _on_stdio() -> Iterator[Face]:
+def _on_stdio() -> Iterator[Transport]:
     stdio = _room("stdio")
     with stdio.claimed() as wire:
         yield lambda server: stdio.serve(server, wire)
 
 
 @contextmanager
-def _on_http(asked: Asked) -> Iterator[Face]:
+def _on_http(args: Args) -> Iterator[Transport]:
     http, token = _room("http"), _room("token")
-    host = asked.host or DEFAULT_HOST
-    found = token.find(asked.token_file, os.environ)
-    with http.listen(host, asked.http) as listener:
+    host = args.host or DEFAULT_HOST
+    found = token.find(args.token_file, os.environ)
+    with http.listen(host, args.http) as listener:
         url = http.url(listener, host)
-        if asked.json:
+        if args.json:
             show_json({"url": url, "token": None if found.source else found.text})
         else:
             say(f"serving MCP on {url}")
@@ -99,7 +99,7 @@ def _on_http(asked: Asked) -> Iterator[Face]:
         yield lambda server: http.serve(server, listener, host, found.text)
 
 
-async def _serve(config: Config, face: Face) -> int:
+async def _serve(config: Config, transport: Transport) -> int:
     from exthost.gateway.server import Gateway
     from exthost.gateway.token import VARIABLE
 
@@ -112,7 +112,7 @@ async def _serve(config: Config, face: Face) -> int:
         loop.add_signal_handler(number, signals.put_nowait, number)
     gateway = Gateway(host)
     opening = gateway.open()
-    serving = loop.create_task(face(gateway.server))
+    serving = loop.create_task(transport(gateway.server))
     signalled = loop.create_task(signals.get())
     awaited = {opening, serving, signalled}
     try:

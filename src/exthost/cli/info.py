@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import Asked, config_option, in_line, no_command, one_line, show_json
+from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
 from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import restart_of
+from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import limits_of
 from exthost.launch.plan import prepare
 from exthost.model import Spec
 from exthost.names import registered_name
 from exthost.process.environment import looks_secret
-from exthost.services.answering import completed_now
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +26,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    spec = find_spec(asked, asked.target)
+def run(args: Args) -> int:
+    no_command(args)
+    spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
     known = describe(spec)
-    if asked.json:
+    if args.json:
         show_json(known)
     else:
         _show(known)
@@ -69,7 +69,7 @@ def describe(spec: Spec) -> dict[str, Any]:
 def environment(spec: Spec) -> dict[str, Any]:
     """Which variables it would get, and which would be held back, by name."""
     try:
-        spec = completed_now(spec, os.environ)
+        spec = read_stored_settings(spec, os.environ)
         found = prepare(spec, dialects.get(spec.dialect), os.environ).environment
     except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
         return {"passed": [], "held_back": [], "configured": []}

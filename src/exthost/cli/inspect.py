@@ -4,16 +4,16 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     dialect_option,
-    holding_options,
+    escape_controls,
     in_line,
+    sandbox_options,
     say,
     show_json,
     show_table,
-    visible,
 )
 from exthost.cli.list import unheld
 from exthost.cli.target import find_spec, run_async, started
@@ -27,23 +27,23 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     config_option(parser)
     dialect_option(parser)
-    holding_options(parser)
+    sandbox_options(parser)
 
 
-def run(asked: Asked) -> int:
-    spec = find_spec(asked, asked.target)
+def run(args: Args) -> int:
+    spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    return run_async(_inspect(asked, spec))
+    return run_async(_inspect(args, spec))
 
 
-async def _inspect(asked: Asked, spec: Spec) -> int:
-    async with started(asked, spec) as extension:
+async def _inspect(args: Args, spec: Spec) -> int:
+    async with started(args, spec) as extension:
         report = describe(extension)
-    report["tried"] = [{"dialect": name, "answer": answer} for name, answer in asked.tried]
-    if asked.json:
+    report["tried"] = [{"dialect": name, "answer": answer} for name, answer in args.tried]
+    if args.json:
         show_json(report)
     else:
         _show(report)
@@ -59,7 +59,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "version": offer.version,
         "name": offer.name,
         "capabilities": list(offer.capabilities),
-        "state": extension.state,
+        "state": str(extension.state),
         "tools": [
             {
                 "name": registered_name(extension.id, tool.name),
@@ -72,7 +72,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
         "warnings": list(offer.warnings),
-        "timings_ms": extension.stats["timings_ms"],
+        "timings_ms": dict(extension.stats.timings_ms),
         "environment": {
             "passed": list(environment.passed),
             "held_back": list(environment.held_back),
@@ -81,7 +81,7 @@ def describe(extension: Extension) -> dict[str, Any]:
         "sandbox": dict(extension.enforced),
         "sha256": extension.digests,
         "argv": list(extension.argv),
-        "noise": extension.stats["dropped"],
+        "noise": dict(extension.stats.dropped),
     }
 
 
@@ -89,10 +89,14 @@ def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
     for one in report["tried"]:
         say(f"  tried {one['dialect']}: {one['answer']}")
-    say(visible(f"{report['id']}{version} speaks {report['dialect']}"))
+    say(escape_controls(f"{report['id']}{version} speaks {report['dialect']}"))
     if report["name"]:
         has = ", ".join(report["capabilities"])
-        say(visible(f"  it calls itself {report['name']}" + (f" and has {has}" if has else "")))
+        say(
+            escape_controls(
+                f"  it calls itself {report['name']}" + (f" and has {has}" if has else "")
+            )
+        )
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]
@@ -105,12 +109,12 @@ def _show(report: dict[str, Any]) -> None:
             ]
         shown = ", ".join(map(in_line, told)) if isinstance(told, list | tuple) else in_line(told)
         if shown:
-            say(f"  {what}: {visible(shown)}")
+            say(f"  {what}: {escape_controls(shown)}")
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
     if warning := unheld(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:
-        say(f"  warning: {visible(warning)}")
+        say(f"  warning: {escape_controls(warning)}")
     for what, times in report["noise"].items():
         say(f"  {times} {what}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     config_path,
     no_command,
@@ -24,10 +24,10 @@ from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
+from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.plan import admit, prepare
 from exthost.manifests.gate import clash
 from exthost.model import Spec
-from exthost.services.answering import completed_now
 
 # A listing does not wait for a host that hangs.
 _ASK_SECONDS = 1.0
@@ -45,20 +45,20 @@ def all_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every mistake of a manifest")
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    found = read_wanted(asked)
+def run(args: Args) -> int:
+    no_command(args)
+    found = read_wanted(args)
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
     for spec in found.specs:
         rows.append(row(found, spec, before))
         if rows[-1]["state"] == State.ADMITTED.value:
             before.append(spec)
-    running = _running(asked)
+    running = _running(args)
     for one in rows:
         one |= running.get(one["id"], {})
-    diagnostics = told(found.diagnostics, every=asked.all)
-    if asked.json:
+    diagnostics = told(found.diagnostics, every=args.all)
+    if args.json:
         report = found.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
         shown = [diagnostic_row(one) for one in diagnostics]
@@ -67,7 +67,7 @@ def run(asked: Asked) -> int:
     table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
     if not rows:
-        say_empty(asked)
+        say_empty(args)
     for one in rows:
         if one["reason"]:
             say(f"{one['id']}: {one['reason']}")
@@ -79,10 +79,10 @@ def run(asked: Asked) -> int:
     return 0
 
 
-def _running(asked: Asked) -> dict[str, dict[str, Any]]:
+def _running(args: Args) -> dict[str, dict[str, Any]]:
     """How those are that a running host has; nothing where none runs, or it is busy."""
     try:
-        status = ask(config_path(asked), Request("status"), timeout=_ASK_SECONDS)
+        status = ask(config_path(args), Request("status"), timeout=_ASK_SECONDS)
     except ExthostError:
         return {}
     return {
@@ -138,7 +138,7 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
     else:
         try:
             dialects.get(spec.dialect)
-            admit(completed_now(spec, os.environ), os.environ)
+            admit(read_stored_settings(spec, os.environ), os.environ)
             if (objection := clash(spec, before)) is not None:
                 raise objection
         except ExthostError as refused:

@@ -14,13 +14,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from exthost.cli.common import escape_controls
 from exthost.cli.event_lines import event_line
-from exthost.cli.frame import visible
-from exthost.cli.spout import STDERR, Spout
+from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
 from exthost.cli.status import HEADER, cells
 from exthost.control.report import Report
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
-from exthost.host import Host
+from exthost.host.host import Host
 
 # Between two drawings: when something happened, and when nothing did but time.
 BUSY_SECONDS = 0.2
@@ -52,9 +52,9 @@ class LiveTable:
         self._words: list[str] = []  # of our own: few, and none may get lost in a flood of theirs
         self._drawn_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._spout = Spout(STDERR)
+        self._writer = NonblockingWriter(STDERR)
         self._live = Live(
-            console=Console(file=cast(IO[str], self._spout)),
+            console=Console(file=cast(IO[str], self._writer)),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -68,12 +68,12 @@ class LiveTable:
         self._draw()
 
     def say(self, text: str) -> None:
-        self._words.append(visible(text))
+        self._words.append(escape_controls(text))
         self._draw_soon()
 
     def _heard(self, text: str) -> None:
         self._passed_over += len(self._lines) == MOST_LINES
-        self._lines.append(visible(text))
+        self._lines.append(escape_controls(text))
         self._draw_soon()
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class LiveTable:
         self._forget_timer()
         self._say_lines()
         self._live.stop()
-        self._spout.close()
+        self._writer.close()
 
     def _draw_soon(self) -> None:
         due = self._drawn_at + BUSY_SECONDS

@@ -9,13 +9,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from exthost.cli.frame import Asked, config_option, config_path, no_command, say, show_json, visible
+from exthost.cli.common import (
+    Args,
+    config_option,
+    config_path,
+    escape_controls,
+    no_command,
+    say,
+    show_json,
+)
 from exthost.cli.target import read_wanted
 from exthost.control.address import key_of
 from exthost.errors import NotFound
+from exthost.host.extension_logs import rotated_path
 from exthost.names import nearest
 from exthost.process.home import log_file
-from exthost.services.logbook import older
 
 LINES = 200
 
@@ -43,40 +51,40 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    file = Path(log_file(os.environ, key_of(config_path(asked)), asked.name))
-    if not file.exists() and not older(file).exists():
-        _check_name(asked)
-        say(f"{asked.name} has not said anything yet; its log will be {file}")
+def run(args: Args) -> int:
+    no_command(args)
+    file = Path(log_file(os.environ, key_of(config_path(args)), args.name))
+    if not file.exists() and not rotated_path(file).exists():
+        _check_name(args)
+        say(f"{args.name} has not said anything yet; its log will be {file}")
     with closing(_Follower(file)) as follower:
-        for line in follower.last(asked.lines):
-            _show(asked, line)
-        if asked.follow:
+        for line in follower.last(args.lines):
+            _show(args, line)
+        if args.follow:
             for line in follower.coming():
-                _show(asked, line)
+                _show(args, line)
     return 0
 
 
-def _check_name(asked: Asked) -> None:
+def _check_name(args: Args) -> None:
     """That there is no log of it is right for one that has said nothing, not for a wrong name."""
-    names = [spec.id for spec in read_wanted(asked).specs]
-    if asked.name not in names:
-        near = nearest(asked.name, names)
+    names = [spec.id for spec in read_wanted(args).specs]
+    if args.name not in names:
+        near = nearest(args.name, names)
         raise NotFound(
             "X1276",
-            f"there is no extension {asked.name!r}, and no log of one",
+            f"there is no extension {args.name!r}, and no log of one",
             help=f"did you mean {near!r}?" if near else "exthost list shows the extensions",
         )
 
 
-def _show(asked: Asked, line: bytes) -> None:
+def _show(args: Args, line: bytes) -> None:
     text = line.decode("utf-8", "replace")
-    if not asked.json:
-        print(visible(text), flush=True)
+    if not args.json:
+        print(escape_controls(text), flush=True)
         return
     moment, level, source, said = (*text.split(" ", 3), "", "", "")[:4]
-    told: dict[str, Any] = {"time": moment, "extension": asked.name}
+    told: dict[str, Any] = {"time": moment, "extension": args.name}
     show_json(told | {"level": level, "source": source, "text": said})
 
 
@@ -92,7 +100,7 @@ class _Follower:
         """So many of the last lines; those that come after them are `coming`."""
         kept: deque[bytes] = deque(maxlen=count)
         try:
-            kept.extend(older(self._path).read_bytes().split(b"\n")[:-1])
+            kept.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
         except FileNotFoundError:
             pass
         kept.extend(self._new_lines())

@@ -1,11 +1,11 @@
 """Give an extension of a running host a fresh process, which takes the old one's place once it is
 ready; wait for that."""
 
-from exthost.cli.frame import Asked
-from exthost.cli.steer import steer, steer_options
+from exthost.cli.common import Args
+from exthost.cli.control_verbs import control_options, run_control_verb
 
-options = steer_options
+options = control_options
 
 
-def run(asked: Asked) -> int:
-    return steer(asked, "restart")
+def run(args: Args) -> int:
+    return run_control_verb(args, "restart")

@@ -12,19 +12,19 @@ import os
 import signal
 from contextlib import AsyncExitStack
 
-from exthost.cli.faces import Face, face_for
-from exthost.cli.frame import Asked, config_option, given_config, no_command
-from exthost.cli.heard import Heard
+from exthost.cli.common import Args, config_option, given_config, no_command
+from exthost.cli.displays import Display, display_for
 from exthost.cli.list import tell_diagnostics
+from exthost.cli.log_handler import WarningHandler
 from exthost.cli.target import run_async
 from exthost.control.address import key_of
 from exthost.control.report import Report
 from exthost.control.server import Control
 from exthost.discovery.configfile import read_config
 from exthost.errors import Refused
-from exthost.host import Host
+from exthost.host.extension_logs import ExtensionLogs
+from exthost.host.host import Host
 from exthost.process.home import log_file
-from exthost.services.logbook import Logbook
 
 INTERRUPTED = 130
 
@@ -33,41 +33,43 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    return run_async(_supervise(asked))
+def run(args: Args) -> int:
+    no_command(args)
+    return run_async(_supervise(args))
 
 
-async def _supervise(asked: Asked) -> int:
-    config = given_config(asked)
+async def _supervise(args: Args) -> int:
+    config = given_config(args)
     host = Host(read_config(config))
     report = Report(host)
     async with AsyncExitStack() as leaving:
-        face = face_for(asked, host, report)
-        leaving.callback(face.close)
-        control = _control(host, report, config, face)
+        display = display_for(args, host, report)
+        leaving.callback(display.close)
+        control = _control(host, report, config, display)
         if control is not None:
             leaving.push_async_callback(control.close)
         key = key_of(config)
-        logbook = Logbook(host.events, lambda extension: log_file(os.environ, key, extension))
-        leaving.callback(logbook.close)
-        leaving.enter_context(Heard(face.say))
+        logs = ExtensionLogs(host.events, lambda extension: log_file(os.environ, key, extension))
+        leaving.callback(logs.close)
+        leaving.enter_context(WarningHandler(display.say))
         leaving.push_async_callback(host.close)
         if control is not None:
             await control.serve()
-        return await _until_told(host, control, face)
+        return await _until_told(host, control, display)
 
 
-def _control(host: Host, report: Report, config: str, face: Face) -> Control | None:
+def _control(host: Host, report: Report, config: str, display: Display) -> Control | None:
     """Its socket; without one, where no folder can be had for it, the host runs all the same."""
     try:
         return Control(host, report, config)
     except Refused as refused:
-        face.say(f"warning: {refused.message}; exthost status and its kin cannot reach this host")
+        display.say(
+            f"warning: {refused.message}; exthost status and other verbs cannot reach this host"
+        )
         return None
 
 
-async def _until_told(host: Host, control: Control | None, face: Face) -> int:
+async def _until_told(host: Host, control: Control | None, display: Display) -> int:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     ends = [signal.SIGINT, signal.SIGTERM]
@@ -80,20 +82,22 @@ async def _until_told(host: Host, control: Control | None, face: Face) -> int:
     await asyncio.wait([opening, first], return_when="FIRST_COMPLETED")
     if opening.done():
         opening.result()
-        tell_diagnostics(host.diagnostics, tell=face.say)
+        tell_diagnostics(host.diagnostics, tell=display.say)
         ready = sum(ext.state == "ready" for ext in host.extensions)
-        face.say(f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends")
+        display.say(
+            f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends"
+        )
         await first
     else:
         opening.cancel()
     if control is not None:
         control.ending = True
-    face.say("stopping; Ctrl-C again kills")
+    display.say("stopping; Ctrl-C again kills")
     closing = asyncio.ensure_future(host.close(drain=True))
     second = asyncio.ensure_future(signals.get())
     await asyncio.wait([closing, second], return_when="FIRST_COMPLETED")
     if not closing.done():
-        face.say("killing")
+        display.say("killing")
         host.kill()
         await closing
     second.cancel()

@@ -1,10 +1,10 @@
 """Start an extension of a running host that is stopped, failed or idle; wait until it is ready."""
 
-from exthost.cli.frame import Asked
-from exthost.cli.steer import steer, steer_options
+from exthost.cli.common import Args
+from exthost.cli.control_verbs import control_options, run_control_verb
 
-options = steer_options
+options = control_options
 
 
-def run(asked: Asked) -> int:
-    return steer(asked, "start")
+def run(args: Args) -> int:
+    return run_control_verb(args, "start")

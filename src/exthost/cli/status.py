@@ -5,16 +5,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     config_path,
+    escape_controls,
     no_command,
     say,
     show_json,
     show_table,
     timeout_option,
-    visible,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -30,11 +30,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    timeout = WAIT_SECONDS if asked.timeout is None else asked.timeout
-    told = ask(config_path(asked), Request("status", asked.name), timeout=timeout)
-    if asked.json:
+def run(args: Args) -> int:
+    no_command(args)
+    timeout = WAIT_SECONDS if args.timeout is None else args.timeout
+    told = ask(config_path(args), Request("status", args.name), timeout=timeout)
+    if args.json:
         show_json(told)
         return 0
     show_table([cells(row, time.time()) for row in told["extensions"]], HEADER)
@@ -61,7 +61,7 @@ def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _in_a_line(text: str) -> str:
-    return visible(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
 def span(seconds: float) -> str:

@@ -1,10 +1,10 @@
 """Stop an extension of a running host; nothing starts it until `exthost start` does."""
 
-from exthost.cli.frame import Asked
-from exthost.cli.steer import steer, steer_options
+from exthost.cli.common import Args
+from exthost.cli.control_verbs import control_options, run_control_verb
 
-options = steer_options
+options = control_options
 
 
-def run(asked: Asked) -> int:
-    return steer(asked, "stop")
+def run(args: Args) -> int:
+    return run_control_verb(args, "stop")

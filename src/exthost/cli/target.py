@@ -1,4 +1,4 @@
-"""Which extension is meant: a name in the config, a folder or manifest, or a command after `--`."""
+"""Finds the extension of a verb: a name in the config, a folder or manifest, or a command."""
 
 import asyncio
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from exthost import dialects
-from exthost.cli.frame import DEFAULT_CONFIG, Asked, given_config, say, visible
-from exthost.cli.heard import Heard
+from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say
+from exthost.cli.log_handler import WarningHandler
 from exthost.config import DiscoverySettings, spec_from_mapping
-from exthost.connection import Alone, command_id
+from exthost.connection import Connection, command_id
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
@@ -29,46 +29,46 @@ DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
 DETECTION_SECONDS = dict.fromkeys(DETECTION_ORDER, 3.0)
 
 
-def has_config(asked: Asked) -> bool:
+def has_config(args: Args) -> bool:
     """Whether a config holds here: one that was named, or the usual one."""
-    return asked.config is not None or Path(DEFAULT_CONFIG).exists()
+    return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
-def read_wanted(asked: Asked) -> Wanted:
+def read_wanted(args: Args) -> Wanted:
     """Every extension of the config that holds here. Starts nothing."""
-    return wanted(read_config(given_config(asked)))
+    return wanted(read_config(given_config(args)))
 
 
-def find_spec(asked: Asked, target: str | None) -> Spec | None:
+def find_spec(args: Args, target: str | None) -> Spec | None:
     """The one extension that is meant, held as was asked; None if neither a target nor a command
     was given."""
-    spec = _find_spec(asked, target)
-    return None if spec is None else held(asked, spec)
+    spec = _find_spec(args, target)
+    return None if spec is None else with_sandbox_flags(args, spec)
 
 
-def held(asked: Asked, spec: Spec) -> Spec:
-    """The same with --sandbox and --lifetime. A strict sandbox needs no table: then nothing that
-    could be granted is."""
+def with_sandbox_flags(args: Args, spec: Spec) -> Spec:
+    """Return the spec with --sandbox and --lifetime applied. A strict sandbox without a permissions
+    table grants nothing."""
     permissions = spec.permissions
-    if asked.sandbox == "strict" and permissions is None:
+    if args.sandbox == "strict" and permissions is None:
         permissions = Permissions()
     return replace(
         spec,
         permissions=permissions,
-        sandbox=asked.sandbox or spec.sandbox,
-        lifetime=asked.lifetime or spec.lifetime,
+        sandbox=args.sandbox or spec.sandbox,
+        lifetime=args.lifetime or spec.lifetime,
     )
 
 
-def _find_spec(asked: Asked, target: str | None) -> Spec | None:
-    if asked.command:
+def _find_spec(args: Args, target: str | None) -> Spec | None:
+    if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
-        return command_spec(asked.command, asked.dialect or "morphir")
+        return command_spec(args.command, args.dialect or "morphir")
     if target is None:
         return None
-    if has_config(asked):
-        found = read_wanted(asked)
+    if has_config(args):
+        found = read_wanted(args)
         for spec in found.specs:
             if spec.id == target:
                 return spec
@@ -142,17 +142,17 @@ def manifest_error(one: Diagnostic) -> ManifestError:
 
 
 @asynccontextmanager
-async def started(asked: Asked, spec: Spec) -> AsyncIterator[Extension]:
+async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
-    if asked.command and asked.dialect is None:
-        spec = await found_out(asked, spec)
-    async with Alone(spec, events=talking_bus(), environ=_environ()) as extension:
+    if args.command and args.dialect is None:
+        spec = await detect_dialect(args, spec)
+    async with Connection(spec, events=printing_bus(), environ=_environ()) as extension:
         yield extension
 
 
-async def found_out(asked: Asked, unknown: Spec) -> Spec:
+async def detect_dialect(args: Args, unknown: Spec) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
-    command = asked.command
+    command = args.command
     tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
     named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
     tried.sort(key=lambda dialect: dialect not in named)
@@ -162,9 +162,9 @@ async def found_out(asked: Asked, unknown: Spec) -> Spec:
         seconds = DETECTION_SECONDS[name]
         quick = replace(spec, limits=Limits(start=seconds, handshake=seconds))
         try:
-            async with Alone(quick, environ=_environ()):
+            async with Connection(quick, environ=_environ()):
                 say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
-                asked.tried = tuple(answers)
+                args.tried = tuple(answers)
                 return spec
         except HandshakeFailed as error:
             answers.append((name, error.message))
@@ -180,20 +180,20 @@ def _name(command: Sequence[str]) -> str:
     return Path(command[0]).name
 
 
-def talking_bus() -> Bus:
-    """A bus whose log lines and progress go to stderr."""
+def printing_bus() -> Bus:
+    """Return a bus whose log lines and progress are printed to stderr."""
     bus = Bus()
-    talk(bus)
+    print_events(bus)
     return bus
 
 
-def talk(bus: Bus) -> None:
-    """Have log lines and progress told on stderr."""
+def print_events(bus: Bus) -> None:
+    """Print log lines and progress of this bus to stderr."""
     bus.subscribe(LogLine, lambda line: say(f"[{line.extension}] {line.text}"))
-    bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_how_far(told)}"))
+    bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_progress_text(told)}"))
 
 
-def _how_far(told: Progressed) -> str:
+def _progress_text(told: Progressed) -> str:
     of = f" of {told.total:g}" if told.total is not None else ""
     return f"{told.method}: {told.progress:g}{of} {told.message}".rstrip()
 
@@ -211,5 +211,5 @@ def run_async(main: Any) -> int:
 
 def run_once(main: Any) -> int:
     """The same for a verb that ends by itself; what the host warns of is told on stderr."""
-    with Heard(lambda text: say(visible(text))):
+    with WarningHandler(lambda text: say(escape_controls(text))):
         return run_async(main)

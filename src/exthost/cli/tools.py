@@ -5,8 +5,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from exthost.cli.frame import (
-    Asked,
+from exthost.cli.common import (
+    Args,
     config_option,
     dialect_option,
     say,
@@ -15,9 +15,9 @@ from exthost.cli.frame import (
     show_table,
 )
 from exthost.cli.list import tell_diagnostics
-from exthost.cli.target import find_spec, found_out, read_wanted, run_once
+from exthost.cli.target import detect_dialect, find_spec, read_wanted, run_once
 from exthost.config import Config
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.model import Spec
 
 
@@ -28,21 +28,21 @@ def options(parser: argparse.ArgumentParser) -> None:
     dialect_option(parser)
 
 
-def run(asked: Asked) -> int:
-    spec = find_spec(asked, asked.target)
+def run(args: Args) -> int:
+    spec = find_spec(args, args.target)
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
     else:
-        found = read_wanted(asked)
+        found = read_wanted(args)
         specs = found.specs
         tell_diagnostics(found.diagnostics)
-    return run_once(_tools(asked, [one for one in specs if one.enabled]))
+    return run_once(_tools(args, [one for one in specs if one.enabled]))
 
 
-async def _tools(asked: Asked, specs: list[Spec]) -> int:
-    if asked.command and asked.dialect is None and asked.start:
-        specs = [await found_out(asked, specs[0])]
-    start = "eager" if asked.start else "lazy"
+async def _tools(args: Args, specs: list[Spec]) -> int:
+    if args.command and args.dialect is None and args.start:
+        specs = [await detect_dialect(args, specs[0])]
+    start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
     async with Host(config) as host:
         tools = [
@@ -59,8 +59,8 @@ async def _tools(asked: Asked, specs: list[Spec]) -> int:
         failed = [ext.cause for ext in host.extensions if ext.cause is not None]
     for cause in failed:
         say(f"error[{cause.code}]: {cause.extension}: {cause.message}")
-    code = failed[0].exit_code if failed and (asked.target or asked.command) else 0
-    if asked.json:
+    code = failed[0].exit_code if failed and (args.target or args.command) else 0
+    if args.json:
         shown: dict[str, Any] = {"tools": tools, "not_asked": silent}
         show_json(shown | {"failed": [cause.as_dict() for cause in failed]})
         return code
@@ -69,5 +69,5 @@ async def _tools(asked: Asked, specs: list[Spec]) -> int:
     if silent:
         say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
     if not specs:
-        say_empty(asked)
+        say_empty(args)
     return code

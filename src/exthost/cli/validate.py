@@ -7,7 +7,7 @@ Exits with 3 if anything is invalid.
 import argparse
 from pathlib import Path
 
-from exthost.cli.frame import Asked, config_option, no_command, say, show_json, show_table
+from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
@@ -23,24 +23,24 @@ def options(parser: argparse.ArgumentParser) -> None:
     all_option(parser)
 
 
-def run(asked: Asked) -> int:
-    no_command(asked)
-    if asked.target is None:
-        found = read_wanted(asked)
+def run(args: Args) -> int:
+    no_command(args)
+    if args.target is None:
+        found = read_wanted(args)
         rows, diagnostics = [*_named(found), *_found(found.report)], found.diagnostics
     else:
-        report = _below(Path(asked.target))
+        report = _below(Path(args.target))
         rows, diagnostics = _found(report), report.diagnostics
     errors = [one for one in diagnostics if one.level == "error"]
-    if asked.json:
+    if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
-        shown = [diagnostic_row(one) for one in told(diagnostics, every=asked.all)]
+        shown = [diagnostic_row(one) for one in told(diagnostics, every=args.all)]
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             say("there are no manifests here; what the config says itself is valid")
-        tell_diagnostics(told(diagnostics, every=asked.all), fixes=True)
+        tell_diagnostics(told(diagnostics, every=args.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 
 

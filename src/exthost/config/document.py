@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.entry import DIALECTS, Entry, read_entry
-from exthost.config.lines import line_of
 from exthost.config.problems import (
     DUPLICATE_NAME,
     UNREADABLE,
@@ -27,6 +26,7 @@ from exthost.config.processes import read_process
 from exthost.config.readers import kind, table, text
 from exthost.config.servers import foreign_servers, read_servers
 from exthost.config.settings import NO_SETTINGS, Settings, settings, within
+from exthost.config.toml_positions import line_of
 from exthost.errors import ConfigError, Evidence
 from exthost.model import NONE, Spec
 

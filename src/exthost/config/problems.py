@@ -4,14 +4,14 @@ A reader that meets a mistake notes it at its Place and goes on with None; nothi
 `Problems.raise_any`, which raises the first in the file as a ConfigError and lists the others in
 its evidence. So no half-read value ever leaves the room.
 
-The codes of this room are the constants below; their long texts are in the catalogue.
+The codes of this room are the constants below; their long texts are in `errors.toml`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exthost.config.lines import Path, line_of, lines_of
+from exthost.config.toml_positions import Path, line_of, positions_of
 from exthost.errors import ConfigError, Evidence
 
 UNREADABLE = "X0101"
@@ -78,7 +78,7 @@ class Problems:
     def lines(self) -> Mapping[Path, int]:
         """Where the keys stand. Only a mistake makes the text worth a second reading."""
         if self._lines is None:
-            self._lines = lines_of(self.text)
+            self._lines = positions_of(self.text)
         return self._lines
 
     def _told(self, problem: Problem, lines: Mapping[Path, int]) -> str:

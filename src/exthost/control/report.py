@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 
 # Moves into these states have a reason that a person calls an error.
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
@@ -56,15 +56,15 @@ class Report:
         return {
             "id": extension.id,
             "dialect": extension.spec.dialect,
-            "state": extension.state,
-            "health": extension.health,
+            "state": str(extension.state),
+            "health": str(extension.health),
             "pids": [pid for pid, owner in self._processes.items() if owner == extension.id],
-            "uptime": round(stats["uptime"], 3),
-            "restarts": stats["restarts"],
-            "crashes": stats["crashes"],
-            "calls": stats["calls"],
-            "in_flight": stats["in_flight"],
-            "waiting": stats["waiting"],
+            "uptime": round(stats.uptime, 3),
+            "restarts": stats.restarts,
+            "crashes": stats.crashes,
+            "calls": stats.calls,
+            "in_flight": stats.in_flight,
+            "waiting": stats.waiting,
             "tools": len(extension.tools),
             "last_error": self._last.get(extension.id),
         }

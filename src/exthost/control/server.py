@@ -26,7 +26,7 @@ from exthost.control.protocol import REQUEST_BYTES, Request
 from exthost.control.report import Report
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
 from exthost.extension.extension import Extension
-from exthost.host import Host
+from exthost.host.host import Host
 from exthost.wire.framing import READ_BYTES, Item, Skipped
 from exthost.wire.lines import Lines
 

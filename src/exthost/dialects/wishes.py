@@ -2,7 +2,7 @@
 
 A dialect that lets its extensions ask has a table of `Question`s, by wire method. `read` turns the
 params into one of the wishes below, or raises CallFailed with what the extension is to be told;
-it is where the dialect checks permissions. Whoever serves wishes (`services.answering`) knows no
+it is where the dialect checks permissions. Whoever serves wishes (`host.api`) knows no
 dialect. `answer` words the outcome.
 
 Values only; a wish says nothing of who has it: that is known where it is served.

@@ -11,17 +11,17 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, OnProgress
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
-from exthost.extension.facets import Facet, attach_facets
-from exthost.extension.lifecycle import State, health, serves
+from exthost.extension.facets import Facet, attach_facets, find_facet
+from exthost.extension.lifecycle import Health, State, health, serves
 from exthost.extension.misuse import given
 from exthost.extension.startup import Starter
-from exthost.extension.stats import Counts, Totals, build_stats
+from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.streaming import make_stream
 from exthost.extension.supervisor import Supervisor
@@ -38,24 +38,32 @@ from exthost.session.session import Session
 from exthost.session.stream import EventStream
 from exthost.tool_result import ToolResult
 
+if TYPE_CHECKING:
+    from exthost.dialects.cigen import Typed
+    from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+    from exthost.dialects.roder_facets import Inference, Subagents, Tasks
+    from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
+
+F = TypeVar("F")
+
 
 class Extension:
     """One extension under supervision. Made by `connect` or by a host."""
 
     # What a dialect may add; one that its dialect does not have raises when it is used.
-    typed: Any = Facet()
-    inference: Any = Facet()
-    subagents: Any = Facet()
-    tasks: Any = Facet()
-    providers: Any = Facet()
-    commands: Any = Facet()
-    settings: Any = Facet()
-    info: Any = Facet()
-    sidecar: Any = Facet()
-    resources: Any = Facet()
-    prompts: Any = Facet()
-    completion: Any = Facet()
-    logging: Any = Facet()
+    typed: "Facet[Typed]" = Facet()
+    inference: "Facet[Inference]" = Facet()
+    subagents: "Facet[Subagents]" = Facet()
+    tasks: "Facet[Tasks]" = Facet()
+    providers: "Facet[Providers]" = Facet()
+    commands: "Facet[Commands]" = Facet()
+    settings: "Facet[Settings]" = Facet()
+    info: "Facet[About]" = Facet()
+    sidecar: "Facet[Sidecar]" = Facet()
+    resources: "Facet[Resources]" = Facet()
+    prompts: "Facet[Prompts]" = Facet()
+    completion: "Facet[Completion]" = Facet()
+    logging: "Facet[Logging]" = Facet()
 
     def __init__(
         self,
@@ -165,11 +173,11 @@ class Extension:
         try:
             answer = await self.calls.operate("health", None, timeout, "health")
         except CallTimeout:
-            self._status.reported_health = "unhealthy"
+            self._status.reported_health = Health.UNHEALTHY
             raise
-        reported = answer.get("status") if isinstance(answer, Mapping) else None
-        is_ill = reported in ("degraded", "unhealthy")
-        self._status.reported_health = str(reported) if is_ill else ""
+        reported: Any = answer.get("status") if isinstance(answer, Mapping) else None
+        is_ill = reported in (Health.DEGRADED, Health.UNHEALTHY)
+        self._status.reported_health = Health(reported) if is_ill else None
         return answer
 
     async def notify(
@@ -277,12 +285,12 @@ class Extension:
         return self.spec.id
 
     @property
-    def state(self) -> str:
-        """Its state in the life-cycle table, as a word."""
-        return self._status.state.value
+    def state(self) -> State:
+        """Its state in the life-cycle table: equal to its word, as in `ext.state == "ready"`."""
+        return self._status.state
 
     @property
-    def health(self) -> str:
+    def health(self) -> Health:
         """One word: running, degraded, unhealthy, restarting, idle, suspended, failed …
 
         While it is ready, this is what it last answered to `check_health`, or degraded if it has
@@ -339,6 +347,11 @@ class Extension:
         """What could be pinned of it, by the keys of `sha256` in a config."""
         return digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
 
+    def facet(self, kind: type[F]) -> F:
+        """Return the facet of this class, also of a dialect that others bring. Raises UsageError
+        if its dialect has none."""
+        return find_facet(self, kind)
+
     def registered_name(self, tool: str) -> str:
         """Return the name under which a host lists one of its tools."""
         return registered_name(self.id, tool)
@@ -357,11 +370,6 @@ class Extension:
         return self._supervisor.absence(what)
 
     @property
-    def stats(self) -> Mapping[str, Any]:
-        """Counts since it was loaded, over restarts and reloads, and facts of the process that is
-        there now.
-
-        `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted
-        call ends in exactly one of them, and is in `in_flight` or `waiting` until then.
-        """
+    def stats(self) -> Stats:
+        """Counts since it was loaded, and facts of the process that is there now."""
         return build_stats(self._totals, self._status, self._supervisor, self.queue.loop.time())

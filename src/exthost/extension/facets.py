@@ -1,13 +1,14 @@
 """Facets: what extensions of one dialect can do beyond the rest, as attributes of an extension.
 
 `ext.inference` is there if the dialect has it. If only another dialect has it, the attribute raises
-an error that names the dialect; any other unknown attribute is a plain AttributeError.
+an error that names the dialect; any other unknown attribute is a plain AttributeError. The facets
+of a dialect that others bring are reached with their type by `ext.facet(ItsClass)`.
 
 There is no `__getattr__`: a class that has one pays for it at every attribute, on the way of every
 call.
 """
 
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from exthost.dialects.dialect import Dialect
 from exthost.errors import UsageError
@@ -17,7 +18,19 @@ class _NoFacet(UsageError, AttributeError):
     """Also an AttributeError, so that hasattr() and copy() work."""
 
 
-class Facet:
+class _Holder(Protocol):
+    """What is needed of an extension."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def dialect(self) -> Dialect: ...
+
+
+F = TypeVar("F")
+
+
+class Facet(Generic[F]):
     """Stands in the class where a facet may be; the facet of an instance hides it."""
 
     __slots__ = ("_name",)
@@ -25,16 +38,33 @@ class Facet:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, extension: Any, owner: type) -> Any:
+    @overload
+    def __get__(self, extension: None, owner: type) -> "Facet[F]": ...
+    @overload
+    def __get__(self, extension: _Holder, owner: type) -> F: ...
+    def __get__(self, extension: _Holder | None, owner: type) -> "Facet[F] | F":
         if extension is None:
             return self
-        dialect: Dialect = extension.dialect
-        raise _NoFacet(
-            "X1309",
-            f"an extension of the {dialect.name} dialect has no {self._name!r}",
-            extension=extension.id,
-            help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
-        )
+        raise _no_facet(extension, self._name)
+
+
+def find_facet(extension: _Holder, kind: type[F]) -> F:
+    """Return the facet of this class. Raises UsageError if the dialect has none."""
+    for name in extension.dialect.facets:
+        facet = vars(extension)[name]
+        if isinstance(facet, kind):
+            return facet
+    raise _no_facet(extension, kind.__name__)
+
+
+def _no_facet(extension: _Holder, name: str) -> _NoFacet:
+    dialect = extension.dialect
+    return _NoFacet(
+        "X1309",
+        f"an extension of the {dialect.name} dialect has no {name!r}",
+        extension=extension.id,
+        help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
+    )
 
 
 def attach_facets(extension: Any, dialect: Dialect) -> None:

@@ -20,12 +20,12 @@ Four things that are deliberately no moves:
 - a stop when nothing runs and nothing will by itself (see `rests`): a failed one still says so.
 """
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 
-class State(Enum):
-    """Where an extension is. The values are the words that users see."""
+class State(StrEnum):
+    """Where an extension is. Each is equal to the word that users see."""
 
     DISCOVERED = "discovered"
     REFUSED = "refused"
@@ -35,6 +35,23 @@ class State(Enum):
     DRAINING = "draining"
     BACKOFF = "backoff"
     OPEN = "open"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Health(StrEnum):
+    """How an extension is, in one word. Each is equal to that word."""
+
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+    IDLE = "idle"
+    STARTING = "starting"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    STOPPING = "stopping"
+    RESTARTING = "restarting"
+    SUSPENDED = "suspended"
     STOPPED = "stopped"
     FAILED = "failed"
 
@@ -127,24 +144,24 @@ class Facts(NamedTuple):
 
     serves: bool
     waits: bool
-    health: str
-    crashed: str
+    health: Health
+    crashed: Health
 
 
 # An open breaker keeps its tools listed: the call that probes must be able to find them, or it
 # would stay open for ever. Backoff does too: its calls wait, and a list that flickers with each
 # crash makes every onlooker ask again.
 FACTS: Final = {
-    State.DISCOVERED: Facts(False, False, "unknown", "unknown"),
-    State.REFUSED: Facts(False, False, "refused", "refused"),
-    State.ADMITTED: Facts(True, True, "idle", "idle"),
-    State.STARTING: Facts(True, True, "starting", "restarting"),
-    State.READY: Facts(True, False, "running", "degraded"),
-    State.DRAINING: Facts(False, False, "stopping", "stopping"),
-    State.BACKOFF: Facts(True, True, "restarting", "restarting"),
-    State.OPEN: Facts(True, False, "suspended", "suspended"),
-    State.STOPPED: Facts(False, False, "stopped", "stopped"),
-    State.FAILED: Facts(False, False, "failed", "failed"),
+    State.DISCOVERED: Facts(False, False, Health.UNKNOWN, Health.UNKNOWN),
+    State.REFUSED: Facts(False, False, Health.REFUSED, Health.REFUSED),
+    State.ADMITTED: Facts(True, True, Health.IDLE, Health.IDLE),
+    State.STARTING: Facts(True, True, Health.STARTING, Health.RESTARTING),
+    State.READY: Facts(True, False, Health.RUNNING, Health.DEGRADED),
+    State.DRAINING: Facts(False, False, Health.STOPPING, Health.STOPPING),
+    State.BACKOFF: Facts(True, True, Health.RESTARTING, Health.RESTARTING),
+    State.OPEN: Facts(True, False, Health.SUSPENDED, Health.SUSPENDED),
+    State.STOPPED: Facts(False, False, Health.STOPPED, Health.STOPPED),
+    State.FAILED: Facts(False, False, Health.FAILED, Health.FAILED),
 }
 
 
@@ -158,7 +175,7 @@ def waits(state: State) -> bool:
     return FACTS[state].waits
 
 
-def health(state: State, *, crashed: bool) -> str:
+def health(state: State, *, crashed: bool) -> Health:
     """The health word; `crashed` says whether a process of it has crashed before."""
     facts = FACTS[state]
     return facts.crashed if crashed else facts.health

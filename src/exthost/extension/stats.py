@@ -7,7 +7,8 @@ count ever goes back.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from exthost.extension.accounting import LOSSES
 from exthost.extension.call_queue import CallQueue
@@ -16,6 +17,33 @@ from exthost.extension.supervisor import Supervisor
 from exthost.model import NONE
 
 _OUTCOMES = ("result", *LOSSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Counts since the extension was loaded, over restarts and reloads, and facts of its process.
+
+    `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted call
+    ends in exactly one of them, and is in `in_flight` or `waiting` until then. `dropped` counts
+    what the current process sent that was no message.
+    """
+
+    calls: int
+    result: int
+    error: int
+    timeout: int
+    cancelled: int
+    gone: int
+    in_flight: int
+    waiting: int
+    restarts: int
+    crashes: int
+    breaker: str
+    processes: int
+    uptime: float
+    pid: int | None
+    dropped: Mapping[str, int]
+    timings_ms: Mapping[str, float]
 
 
 class Counts:
@@ -68,27 +96,27 @@ class Totals:
         return sums
 
 
-def build_stats(
-    totals: Totals, status: Status, supervisor: Supervisor, now: float
-) -> dict[str, Any]:
+def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: float) -> Stats:
     """Return the value of `ext.stats`."""
     counts: Mapping[str, int] = totals.read()
     session = next(iter(supervisor.processes.sessions), None)
     outcomes = {name: counts[name] for name in _OUTCOMES}
-    return {
-        "calls": sum(outcomes.values()),
-        **outcomes,
-        "in_flight": counts["in_flight"],
-        "waiting": counts["waiting"],
-        "restarts": counts["restarts"],
-        "crashes": counts["crashes"],
-        "breaker": supervisor.recovery.gate.phase.value,
-        "processes": len(supervisor.processes.serving),
-        "uptime": now - status.ready_at if status.ready_at is not None else 0.0,
-        "pid": session.lifetime.child.pid if session is not None else None,
-        "dropped": dict(session.diagnostics.counts) if session is not None else {},
-        "timings_ms": {
-            "spawn": session.lifetime.child.spawn_seconds * 1000 if session is not None else None,
-            "handshake": status.handshake_seconds * 1000,
-        },
+    child = session.lifetime.child if session is not None else None
+    timings = {
+        "spawn": child.spawn_seconds * 1000 if child is not None else 0.0,
+        "handshake": status.handshake_seconds * 1000,
     }
+    return Stats(
+        calls=sum(outcomes.values()),
+        **outcomes,
+        in_flight=counts["in_flight"],
+        waiting=counts["waiting"],
+        restarts=counts["restarts"],
+        crashes=counts["crashes"],
+        breaker=supervisor.recovery.gate.phase.value,
+        processes=len(supervisor.processes.serving),
+        uptime=now - status.ready_at if status.ready_at is not None else 0.0,
+        pid=child.pid if child is not None else None,
+        dropped=MappingProxyType(dict(session.diagnostics.counts) if session is not None else {}),
+        timings_ms=MappingProxyType(timings),
+    )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
-from exthost.extension.lifecycle import FIRST, Event, State, step
+from exthost.extension.lifecycle import FIRST, Event, Health, State, step
 from exthost.model import Offer, Spec, Tool
 
 _log = logging.getLogger("exthost.extension")
@@ -28,7 +28,7 @@ class Status:
     is_published       whether changes are published
     ready_at           when a process last got ready; None while no process serves
     handshake_seconds  how long the last handshake took
-    reported_health    what the extension last said of its own health, if that was not good
+    reported_health    the health that the extension last reported, if that was not good
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class Status:
         self.offer_is_known = offer_is_known
         self.ready_at: float | None = None
         self.handshake_seconds = 0.0
-        self.reported_health = ""
+        self.reported_health: Health | None = None
 
     def move(self, event: Event, reason: str = "") -> None:
         """Move through the life-cycle table, and publish the change."""
@@ -77,7 +77,7 @@ class Status:
     def process_ready(self, now: float, handshake_seconds: float) -> None:
         """A process serves from now on: nothing is wrong any more."""
         self.ready_at, self.handshake_seconds = now, handshake_seconds
-        self.cause, self.reported_health = None, ""
+        self.cause, self.reported_health = None, None
 
     def set_offer(self, offer: Offer) -> None:
         """Replace the offer, and publish which tools differ."""

@@ -30,8 +30,8 @@ from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.gateway import wording
-from exthost.host import Host
-from exthost.registry import RegisteredTool
+from exthost.host.host import Host
+from exthost.host.registry import RegisteredTool
 from exthost.tool_result import ToolResult
 
 _log = logging.getLogger("exthost.gateway")

@@ -18,9 +18,9 @@ from typing import Any
 
 from exthost import semver
 from exthost._version import __version__
-from exthost.config.lines import Path, line_of
 from exthost.config.problems import WRONG_VALUE, Place, Problem, Problems, shown
 from exthost.config.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
+from exthost.config.toml_positions import Path, line_of
 from exthost.errors import ManifestError
 from exthost.manifests.format import Accepted, Format, Found, Rejected, Verdict, invalid
 from exthost.manifests.mcpservers import (

@@ -1,0 +1,274 @@
+"""What all verbs share: common options, output, and how errors and interrupts become exit codes.
+
+The words after `--` are the extension's own command and are cut off before anything is parsed.
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from exthost.cli.verbs import INTERRUPTED, VERBS
+from exthost.errors import ExthostError, UsageError
+from exthost.names import nearest
+
+DEFAULT_CONFIG = "exthost.toml"
+
+
+class Args(argparse.Namespace):
+    """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
+    tried before the right one, each with its outcome."""
+
+    json: bool
+    config: str | None
+    command: list[str]
+    dialect: str | None
+    target: str | None
+    sandbox: str | None = None
+    lifetime: str | None = None
+    name: str
+    timeout: float | None
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        unknown = message.partition("unrecognized arguments: ")[2]
+        word = unknown.split(" ")[0].partition("=")[0]
+        near = nearest(word, self._option_string_actions) if word.startswith("-") else None
+        hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        raise UsageError("X1316", message, help=hint)
+
+
+def run_verb(verb: str, words: list[str]) -> int:
+    """Parse the arguments of a verb and run it; return its exit code, also of a failure."""
+    module = importlib.import_module(f"exthost.cli.{verb}")
+    parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    module.options(parser)
+    wants_json = "--json" in words
+    try:
+        mine, command = _cut(words)
+        # Intermixed: an argument k=v may also stand after an option.
+        args = parser.parse_intermixed_args(mine, namespace=Args(command=command))
+        code = int(module.run(args))
+        sys.stdout.flush()
+        return code
+    except ExthostError as error:
+        tell_error(error, wants_json)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our stdout has left
+        _write_nowhere()
+        return 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _write_nowhere()
+        lost = UsageError(
+            "X1379",
+            f"the output cannot be written: {error.strerror or error}",
+            help="is the disk full? what was asked may have been done all the same",
+        )
+        tell_error(lost, wants_json=False)
+        return lost.exit_code
+
+
+def no_verb(verb: str, words: Sequence[str]) -> int:
+    """Report an unknown verb; return the exit code."""
+    near = nearest(verb, VERBS)
+    hint = f"did you mean {near}?" if near else "see exthost --help"
+    error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
+    tell_error(error, "--json" in words)
+    return error.exit_code
+
+
+def _write_nowhere() -> None:
+    """Discard what is left in the buffer of stdout, so that the exit reports no second error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _cut(words: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in words:
+        return words, []
+    at = words.index("--")
+    command = words[at + 1 :]
+    if not command:
+        raise UsageError("X1316", "there is no command after --", help="write -- COMMAND ARGS…")
+    return words[:at], command
+
+
+def no_command(args: Args) -> None:
+    """Raise UsageError if there is a command, for verbs that read the config only."""
+    if args.command:
+        raise UsageError(
+            "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
+        )
+
+
+def config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"the config to use (default: ./{DEFAULT_CONFIG})"
+    )
+
+
+def config_path(args: Args) -> str:
+    """Return the path of the config, whether it exists or not."""
+    return args.config or DEFAULT_CONFIG
+
+
+def given_config(args: Args) -> str:
+    """Return the path of the config; the default one must exist."""
+    if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
+        or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
+        raise UsageError(
+            "X1316",
+            f"there is no {DEFAULT_CONFIG} here",
+            help=f"name a config with --config, or write one{or_command}",
+        )
+    return config_path(args)
+
+
+def dialect_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dialect", metavar="D", help="what `-- COMMAND` speaks; left out, it is found out"
+    )
+
+
+def sandbox_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox",
+        choices=("strict", "best-effort", "off"),
+        help="strict: no network and no files but its own, unless its permissions say otherwise; "
+        "best-effort: as far as this machine can; off: none",
+    )
+    parser.add_argument(
+        "--lifetime",
+        choices=("tree", "plain"),
+        help="tree: none of its processes outlives it; plain: no namespace around it",
+    )
+
+
+def timeout_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout", metavar="T", type=_seconds, help="how long to wait, such as 500ms, 5s or 2m"
+    )
+
+
+def _seconds(text: str) -> float:
+    from exthost.config import UnitError, seconds
+
+    try:
+        read = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except UnitError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if read == 0:
+        raise argparse.ArgumentTypeError("a time limit must be longer than 0")
+    return read
+
+
+def show_json(value: Any, *, pretty: bool = False) -> None:
+    """Print JSON to stdout; values that are not JSON are shown as text."""
+    # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
+    text = json_text(value, indent=2 if pretty else None)
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.flush()
+
+
+def show_text(text: str) -> None:
+    """Print text to stdout; control characters are escaped on a terminal."""
+    shown = escape_controls(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.flush()
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def in_line(value: Any) -> str:
+    """Return a value as part of a line: text unchanged, everything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
+    """Print aligned columns to stdout, a line per row. On a terminal the last column is cut at the
+    end of the line."""
+    if not rows:
+        return
+    lines = [tuple(map(one_line, line)) for line in (header, *rows)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
+        shown = "  ".join(cells).rstrip()
+        if room is not None and sum(widths) + 20 < room < len(shown):
+            shown = shown[: room - 1] + "…"
+        sys.stdout.write(shown + "\n")
+
+
+def say(text: str) -> None:
+    """Print a message to stderr; control characters are escaped."""
+    sys.stderr.write(escape_controls(text) + "\n")
+
+
+def say_empty(args: Args) -> None:
+    say(f"{config_path(args)} names no extensions, and none were found")
+
+
+def plural(number: int, what: str) -> str:
+    """Return the number with its noun, in the plural unless it is 1."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def escape_controls(text: str) -> str:
+    """Return the text of a child with its control characters escaped, so that it can neither move
+    the cursor nor change the title of a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line, escaped."""
+    return escape_controls(text if text.isprintable() else " ".join(text.split()))
+
+
+def tell_error(error: ExthostError, wants_json: bool) -> None:
+    """Print an error: as JSON to stdout, or as text to stderr."""
+    if wants_json:
+        show_json({"error": error.as_dict()})
+        return
+    about = f"{error.extension}: " if error.extension else ""
+    say(f"error[{error.code}]: {about}{error.message}")
+    evidence = error.evidence
+    if evidence.path:
+        say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
+    if evidence.argv:
+        say(
+            f"  ran:    {' '.join(evidence.argv)}"
+            + (f"  (in {evidence.cwd})" if evidence.cwd else "")
+        )
+    if evidence.exit:
+        say(f"  exit:   {evidence.exit}")
+    if evidence.bytes:
+        say(f"  bytes:  {evidence.bytes!r}")
+    for line in evidence.stderr[-10:]:
+        say(f"  stderr: {line}")
+    for line in evidence.details:
+        say(f"  also:   {line}")
+    if error.help:
+        say(f"  help:   {error.help}")
+    say(f"  more:   exthost explain {error.code}")

@@ -1,0 +1,36 @@
+"""What `start`, `stop` and `restart` share: each sends one request to a running host."""
+
+import argparse
+
+from exthost.cli.common import (
+    Args,
+    config_option,
+    config_path,
+    no_command,
+    show_json,
+    timeout_option,
+)
+from exthost.control.client import ask
+from exthost.control.protocol import Request
+
+# A start takes up to limits.start and a stop up to limits.stop, 60 s and 10 s unless configured.
+WAIT_SECONDS = 120.0
+
+
+def control_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    timeout_option(parser)
+    config_option(parser)
+
+
+def run_control_verb(args: Args, verb: str) -> int:
+    """Send the request, wait until it is done, and print the state of the extension."""
+    no_command(args)
+    timeout = WAIT_SECONDS if args.timeout is None else args.timeout
+    row = ask(config_path(args), Request(verb, args.name), timeout=timeout)
+    if args.json:
+        show_json(row)
+    else:
+        pids = "".join(f", process {pid}" for pid in row["pids"])
+        print(f"{row['id']}: {row['state']}{pids}")
+    return 0

@@ -1,0 +1,99 @@
+"""What `run` shows while it runs: lines for a log, JSON for a program, a table for a person.
+
+A display only subscribes to events. A reader who stops reading, or leaves, neither delays the host
+nor ends it (see `nonblocking_writer.py`).
+"""
+
+import os
+import sys
+import time
+from typing import Any, Protocol
+
+from exthost.cli.common import Args, escape_controls, json_text
+from exthost.cli.event_lines import event_line
+from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
+from exthost.control.report import Report
+from exthost.events import (
+    Dropped,
+    Exited,
+    LogLine,
+    ManifestChanged,
+    OfferChanged,
+    SinkFailed,
+    Spawned,
+    StateChanged,
+)
+from exthost.host.host import Host
+
+
+class Display(Protocol):
+    """One way to show what a host does."""
+
+    def say(self, text: str) -> None:
+        """Show a message of `run` itself."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+
+def display_for(args: Args, host: Host, report: Report) -> Display:
+    """Return the display that fits the options and the terminal."""
+    if args.json:
+        return Json(host)
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        try:
+            from exthost.cli.live import LiveTable
+        except ImportError:  # without rich
+            pass
+        else:
+            return LiveTable(host, report)
+    return Lines(host)
+
+
+class Lines:
+    """Writes each event as a line to stderr."""
+
+    def __init__(self, host: Host) -> None:
+        self._talk = NonblockingWriter(STDERR)
+        host.events.subscribe(
+            (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
+        )
+
+    def say(self, text: str) -> None:
+        self._talk.write(escape_controls(text) + "\n")
+
+    def close(self) -> None:
+        self._talk.close()
+
+
+class Json:
+    """Writes each event as a line of JSON to stdout, and messages of `run` itself to stderr."""
+
+    KINDS = (
+        StateChanged,
+        Spawned,
+        Exited,
+        OfferChanged,
+        ManifestChanged,
+        LogLine,
+        Dropped,
+        SinkFailed,
+    )
+
+    def __init__(self, host: Host) -> None:
+        self._data = NonblockingWriter(
+            STDOUT, lost=lambda times: json_text({"event": "Lost", "times": times})
+        )
+        self._talk = NonblockingWriter(STDERR)
+        host.events.subscribe(self.KINDS, self._show)
+
+    def _show(self, event: Any) -> None:
+        told = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
+        self._data.write(json_text(told) + "\n")
+
+    def say(self, text: str) -> None:
+        self._talk.write(escape_controls(text) + "\n")
+
+    def close(self) -> None:
+        self._data.close()
+        self._talk.close()

@@ -1,0 +1,24 @@
+"""Shows the host's own warnings to the user of a verb: the library itself writes to no stream."""
+
+import logging
+from collections.abc import Callable
+from typing import Self
+
+
+class WarningHandler(logging.Handler):
+    """Shows each warning while it is entered. Log lines of extensions come as events instead."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+        self.addFilter(lambda record: record.name != "exthost.extensions")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    def __enter__(self) -> Self:
+        logging.getLogger("exthost").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("exthost").removeHandler(self)

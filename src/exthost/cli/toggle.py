@@ -1,0 +1,124 @@
+"""What `enable` and `disable` share: they change one value in the config and nothing else.
+
+The new text is read before it is written. It is written only if it means the same as the old one
+except for this value; otherwise the user is told what to write by hand.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from exthost.cli.common import Args, config_option, config_path, no_command, show_json
+from exthost.cli.target import read_wanted
+from exthost.config import Config
+from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
+from exthost.discovery.configfile import Wanted, config_in
+from exthost.errors import ConfigError, Evidence, NotFound, UsageError
+from exthost.names import nearest
+
+_YAML = (".yaml", ".yml")
+
+
+def toggle_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    config_option(parser)
+
+
+def toggle(args: Args, on: bool) -> int:
+    """Enable or disable the extension in the config, and print whether that changed it."""
+    no_command(args)
+    found = read_wanted(args)
+    path = Path(config_path(args))
+    edit, wanted = _plan(found, args.name, on)
+    changed = wanted != found.config
+    if changed:
+        _write(path, wanted, edit, args.name)
+    if args.json:
+        row = {"id": args.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
+        show_json(row)
+    else:
+        state = "enabled" if on else "disabled"
+        print(f"{args.name}: {state}" if changed else f"{args.name}: was {state} already")
+    return 0
+
+
+_Edit = Callable[[str, bool], str | None]
+
+
+def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
+    """Return the edit, a function of the text and whether it is YAML, and the config that it must
+    result in."""
+    config = found.config
+    if any(spec.id == id for spec in config.specs):
+        specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
+        return lambda text, _: set_enabled_in_toml(text, id, on), replace(config, specs=specs)
+    off = config.discovery.disabled if config.discovery is not None else ()
+    there = {candidate.id for candidate in found.report.candidates}
+    if config.discovery is None or id not in there | set(off):
+        raise _no_such(found, id)
+    kept = tuple(one for one in off if one != id)
+    disabled = kept if on else off if id in off else (*off, id)
+    expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
+    return (
+        lambda text, yaml: (set_disabled_in_yaml if yaml else set_disabled_in_toml)(text, disabled),
+        expected,
+    )
+
+
+def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
+    for candidate in found.report.candidates:
+        if any(spec.id == id for spec in candidate.also):
+            return UsageError(
+                "X1326",
+                f"{id} comes with {candidate.id}, and cannot be switched by itself",
+                extension=id,
+                help=f"switch {candidate.id}, or take the server out of its manifest",
+            )
+    near = nearest(id, [spec.id for spec in found.specs])
+    return NotFound(
+        "X1206",
+        f"no extension is called {id!r}",
+        help=f"did you mean {near!r}?" if near else "exthost list tells which there are",
+    )
+
+
+def _write(path: Path, wanted: Config, edit: _Edit, id: str) -> None:
+    text = path.read_bytes().decode("utf-8-sig")
+    new = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
+    try:
+        fits = new is not None and config_in(path, new.encode()) == wanted
+    except ConfigError:
+        fits = False
+    if new is None or not fits:
+        raise UsageError(
+            "X1327",
+            f"{path} is written in a way that cannot be changed from here",
+            extension=id,
+            help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
+            evidence=Evidence(path=str(path)),
+        )
+    _replace_file(path.resolve(), new)
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Replace the file in one step: a reader sees the old text or the new one."""
+    try:
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+            os.replace(beside, path)  # noqa: PTH105 - the pair of mkstemp
+        except BaseException:
+            os.unlink(beside)  # noqa: PTH108
+            raise
+    except OSError as error:
+        raise UsageError(
+            "X1327",
+            f"{path} cannot be written: {error.strerror}",
+            help="check who may write to it and to its folder",
+            evidence=Evidence(path=str(path)),
+        ) from None

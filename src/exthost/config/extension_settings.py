@@ -1,0 +1,82 @@
+"""The keys of an `[[extensions]]` entry as types, for programs that pass them as arguments.
+
+Only a type checker reads them: values are checked by `entry` and `settings`, as those of a file.
+A test compares the keys here with the keys there.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
+
+Duration: TypeAlias = float | str
+"""Seconds, or text with a unit such as "500ms"."""
+
+Size: TypeAlias = int | str
+"""Bytes, or text with a unit such as "256MiB"."""
+
+
+class LimitSettings(TypedDict, total=False):
+    start: Duration
+    handshake: Duration
+    call: Duration
+    idle: Duration
+    write: Duration
+    stop: Duration
+    max_message: Size
+    max_in_flight: int
+    cpu: Duration
+    nofile: int
+    fsize: Size
+    nproc: int
+
+
+class RestartSettings(TypedDict, total=False):
+    strategy: Literal["never", "immediate", "exponential", "on-demand"]
+    initial_delay: Duration
+    max_delay: Duration
+    max_retries: int | Literal["unlimited"]
+    window: Duration
+
+
+class BreakerSettings(TypedDict, total=False):
+    failures: int
+    open: Duration
+    max_open: Duration
+    successes: int
+    count_error_replies: bool
+
+
+class PoolSettings(TypedDict, total=False):
+    min: int
+    max: int
+
+
+class PermissionSettings(TypedDict, total=False):
+    network: bool
+    filesystem: Sequence[str]
+    max_memory: Size
+    max_execution_time: Duration
+
+
+class ExtensionSettings(TypedDict, total=False):
+    """What `connect` takes beside the command and the dialect."""
+
+    name: str
+    enabled: bool
+    protocol: Literal["stdio"]
+    manifest: str
+    config: Any
+    limits: LimitSettings
+    restart: RestartSettings
+    breaker: BreakerSettings
+    pool: PoolSettings
+    permissions: PermissionSettings
+    sandbox: Literal["strict", "best-effort", "off"]
+    env: Mapping[str, str | Mapping[str, str]] | Sequence[str]
+    env_policy: Literal["filtered", "minimal", "declared"]
+    cwd: str
+    args: Sequence[str]
+    sha256: str | Mapping[str, str]  # as `ext.digests` has it
+    retry: Literal["never", "once"]
+    start: Literal["eager", "lazy"]
+    lifetime: Literal["tree", "plain"]
+    options: Mapping[str, Any]

@@ -1,0 +1,127 @@
+"""Enable or disable an extension in the text of a config; everything else in it stays as it is.
+
+TOML is edited with tomlkit, which keeps comments and layout. PyYAML forgets them, so in YAML one
+place of the text is replaced. Each function returns None if the text has no place for the change.
+The caller reads the new text and uses it only if it means what was wanted.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["set_disabled_in_toml", "set_disabled_in_yaml", "set_enabled_in_toml"]
+
+# Where extensions are listed, and the key of their name there.
+_ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
+
+
+def set_disabled_in_toml(text: str, disabled: Sequence[str]) -> str | None:
+    """Return the text with this list of `disabled` in `[discovery]`."""
+    document = _parse(text)
+    table = None if document is None else document.get("discovery")
+    if not isinstance(table, dict):
+        return None
+    array = table.get("disabled")
+    if array is None:
+        if _has_header(table):
+            _insert_line_below(table, f"disabled = {_shown(disabled)}")
+        else:
+            table["disabled"] = list(disabled)
+    elif isinstance(array, list):
+        _change_array(array, disabled)
+    else:
+        return None
+    return str(document.as_string())
+
+
+def set_enabled_in_toml(text: str, id: str, enabled: bool) -> str | None:
+    """Return the text with `enabled` set in the entry of this name."""
+    document = _parse(text)
+    if document is None:
+        return None
+    for section, name_key in _ENTRY_LISTS:
+        for entry in document.get(section, ()):
+            if entry.get(name_key) != id:
+                continue
+            if "enabled" in entry or not _has_header(entry):
+                entry["enabled"] = enabled
+            else:
+                _insert_line_below(entry.item(name_key), f"enabled = {str(enabled).lower()}")
+            return str(document.as_string())
+    return None
+
+
+def _parse(text: str) -> Any:
+    """Return the document, or None where tomlkit cannot read what the config reader could."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError:
+        return None
+
+
+def _has_header(table: Any) -> bool:
+    """Whether a `[table]` line is shown: inline and dotted tables have none."""
+    from tomlkit.items import Table
+
+    return isinstance(table, Table) and not table.is_super_table() and bool(table.display_name)
+
+
+def _insert_line_below(item: Any, line: str) -> None:
+    """Show this line right below the item's own.
+
+    tomlkit appends a new key at the end of its table, which is below the comment that belongs to
+    the next one.
+    """
+    newline = item.trivia.trail or "\n"
+    item.trivia.trail = f"{newline}{item.trivia.indent}{line}{newline}"
+
+
+def _change_array(array: Any, wanted: Sequence[str]) -> None:
+    """Make the array hold these values; what stays keeps its comment."""
+    missing = list(wanted)
+    for index in reversed(range(len(array))):
+        if array[index] in missing:
+            missing.remove(array[index])
+        else:
+            del array[index]
+    array.extend(missing)
+
+
+def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
+    """Return the text with this list of `disabled` below `extensions`."""
+    import yaml
+
+    section = _value(yaml.compose(text, Loader=yaml.SafeLoader), "extensions")
+    if section is None:
+        return None
+    key, table = section
+    shown = _shown(disabled)
+    if table.id != "mapping":  # `extensions:` with nothing below it
+        at = text.index(":", key.end_mark.index) + 1
+        return f"{text[:at]}\n  disabled: {shown}{text[at:]}"
+    there = _value(table, "disabled")
+    if there is None:
+        if table.flow_style:
+            at = table.start_mark.index + 1
+            return f"{text[:at]}disabled: {shown}{', ' if table.value else ''}{text[at:]}"
+        first = table.value[0][0].start_mark
+        return f"{text[: first.index]}disabled: {shown}\n{' ' * first.column}{text[first.index :]}"
+    key, items = there
+    if items.id != "sequence":
+        return None
+    if items.flow_style:
+        return f"{text[: items.start_mark.index]}{shown}{text[items.end_mark.index :]}"
+    end = items.value[-1].end_mark.index
+    return f"{text[: key.end_mark.index]}: {shown}{text[end:]}"
+
+
+def _value(table: Any, name: str) -> tuple[Any, Any] | None:
+    pairs = table.value if table is not None and table.id == "mapping" else ()
+    return next(((key, value) for key, value in pairs if key.value == name), None)
+
+
+def _shown(ids: Iterable[str]) -> str:
+    return f"[{', '.join(json.dumps(id, ensure_ascii=False) for id in ids)}]"

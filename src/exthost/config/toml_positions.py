@@ -1,0 +1,150 @@
+"""The line of each key of a TOML text, for error messages only.
+
+The standard library's TOML reader forgets where things stood, so this walks the text a second
+time, after that reader has accepted it. It is therefore no parser: it checks nothing, and relies
+on the text being valid. Escapes inside quoted keys are not undone; such a key is reported by the
+line of the table it stands in. A wrong line would be worse than a coarse one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_TOKEN = re.compile(
+    r'"""(?:\\.|(?!""").)*"{3,5}'  # the long strings first: their openers look like short ones
+    r"|'''(?:(?!''').)*'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|\#[^\n]*"
+    r"|[\n\[\]{}=,.]"
+    r"|[^\s\[\]{}=,.#\"']+",
+    re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open bracket within a value: the path it holds, and where in it we are."""
+
+    path: Path
+    is_array: bool
+    index: int = 0
+
+
+def line_of(lines: Mapping[Path, int], path: Path) -> int:
+    """Return the line of `path`, or of the nearest table or list around it; 0 if there is none."""
+    for length in range(len(path), 0, -1):
+        line = lines.get(path[:length])
+        if line is not None:
+            return line
+    return 0
+
+
+def positions_of(text: str) -> dict[Path, int]:
+    """Return the line of every key path and array item of a valid TOML text."""
+    walk = _Walk()
+    for token, line in _tokens(text):
+        walk.step(token, line)
+    return walk.found
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    line = 1
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if not token.startswith("#"):
+            yield token, line
+        line += token.count("\n")
+
+
+class _Walk:
+    """The state between two tokens: in a header, before an `=`, or within a value."""
+
+    def __init__(self) -> None:
+        self.found: dict[Path, int] = {}
+        self.last_item: dict[Path, int] = {}  # [[array]] → index of its latest table
+        self.table: Path = ()
+        self.frames: list[_Frame] = []
+        self.keys: list[str] = []
+        self.key_line = 0
+        self.header = 0  # how many brackets opened the header we are in
+        self.in_value = False
+        self.value_path: Path = ()
+
+    def step(self, token: str, line: int) -> None:
+        if self.in_value:
+            self._value(token, line)
+        elif token == "=":
+            self._assign()
+        elif token == "[":
+            self.header += 1
+        elif token == "]":
+            if self.keys:
+                self._enter_table()
+        elif token == "}":
+            self._close()
+        elif token == "\n":
+            # Only ends a header: within an inline table a line may end anywhere (TOML 1.1).
+            self.header = 0
+        elif token not in {".", ","}:
+            if not self.keys:
+                self.key_line = line
+            self.keys.append(_unquoted(token))
+
+    def _enter_table(self) -> None:
+        *outer, name = self.keys
+        path = (*self._resolved((), outer), name)
+        if self.header > 1:
+            self.last_item[path] = self.last_item.get(path, -1) + 1
+        self.table = self._resolved((), self.keys)
+        # The array itself is found at its first table, each item at its own.
+        self.found.setdefault(path, self.key_line)
+        self.found.setdefault(self.table, self.key_line)
+        self.keys = []
+
+    def _resolved(self, base: Path, keys: list[str]) -> Path:
+        """Header keys as a path: `[a.b]` under `[[a]]` means the latest item of `a`."""
+        for key in keys:
+            base = (*base, key)
+            if base in self.last_item:
+                base = (*base, self.last_item[base])
+        return base
+
+    def _assign(self) -> None:
+        base = self.frames[-1].path if self.frames else self.table
+        for key in self.keys:
+            base = (*base, key)
+            self.found.setdefault(base, self.key_line)
+        self.keys = []
+        self.in_value = True
+        self.value_path = base
+
+    def _value(self, token: str, line: int) -> None:
+        frame = self.frames[-1] if self.frames else None
+        here = self.value_path
+        if frame is not None and frame.is_array and token not in {"]", ",", "\n"}:
+            here = (*frame.path, frame.index)
+            self.found.setdefault(here, line)
+        if token in {"[", "{"}:
+            self.frames.append(_Frame(here, is_array=token == "["))
+            self.in_value = token == "["
+        elif token in {"]", "}"}:
+            self._close()
+        elif token == "," and frame is not None:
+            frame.index += 1
+            self.in_value = frame.is_array
+        elif token == "\n" and frame is None:
+            self.in_value = False
+
+    def _close(self) -> None:
+        if self.frames:
+            self.frames.pop()
+        # What held the bracket was a value, whose end is still to come.
+        self.in_value = True
+
+
+def _unquoted(key: str) -> str:
+    return key[1:-1] if key[0] in "\"'" else key

@@ -1,0 +1,68 @@
+"""The error catalog: what each error code means, for `exthost explain CODE`.
+
+The texts are data in `errors.toml` and are read only when somebody asks for them: raising an error
+needs none of them, so importing exthost does not read the file. A dialect that raises codes of its
+own hands a table of the same form to `load`.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from exthost import errors
+from exthost.errors import ExthostError, UsageError
+
+__all__ = ["ErrorEntry", "ErrorTable", "load"]
+
+# Code → kind, title, meaning and fix.
+ErrorTable = Mapping[str, Mapping[str, str]]
+
+
+class ErrorEntry(NamedTuple):
+    """One condition: which error is raised, its name, what it means, what to do."""
+
+    kind: str
+    title: str
+    meaning: str
+    fix: str
+
+
+def load(*more: ErrorTable) -> dict[str, ErrorEntry]:
+    """Return every entry by its code: those of exthost, then those of each further table.
+
+    Raises UsageError for a table with a code that is taken, an incomplete entry, or a kind of
+    error that does not exist.
+    """
+    entries = dict(_built_in())
+    for table in more:
+        for code, fields in table.items():
+            if code in entries:
+                raise _unusable(code, "this code has an explanation already")
+            entries[code] = _entry(code, fields)
+    return entries
+
+
+@cache
+def _built_in() -> Mapping[str, ErrorEntry]:
+    text = resources.files("exthost").joinpath("errors.toml").read_text(encoding="utf-8")
+    return {code: _entry(code, fields) for code, fields in tomllib.loads(text).items()}
+
+
+def _entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
+    names = set(ErrorEntry._fields)
+    if set(fields) != names or not all(isinstance(text, str) and text for text in fields.values()):
+        raise _unusable(code, f"an entry has the texts {', '.join(ErrorEntry._fields)}")
+    kind = getattr(errors, fields["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
+        raise _unusable(code, f"there is no kind of error {fields['kind']!r}")
+    return ErrorEntry(**fields)
+
+
+def _unusable(code: str, why: str) -> UsageError:
+    return UsageError(
+        "X1390",
+        f"the explanation of error {code} cannot be used: {why}",
+        help="correct the table of error codes of the dialect that brings it",
+    )

@@ -1,0 +1,268 @@
+"""What extensions want to remember: records with a time and tags, newest first, one space each.
+
+Each namespace has its own tables, so that looking through one reads nobody else's pages. Records
+are numbered from 1 without a gap, and their times never go backwards, whatever the clock does: so
+the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
+first" is reading from the end.
+
+**Content** is searched in blocks of records (`text_index.py`); the last records, which do not fill
+a block yet, are read one by one.
+
+**Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
+that matches much, under many tags, is so common that it is met soon among the newest records.
+"""
+
+import heapq
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+from exthost.dialects.wishes import Memory, Recall, Remember
+from exthost.errors import UsageError
+from exthost.host.api import text_index
+from exthost.host.api.store import Store
+from exthost.wire import jsontext
+
+__all__ = ["Memories"]
+
+# Gathering and sorting so many numbers takes a few milliseconds; so does merging so many tags.
+_FEW_MATCHES = 10_000
+_FEW_TAGS = 250
+
+# A block is full at so many records, or bytes: few enough to be read in one piece.
+_BLOCK_RECORDS = 1024
+_BLOCK_BYTES = 256 * 1024
+
+# An answer has to fit into a message; and whoever asks for everything must not have us hold it.
+_ANSWER_BYTES = 3 * 2**20
+
+# SQLite's integers are signed.
+_MOST = 2**63 - 1
+
+
+class Memories:
+    """Every namespace of one store."""
+
+    def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._now = now
+
+    def append(self, namespace: str, wish: Remember) -> Any:
+        """A future of the time under which it is kept, done when it is safe."""
+        at = int(self._now() * 1000)
+        return self._store.write(lambda connection: append(connection, namespace, wish, at))
+
+    def query(self, namespace: str, wish: Recall) -> Any:
+        """A future of what was kept, newest first."""
+        return self._store.read(lambda connection: query(connection, namespace, wish))
+
+
+# -- keeping -----------------------------------------------------------------------------------
+
+_NAMESPACES = """
+CREATE TABLE IF NOT EXISTS namespaces (
+    id INTEGER PRIMARY KEY, name TEXT UNIQUE,
+    closed INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0)"""
+
+_TABLES = (
+    """CREATE TABLE records_{n} (
+        id INTEGER PRIMARY KEY, at INTEGER NOT NULL, content TEXT NOT NULL,
+        tags TEXT NOT NULL, meta TEXT)""",
+    "CREATE INDEX records_{n}_at ON records_{n} (at)",
+    "CREATE TABLE tags_{n} (tag TEXT, record INTEGER, PRIMARY KEY (tag, record)) WITHOUT ROWID",
+    *text_index.TABLES,
+)
+
+
+class _Space(NamedTuple):
+    """A namespace: its number, the last record in a block, the bytes that are in no block yet."""
+
+    n: int
+    closed: int = 0
+    bytes: int = 0
+
+
+def append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: int) -> int:
+    """Keep a record, at this time or that of the one before it, whichever is later."""
+    space = _space(connection, namespace) or _new_space(connection, namespace)
+    n = space.n
+    last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
+    at = max(at, last[0]) if last is not None else at
+    tags = jsontext.encode(wish.tags).decode()
+    meta = None if wish.meta is None else jsontext.encode(wish.meta).decode()
+    asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
+    record = connection.execute(asked, (at, wish.content, tags, meta)).lastrowid
+    assert record is not None
+    connection.executemany(
+        f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in wish.tags]
+    )
+    size = space.bytes + len(wish.content.encode())
+    if record - space.closed >= _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+        _add_block(connection, space)
+        space, size = space._replace(closed=record), 0
+    connection.execute(
+        "UPDATE namespaces SET closed = ?, bytes = ? WHERE id = ?", (space.closed, size, n)
+    )
+    return at
+
+
+def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
+    try:
+        found = connection.execute(
+            "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
+        ).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise
+    return None if found is None else _Space(*found)
+
+
+def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
+    connection.execute(_NAMESPACES)
+    n = connection.execute("INSERT INTO namespaces (name) VALUES (?)", (namespace,)).lastrowid
+    assert n is not None
+    for table in _TABLES:
+        connection.execute(table.format(n=n))
+    return _Space(n)
+
+
+def _add_block(connection: sqlite3.Connection, space: _Space) -> None:
+    asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
+    texts = [row[0] for row in connection.execute(asked, (space.closed,))]
+    text_index.add_block(connection, space.n, space.closed + 1, texts)
+
+
+# -- finding -----------------------------------------------------------------------------------
+
+_Row = tuple[int, int, str, str, str | None]
+_COLUMNS = "id, at, content, tags, meta"
+
+
+def query(connection: sqlite3.Connection, namespace: str, wish: Recall) -> list[Memory]:
+    """What was kept, newest first, as far as everything in the wish holds."""
+    space = _space(connection, namespace)
+    span = _span(connection, space.n, wish) if space is not None else None
+    if space is None or span is None:
+        return []
+    rows = _rows(connection, space, wish, *span)
+    fitting = (row for row in rows if _fits(row, wish))
+    return _within_reason(islice(fitting, min(wish.limit, _MOST)))
+
+
+def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, int] | None:
+    """The first and the last record of the time that is asked for."""
+    since = 0 if wish.since_ms is None else min(wish.since_ms, _MOST)
+    until = _MOST if wish.until_ms is None else min(wish.until_ms, _MOST)
+    asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
+    first = connection.execute(asked, (since,)).fetchone()
+    asked = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
+    last = connection.execute(asked, (until,)).fetchone()
+    return None if first is None or last is None else (first[0], last[0])
+
+
+def _rows(
+    connection: sqlite3.Connection, space: _Space, wish: Recall, first: int, last: int
+) -> Iterable[_Row]:
+    """Rows that may fit, newest first, by the cheapest way there is."""
+    n, prefix = space.n, wish.tag_prefix
+    numbers: Iterable[int] | None = None
+    if prefix is not None:
+        numbers = _few_tagged(connection, n, prefix, first, last)
+    if numbers is None and wish.content_contains:
+        numbers = _saying(connection, space, wish.content_contains, first, last)
+    elif numbers is None and prefix is not None:
+        numbers = _merged(connection, n, prefix, first, last)
+    if numbers is not None:
+        asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
+        return (connection.execute(asked, (number,)).fetchone() for number in numbers)
+    asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    return connection.execute(asked, (first, last))
+
+
+def _fits(row: _Row, wish: Recall) -> bool:
+    _, _, content, tags, _ = row
+    prefix, words = wish.tag_prefix, wish.content_contains
+    if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
+        return False
+    return not words or words.lower() in content.lower()
+
+
+def _few_tagged(
+    connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
+) -> Iterable[int] | None:
+    """The records with such a tag; None if they are many."""
+    tags, ends = _tag_range(prefix)
+    many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
+    if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
+        return None
+    few = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
+    return sorted({row[0] for row in few if first <= row[0] <= last}, reverse=True)
+
+
+def _merged(
+    connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
+) -> Iterable[int] | None:
+    """The records with such a tag, each tag read from its newest; None if the tags are many."""
+    tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
+    if len(tags) > _FEW_TAGS:
+        return None
+    asked = f"""SELECT record FROM tags_{n}
+        WHERE tag = ? AND record BETWEEN ? AND ? ORDER BY record DESC"""
+    each = [connection.execute(asked, (tag, first, last)) for tag in tags]
+    merged = heapq.merge(*each, reverse=True)
+    return (row[0] for row, _ in groupby(merged))  # a record may have several of them
+
+
+def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
+    """The different tags that begin with this."""
+    tags, ends = _tag_range(prefix)
+    # One lower bound and no two: SQLite would search by the first and skip by the second.
+    after = tags.replace(">=", ">", 1)
+    row = connection.execute(f"SELECT min(tag) FROM tags_{n} WHERE {tags}", ends).fetchone()
+    while row[0] is not None:
+        yield row[0]
+        asked = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
+        row = connection.execute(asked, (row[0], *ends[1:])).fetchone()
+
+
+def _tag_range(prefix: str) -> tuple[str, list[str]]:
+    """The tags that begin with this, as a range of the index."""
+    # The text right after all of them, in SQLite's order of bytes; surrogates are no characters.
+    for at in range(len(prefix) - 1, -1, -1):
+        following = ord(prefix[at]) + 1
+        following = 0xE000 if following == 0xD800 else following
+        if following <= 0x10FFFF:
+            return "tag >= ? AND tag < ?", [prefix, prefix[:at] + chr(following)]
+    return "tag >= ?", [prefix]
+
+
+def _saying(
+    connection: sqlite3.Connection, space: _Space, words: str, first: int, last: int
+) -> Iterator[int]:
+    """The records with these words in their content."""
+    n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
+    asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    for number, content in connection.execute(asked, (low, last)):
+        if lowered in content.lower():
+            yield number
+    yield from text_index.find(connection, n, words, first, min(last, space.closed))
+
+
+def _within_reason(rows: Iterable[_Row]) -> list[Memory]:
+    found = []
+    size = 0
+    for _, at, content, tags, meta in rows:
+        size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
+        if size > _ANSWER_BYTES:
+            raise UsageError(
+                "X1350",
+                f"the answer would be larger than {_ANSWER_BYTES} bytes",
+                help="ask for fewer records, by `limit` or by time",
+            )
+        kept = None if meta is None else json.loads(meta)
+        found.append(Memory(at, content, tuple(json.loads(tags)), kept))
+    return found

@@ -1,0 +1,239 @@
+"""What the host keeps on disk: one SQLite file, and the one thread that touches it.
+
+Work is a function of the connection. Writes that wait together are committed together, and nobody
+is told that theirs is done before the commit has reached the disk (WAL, synchronous=FULL): what
+was acknowledged survives a kill. Each write has a savepoint, so that one which fails takes no
+neighbour with it; if the commit itself fails, all of them are told, and nothing of them is there.
+
+The file is made by the first write; reading where there is none finds nothing (`Missing`). SQLite's
+errors leave as ConfigError X0150, which says what the system said and where the file is.
+"""
+
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from exthost.errors import ConfigError, Evidence
+from exthost.host.api import text_index
+
+__all__ = ["FILE_NAME", "Missing", "Store"]
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+FILE_NAME = "exthost.sqlite3"
+
+# Of what is in the file, all services together.
+_VERSION = 2
+
+# How a file of an earlier format becomes one of the next.
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: text_index.migrate_from_format_1,
+}
+
+# As many writes as one commit takes at most: the first of them waits for the last.
+_GROUP = 512
+
+# Another host may be writing to the same file.
+_BUSY_SECONDS = 10.0
+_AGAIN_SECONDS = 0.01
+
+
+class Missing(Exception):
+    """There is no store yet, so there is nothing to read."""
+
+
+class _Job(NamedTuple):
+    work: Work[Any]
+    done: "Future[Any]"
+    writes: bool
+
+
+class Store:
+    """One file. Any thread may ask; the answers come as futures. Close it in the end."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = str(Path(folder) / FILE_NAME)
+        self._lock = threading.Lock()
+        self._keeper: _Keeper | None = None
+
+    def write(self, work: Work[T]) -> "Future[T]":
+        """Done when what it wrote is safe."""
+        return self._put(_Job(work, Future(), writes=True))
+
+    def read(self, work: Work[T]) -> "Future[T]":
+        """Sees every write that was asked for before it."""
+        return self._put(_Job(work, Future(), writes=False))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to close."""
+        return self._keeper is not None
+
+    def close(self) -> None:
+        """Finish what was asked for, and let go of the file. Asking again opens it again."""
+        with self._lock:
+            keeper, self._keeper = self._keeper, None
+            if keeper is not None:
+                keeper.jobs.put(None)
+        if keeper is not None:
+            keeper.thread.join()
+
+    def _put(self, job: _Job) -> "Future[Any]":
+        with self._lock:
+            if self._keeper is None:
+                self._keeper = _Keeper(self.path)
+            self._keeper.jobs.put(job)
+        return job.done
+
+
+class _Keeper:
+    """The thread, its connection and what it still has to do."""
+
+    def __init__(self, path: str) -> None:
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._keep, name="exthost store", daemon=True)
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self.thread.start()
+
+    def _keep(self) -> None:
+        batch: list[_Job] = []  # writes that are committed together
+        while True:
+            try:
+                job = self.jobs.get_nowait() if batch else self.jobs.get()
+            except queue.Empty:
+                self._write(batch)
+                batch = []
+                continue
+            if job is not None and job.writes:
+                batch.append(job)
+            if batch and (job is None or not job.writes or len(batch) == _GROUP):
+                self._write(batch)
+                batch = []
+            if job is None:
+                break
+            if not job.writes:
+                self._read(job)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read(self, job: _Job) -> None:
+        if job.done.set_running_or_notify_cancel():
+            try:
+                job.done.set_result(job.work(self._opened(make=False)))
+            except Exception as error:
+                job.done.set_exception(self._translated(error))
+
+    def _write(self, batch: list[_Job]) -> None:
+        wanted = [job for job in batch if job.done.set_running_or_notify_cancel()]
+        outcomes: list[tuple[_Job, Any, Exception | None]] = []
+        try:
+            connection = self._opened(make=True)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for job in wanted:
+                    outcomes.append((job, *_guarded(connection, job.work)))  # noqa: PERF401
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except Exception as error:
+            for job in wanted:
+                job.done.set_exception(self._translated(error))
+            return
+        for job, result, failed in outcomes:
+            if failed is None:
+                job.done.set_result(result)
+            else:
+                job.done.set_exception(self._translated(failed))
+
+    def _opened(self, *, make: bool) -> sqlite3.Connection:
+        if self._connection is not None:
+            return self._connection
+        path = Path(self._path)
+        if not make and not path.exists():
+            raise Missing
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Before SQLite makes it with whatever the umask leaves: what is in it is nobody else's.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256
+        )
+        try:
+            # Texts are read in pieces of 256 KiB: larger pages halve the steps that takes.
+            connection.execute("PRAGMA page_size = 8192")
+            connection.execute("PRAGMA cache_size = -16384")
+            _log_ahead(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            _migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _translated(self, error: Exception) -> Exception:
+        if not isinstance(error, sqlite3.Error | OSError):
+            return error
+        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return ConfigError(
+            "X0150",
+            f"the store {self._path} cannot be used: {told}",
+            help="make room, or let us write there; EXTHOST_HOME names another folder",
+            evidence=Evidence(path=self._path),
+        )
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Turn WAL on. Of two hosts that make the file at the same time one is refused at once: for
+    this, and only this, SQLite does not wait."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the current format, in one transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == _VERSION:
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        # Another host may have been faster.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION, *_MIGRATIONS):
+            raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
+        for format in range(version, _VERSION):
+            if format in _MIGRATIONS:
+                _MIGRATIONS[format](connection)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _guarded(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
+    """What came of one piece of work; if it failed, nothing of it is left."""
+    connection.execute("SAVEPOINT one")
+    try:
+        result = work(connection)
+    except Exception as error:
+        if not connection.in_transaction:  # a full disk undoes the whole transaction
+            raise
+        connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+        return None, error
+    connection.execute("RELEASE one")
+    return result, None

@@ -1,0 +1,150 @@
+"""Log files that outlive the extensions: what each one printed, and what happened to it.
+
+A subscriber of the event bus. Each extension has one file with a line `TIME LEVEL SOURCE TEXT` per
+entry. A full file is renamed to `….log.1` and replaces the one before, so that an extension that
+floods its stderr uses two files and no more. All lines of one tick are written at once. An error of
+the disk is logged once and never raised: keeping a log must not harm the host.
+"""
+
+import asyncio
+import io
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from exthost.events import Bus, Exited, LogLine, Spawned, StateChanged
+
+__all__ = ["FILE_BYTES", "ExtensionLogs", "format_entry", "rotated_path"]
+
+_log = logging.getLogger("exthost.extension_logs")
+
+# The size of each file; two are kept. Ten thousand lines of an ordinary log, roughly.
+FILE_BYTES = 1024 * 1024
+
+# The source of the host's own entries, beside `stderr`, `log` and `stdout`.
+HOST_SOURCE = "exthost"
+
+# Extensions may print secrets: only the owner may read the file.
+_MODE = 0o600
+
+
+def format_entry(now: float, level: int, source: str, text: str) -> bytes:
+    """Return one entry; a text of several lines becomes several lines of the log."""
+    seconds, millis = divmod(int(now * 1000), 1000)
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    level_name = logging.getLevelName(level).lower().replace(" ", "-")
+    prefix = f"{moment}.{millis:03}Z {level_name} {source} "
+    lines = (prefix + line + "\n" for line in text.split("\n"))
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def rotated_path(file: Path) -> Path:
+    """Return the path to which a full file is renamed."""
+    return file.with_name(file.name + ".1")
+
+
+class ExtensionLogs:
+    """Writes the logs of one host's extensions until it is closed."""
+
+    def __init__(self, bus: Bus, file_of: Callable[[str], str]) -> None:
+        """`file_of` returns the path of an extension's log."""
+        self._file_of = file_of
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[str, bytearray] = {}
+        self._files: dict[str, _LogFile] = {}
+        self._unsubscribes = [
+            bus.subscribe(LogLine, self._on_log_line),
+            bus.subscribe(StateChanged, self._on_state_changed),
+            bus.subscribe(Spawned, self._on_spawned),
+            bus.subscribe(Exited, self._on_exited),
+        ]
+
+    def _on_log_line(self, line: LogLine) -> None:
+        self._add(line.extension, line.level, line.source, line.text)
+
+    def _on_state_changed(self, change: StateChanged) -> None:
+        reason = f": {change.reason}" if change.reason else ""
+        level = logging.WARNING if reason else logging.INFO
+        self._add(change.extension, level, HOST_SOURCE, f"{change.after}{reason}")
+
+    def _on_spawned(self, spawned: Spawned) -> None:
+        # Without the arguments: they may hold a secret, and this file is kept.
+        text = f"process {spawned.pid}: {spawned.argv[0]}"
+        self._add(spawned.extension, logging.INFO, HOST_SOURCE, text)
+
+    def _on_exited(self, exited: Exited) -> None:
+        text = f"process {exited.pid} {exited.status}"
+        self._add(exited.extension, logging.INFO, HOST_SOURCE, text)
+
+    def _add(self, extension: str, level: int, source: str, text: str) -> None:
+        if not self._pending:
+            self._loop.call_soon(self._write_pending)
+        lines = self._pending.setdefault(extension, bytearray())
+        lines += format_entry(time.time(), level, source, text)
+
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, {}
+        for extension, lines in pending.items():
+            file = self._files.get(extension)
+            if file is None:
+                file = self._files[extension] = _LogFile(self._file_of(extension))
+            file.append(lines)
+
+    def close(self) -> None:
+        """Write what is pending and close the files."""
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
+        self._write_pending()
+        for file in self._files.values():
+            file.close()
+
+
+class _LogFile(RotatingFileHandler):
+    """One log, opened at its first line. A record holds all lines of one tick."""
+
+    terminator = ""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        self._has_failed = False
+        self._reason = ""
+
+    def append(self, lines: bytes | bytearray) -> None:
+        text = _last_lines(lines, self.maxBytes).decode()
+        reported, self._has_failed = self._has_failed, False
+        self.handle(logging.makeLogRecord({"msg": text}))
+        if self._has_failed and not reported:
+            _log.error("the log %s is not kept: %s", self.baseFilename, self._reason)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            raise
+        self._has_failed, self._reason = True, error.strerror or str(error)
+
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
+        """Count bytes, where the base class counts characters; never rename an empty file."""
+        if self.stream is None:
+            self.stream = self._open()
+        size = os.fstat(self.stream.fileno()).st_size
+        return size > 0 and size + len(record.getMessage().encode()) > self.maxBytes
+
+    def _open(self) -> io.TextIOWrapper:
+        path = Path(self.baseFilename)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = io.FileIO(os.open(path, flags, _MODE), "ab")
+        # Without a buffer: what a full disk did not take is dropped, not tried again at each write.
+        return io.TextIOWrapper(file, encoding=self.encoding, newline="", write_through=True)
+
+
+def _last_lines(lines: bytes | bytearray, limit: int) -> bytes | bytearray:
+    """Return the last whole lines that fit: one tick of a flood may bring more than a file."""
+    if len(lines) <= limit:
+        return lines
+    kept = lines[-limit:]
+    return kept[kept.find(b"\n") + 1 :]

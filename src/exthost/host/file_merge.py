@@ -1,0 +1,176 @@
+"""Merges the file fragments of a result into whole files, and checks their paths.
+
+Owns the meaning of replace, append and merge, and knows no disk: what a folder already holds is
+handed in by whoever writes (`file_writer.py`). Fails before anything is written: Refused for
+a path that would lead out of the folder, CallFailed for pieces that cannot be put together.
+
+Per path, in the order of arrival: *replace* drops what came before it; *merge* deep-merges a YAML
+or JSON mapping into what there is, the file on disk if no piece came before it; *append* adds, by
+`order` and then arrival, after all of that. Appending begins with nothing, never with the file on
+disk: generating twice must not write everything twice.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from exthost.errors import CallFailed, Refused, UsageError
+from exthost.model import Fragment
+
+__all__ = ["merge_fragments", "path_refused", "safe_path"]
+
+# A YAML of a few hundred bytes can stand for a tree of billions, by aliases of aliases.
+MAX_MERGED_KEYS = 100_000
+
+_YAML_SUFFIXES = (".yml", ".yaml")
+
+# Which unquoted words of a YAML are no text, and how they begin.
+_PLAIN_WORDS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
+    ("merge", re.compile(r"<<$"), ["<"]),
+    ("null", re.compile(r"(~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
+    ("bool", re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
+    ("int", re.compile(r"[-+]?(0|[1-9][0-9]*)$"), list("-+0123456789")),
+    (
+        "float",
+        re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+([eE][-+][0-9]+)?$"),
+        list("-+0123456789"),
+    ),
+)
+
+
+def merge_fragments(
+    fragments: Iterable[Fragment], existing: Callable[[str], str | None]
+) -> Mapping[str, str]:
+    """Return the content of each file by its path. `existing` returns the text of a file on disk,
+    or None. Raises Refused or CallFailed for the whole result."""
+    by_path: dict[str, list[Fragment]] = {}
+    for fragment in fragments:
+        by_path.setdefault(safe_path(fragment.path), []).append(fragment)
+    for path in by_path:
+        for above in PurePosixPath(path).parents:
+            if str(above) in by_path:
+                raise _unusable(path, f"{above} is a file of the same result")
+    return {path: _file(path, pieces, existing) for path, pieces in by_path.items()}
+
+
+def safe_path(path: str) -> str:
+    """Return the path, relative and normalised. Raises Refused if it could leave the folder."""
+    parts = PurePosixPath(path).parts
+    if path.startswith("/"):
+        why = "it is absolute"
+    elif ".." in parts:
+        why = "it has a .. in it"
+    elif not parts:
+        why = "it names no file"
+    elif path.endswith(("/", "/.")):
+        why = "it names a folder"
+    elif any(ord(sign) < 32 for sign in path):
+        why = "it has a control character in it"
+    else:
+        return str(PurePosixPath(*parts))
+    raise path_refused(path, why)
+
+
+def path_refused(path: str, why: str) -> Refused:
+    """Return the error for a file that may not be written."""
+    return Refused(
+        "X0320",
+        f"the file {path!r} is refused: {why}",
+        help="nothing was written; an extension may write only inside the folder it was given",
+    )
+
+
+def _file(path: str, pieces: list[Fragment], existing: Callable[[str], str | None]) -> str:
+    base: str | None = None
+    appended: list[Fragment] = []
+    for piece in pieces:
+        if piece.strategy == "replace":
+            base, appended = piece.content, []
+        elif piece.strategy == "append":
+            appended.append(piece)
+        else:
+            there = existing(path) if base is None else base
+            base = _merged(path, there, piece)
+    appended.sort(key=lambda piece: piece.order)  # stable: arrival decides among equals
+    return (base or "") + "".join(piece.content for piece in appended)
+
+
+def _merged(path: str, there: str | None, piece: Fragment) -> str:
+    if there is None or not there.strip():
+        return piece.content
+    load, dump = _language(path, piece.format)
+    try:
+        values = [load(text) for text in (there, piece.content)]
+        budget = [MAX_MERGED_KEYS]
+        if values[1] is None:
+            return there
+        if not all(isinstance(value, dict) for value in values):
+            raise _unusable(path, "only mappings can be merged")
+        return dump(_deep_merge(values[0], values[1], budget))
+    except (ValueError, RecursionError) as error:
+        raise _unusable(path, f"it cannot be merged: {error}") from None
+
+
+def _deep_merge(old: Any, new: Any, budget: list[int]) -> Any:
+    """Mappings are joined key by key; of anything else the new one counts."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    result = dict(old)
+    budget[0] -= len(new)
+    if budget[0] < 0:
+        raise ValueError(f"it has more than {MAX_MERGED_KEYS:,} keys")
+    for key, value in new.items():
+        result[key] = _deep_merge(result[key], value, budget) if key in result else value
+    return result
+
+
+_Language = tuple[Callable[[str], Any], Callable[[Any], str]]
+
+
+def _language(path: str, format: str) -> _Language:
+    said = format.lower()
+    if said == "json" or (not said and path.endswith(".json")):
+        return json.loads, lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if said in ("yaml", "yml") or (not said and path.endswith(_YAML_SUFFIXES)):
+        return _yaml()
+    raise _unusable(path, f"only YAML and JSON can be merged, and it is {said or 'neither'}")
+
+
+def _yaml() -> _Language:
+    try:
+        import yaml
+    except ImportError:
+        raise UsageError(
+            "X1322",
+            "merging YAML needs the package pyyaml",
+            help="pip install 'exthost[yaml]'",
+        ) from None
+
+    class Loader(yaml.SafeLoader):
+        """Plain words as YAML 1.2 and CI systems mean them: `on`, `22:22`, 010 and 2024-01-01 are
+        text. Read by the older rules and written again they would be something else."""
+
+    Loader.yaml_implicit_resolvers = {}
+    for kind, pattern, first in _PLAIN_WORDS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", pattern, first)
+
+    def load(text: str) -> Any:
+        try:
+            return yaml.load(text, Loader)
+        except yaml.YAMLError as error:
+            raise ValueError(" ".join(str(error).split())) from None
+
+    def dump(value: Any) -> str:
+        return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=4096))
+
+    return load, dump
+
+
+def _unusable(path: str, why: str) -> CallFailed:
+    return CallFailed(
+        "X0721",
+        f"the file {path!r} of its result cannot be written: {why}",
+        help="nothing was written; without --write the pieces are printed as they came",
+    )

@@ -1,0 +1,137 @@
+"""Writes the files of a result into a folder: inside it only, and all of them or none.
+
+Used by `exthost call --write`. `file_merge` decides what the files contain.
+
+Each path is resolved first, links included, and refused if it leads out. Then it is walked again
+from the folder's own descriptor without following any link, so that one that is put there in
+between changes nothing. New contents are written to files beside their places and renamed onto
+them when all of them are complete: who reads meanwhile sees the old file or the new one, and what
+goes wrong before the first rename leaves no file.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from exthost.errors import CallFailed, Evidence, UsageError
+from exthost.host.file_merge import merge_fragments, path_refused
+from exthost.model import Fragment
+
+__all__ = ["write_files"]
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str, ...]:
+    """Merge these fragments and write the files into `folder`, which is created if needed. Return
+    the paths written, relative to it. Raises Refused, CallFailed or UsageError."""
+    root = os.path.realpath(folder)
+    places: dict[str, str] = {}
+
+    def existing(path: str) -> str | None:
+        return _text(root, _resolved(root, path))
+
+    try:
+        files = merge_fragments(fragments, existing)
+        for path in files:
+            place = _resolved(root, path)
+            if place in places.values():
+                raise CallFailed(
+                    "X0721",
+                    f"{path!r} of its result is a link to another file of it, {place!r}",
+                    help="nothing was written; take the link away, or write to another folder",
+                )
+            places[path] = place
+        _place_all(root, {places[path]: content.encode() for path, content in files.items()})
+    except OSError as error:
+        raise UsageError(
+            "X1323",
+            f"the files cannot be written to {folder}: {error.strerror or error}",
+            help="check that the folder may be written to, and what is in the way",
+            evidence=Evidence(path=str(error.filename or folder)),
+        ) from None
+    except UnicodeEncodeError:
+        raise CallFailed("X0721", "a file of its result is not text", help="see --json") from None
+    return tuple(files)
+
+
+def _resolved(root: str, path: str) -> str:
+    """Where a path really leads, relative to the root. Raises Refused if that is elsewhere."""
+    real = os.path.realpath(f"{root}/{path}")
+    if not real.startswith(f"{root.rstrip('/')}/"):
+        raise path_refused(path, "a link leads it out of the folder")
+    return real[len(root.rstrip("/")) + 1 :]
+
+
+def _text(root: str, place: str) -> str | None:
+    try:
+        return Path(root, place).read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise CallFailed(
+            "X0721", f"{place} is there and is not text: nothing can be merged into it"
+        ) from None
+
+
+def _place_all(root: str, files: dict[str, bytes]) -> None:
+    Path(root).mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        top = os.open(root, _FOLDER)
+        stack.callback(os.close, top)
+        staged: list[tuple[int, str, str]] = []
+        for place, content in files.items():
+            *folders, name = place.split("/")
+            inside = stack.enter_context(_inside(top, folders))
+            beside = f".{name[:200]}.{secrets.token_hex(6)}"
+            stack.callback(_remove, inside, beside)
+            _write(inside, name, beside, content)
+            staged.append((inside, beside, name))
+        for inside, beside, name in staged:
+            os.rename(beside, name, src_dir_fd=inside, dst_dir_fd=inside)
+
+
+@contextmanager
+def _inside(top: int, folders: list[str]) -> Iterator[int]:
+    """A descriptor of the folder below `top`, made where it is missing; no link is followed."""
+    here = os.dup(top)
+    try:
+        for name in folders:
+            try:
+                os.mkdir(name, dir_fd=here)
+            except FileExistsError:
+                pass
+            below = os.open(name, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = below
+        yield here
+    finally:
+        os.close(here)
+
+
+def _write(inside: int, name: str, beside: str, content: bytes) -> None:
+    """The new content, complete and on disk, beside its place, with the rights of what is there."""
+    try:
+        there = os.stat(name, dir_fd=inside, follow_symlinks=False)
+    except FileNotFoundError:
+        there = None
+    if there is not None and stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder is in the way", name)
+    with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=inside), "wb") as file:
+        if there is not None:
+            os.fchmod(file.fileno(), there.st_mode & 0o777)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _remove(inside: int, beside: str) -> None:
+    try:
+        os.unlink(beside, dir_fd=inside)
+    except FileNotFoundError:
+        pass

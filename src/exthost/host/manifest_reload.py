@@ -1,0 +1,97 @@
+"""Watches the manifests while a host is open: logs and publishes changes, and reloads.
+
+Without `replace` it only reports changes. With it a changed manifest is passed to `replace`, which
+must keep the old extension if the new one does not get ready: an invalid manifest, or one whose
+extension fails to start, changes nothing that runs. The servers of a manifest follow it: those that
+differ are replaced, those that it no longer has are unloaded. A removed manifest is reported and
+nothing is stopped: a checkout removes files for a moment.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from exthost.discovery.watch import Change, Watch
+from exthost.errors import ExthostError
+from exthost.events import Bus, ManifestChanged
+from exthost.model import Spec
+
+__all__ = ["ManifestReloader", "Replace", "Unload"]
+
+_log = logging.getLogger("exthost.discovery")
+
+Replace = Callable[[Spec, str], Awaitable[None]]
+"""Replace the extension of that id ("" for none) by this one. Raises if it does not get ready."""
+
+Unload = Callable[[str], Awaitable[None]]
+"""Stop the extension of this id and forget it."""
+
+
+class ManifestReloader:
+    """Handles the changes of one watch until it is closed."""
+
+    def __init__(
+        self, watch: Watch, bus: Bus, replace: Replace | None, unload: Unload | None = None
+    ) -> None:
+        self._watch = watch
+        self._bus = bus
+        self._replace = replace
+        self._unload = unload
+        self._brought = dict(watch.brought)
+        self._stop = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
+
+    async def close(self) -> None:
+        self._stop.set()
+        self._task.cancel()  # it may be waiting for an extension that starts slowly
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(self._watch.changes(self._stop)) as seen:
+                async for changes in seen:
+                    for change in changes:
+                        await self._handle(change)
+        except ExthostError as error:
+            _log.error("manifests are not watched: %s", error.message)
+        except OSError as error:  # out of watches, most of the time
+            _log.error("manifests are no longer watched: %s", error)
+        except Exception:  # must not end the host, nor go unseen
+            _log.exception("manifests are no longer watched")
+
+    async def _handle(self, change: Change) -> None:
+        spec, id = change.spec, change.extension or change.before
+        if change.what == "invalid":
+            note = f"{change.message}; what runs goes on as it is"
+        elif change.what == "removed":
+            note = "what runs goes on as it is"
+        elif self._replace is None or spec is None:
+            note = change.message or "restart the host to use it"
+        else:
+            note = await self._reload(spec, change)
+        level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
+        _log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
+        if ManifestChanged in self._bus.kinds:
+            self._bus.publish(ManifestChanged(id, change.path, change.what, note))
+
+    async def _reload(self, spec: Spec, change: Change) -> str:
+        assert self._replace is not None
+        try:
+            await self._replace(spec, change.before)
+        except ExthostError as error:
+            return f"not reloaded, what runs goes on: {error.message}"
+        before, self._brought[change.path] = self._brought.get(change.path, ()), change.also
+        notes = ["reloaded"]
+        for server in change.also:
+            if server in before or server.unrunnable:
+                continue
+            try:
+                await self._replace(server, "")
+            except ExthostError as error:
+                notes.append(f"its server {server.id} is not: {error.message}")
+        left = {server.id for server in change.also}
+        for server in before:
+            if server.id not in left and self._unload is not None:
+                await self._unload(server.id)
+        return "; ".join(notes)

@@ -1,0 +1,169 @@
+"""What can be called right now, under which name, and by whom it is served.
+
+Every tool of every dialect has one registered name (see `names`). If two extensions arrive at the
+same one, the first in the host's order keeps it and the other is told about; should the first go,
+the other takes its place. Tools also answer to `extension:tool`, where the extension may also be
+called what it calls itself, and to their own name where only one extension has it, or only one
+with the capability that is asked for.
+
+The tables are rebuilt when somebody asks after something changed, and not before: a hundred
+extensions that get ready one after another cost one rebuild. Knows no process and no loop.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from exthost.errors import NotFound
+from exthost.model import Offer, Tool
+from exthost.names import capability_fits, nearest, prefixed_description, registered_name
+
+_log = logging.getLogger("exthost.host.registry")
+
+# In a message, as many names as a person reads.
+_SHOWN_NAMES = 5
+
+
+class Server(Protocol):
+    """What the registry must know of an extension."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def serves(self) -> bool: ...
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def offer(self) -> Offer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool(Tool):
+    """A tool as the host lists it: `name` is registered, `tool` is its own, `extension` whose.
+    `provider` is what that one calls itself, `capabilities` what it can be chosen by."""
+
+    tool: str = ""
+    extension: str = ""
+    provider: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+class Registry:
+    """Names → tools of the extensions that are there."""
+
+    def __init__(self, on_change: Callable[[], None] | None = None) -> None:
+        self._on_change = on_change
+        self._servers: Iterable[Server] = ()
+        self._stale = True
+        self._tools: dict[str, RegisteredTool] = {}
+        self._by_own_name: dict[str, list[RegisteredTool]] = {}
+        self._told: set[str] = set()
+        self.warnings: tuple[str, ...] = ()
+
+    def serve(self, servers: Iterable[Server]) -> None:
+        """These are the extensions, in the order in which they came."""
+        self._servers = servers
+        self._stale = True
+
+    def changed(self) -> None:
+        """Something that an extension offers, or its state, is not what it was."""
+        self._stale = True
+        if self._on_change is not None:
+            self._on_change()
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """Registered name → tool, in the order of the extensions."""
+        return MappingProxyType(self._fresh())
+
+    def get(self, name: str) -> RegisteredTool | None:
+        """Return the tool of this registered name, if there is one."""
+        if self._stale:
+            self._fresh()
+        return self._tools.get(name)
+
+    def find(self, name: str, *, capability: str = "") -> RegisteredTool:
+        """The tool of this name in any of its spellings, of an extension with this capability.
+        Raises NotFound with the nearest."""
+        found = self._fresh().get(name)
+        extension, colon, own = name.partition(":")
+        same = self._by_own_name.get(own if colon else name, []) if found is None else [found]
+        if colon:
+            same = [tool for tool in same if extension in (tool.extension, tool.provider)]
+        if capability and same:
+            same = [tool for tool in same if _has(tool, capability)]
+            if not same:
+                raise NotFound(
+                    "X1220",
+                    f"no extension with the capability {capability} has a tool {name!r}",
+                    help="exthost inspect shows the capabilities of an extension",
+                )
+        if len(same) == 1:
+            return same[0]
+        raise self._not_found(name, same)
+
+    def _fresh(self) -> dict[str, RegisteredTool]:
+        if self._stale:
+            self._stale = False
+            self._rebuild()
+        return self._tools
+
+    def _rebuild(self) -> None:
+        tools: dict[str, RegisteredTool] = {}
+        by_own_name: dict[str, list[RegisteredTool]] = {}
+        warnings = []
+        for server in list(self._servers):
+            if not server.serves:
+                continue
+            for tool in server.tools.values():
+                registered = _registered(server, tool)
+                first = tools.setdefault(registered.name, registered)
+                by_own_name.setdefault(tool.name, []).append(registered)
+                if first is not registered:
+                    warnings.append(
+                        f"{registered.name} is taken by {first.extension}:{first.tool}, so "
+                        f"{registered.extension}:{registered.tool} is not listed under it"
+                    )
+        self._tools, self._by_own_name = tools, by_own_name
+        self.warnings = tuple(warnings)
+        for warning in warnings:
+            if warning not in self._told:
+                self._told.add(warning)
+                _log.warning("%s", warning)
+
+    def _not_found(self, name: str, same: list[RegisteredTool]) -> NotFound:
+        if same:
+            ways = ", ".join(tool.name for tool in same[:_SHOWN_NAMES])
+            return NotFound(
+                "X1204",
+                f"{len(same)} extensions have a tool {name!r}",
+                help=f"say which one you mean: {ways}",
+            )
+        near = nearest(name, [*self._tools, *self._by_own_name])
+        if near is not None:
+            help = f"did you mean {near!r}?"
+        elif self._tools:
+            help = f"see what there is: exthost tools (there are {len(self._tools)})"
+        else:
+            help = "no extension offers a tool right now: see exthost list"
+        return NotFound("X1201", f"there is no tool {name!r}", help=help)
+
+
+def _has(tool: RegisteredTool, capability: str) -> bool:
+    return any(capability_fits(capability, one) for one in tool.capabilities)
+
+
+def _registered(server: Server, tool: Tool) -> RegisteredTool:
+    return RegisteredTool(
+        name=registered_name(server.id, tool.name),
+        description=prefixed_description(server.id, tool.description),
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        extra=tool.extra,
+        tool=tool.name,
+        extension=server.id,
+        provider=server.offer.name,
+        capabilities=server.offer.capabilities,
+    )

@@ -1,0 +1,11 @@
+"""Blocking form of cigen's facet."""
+
+from exthost.dialects.cigen import Typed
+from exthost.sync.facets import SyncFacet
+from exthost.sync.forwarded import forward
+
+
+class SyncTyped(SyncFacet):
+    """`ext.typed`, blocking."""
+
+    ask = forward(Typed.ask)

@@ -1,0 +1,34 @@
+"""Blocking forms of mcp's facets."""
+
+from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.sync.facets import SyncFacet
+from exthost.sync.forwarded import forward
+
+
+class SyncResources(SyncFacet):
+    """`ext.resources`, blocking."""
+
+    list = forward(Resources.list)
+    templates = forward(Resources.templates)
+    read = forward(Resources.read)
+    subscribe = forward(Resources.subscribe)
+    unsubscribe = forward(Resources.unsubscribe)
+
+
+class SyncPrompts(SyncFacet):
+    """`ext.prompts`, blocking."""
+
+    list = forward(Prompts.list)
+    get = forward(Prompts.get)
+
+
+class SyncCompletion(SyncFacet):
+    """`ext.completion`, blocking."""
+
+    complete = forward(Completion.complete)
+
+
+class SyncLogging(SyncFacet):
+    """`ext.logging`, blocking."""
+
+    set_level = forward(Logging.set_level)

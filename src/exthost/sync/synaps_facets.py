@@ -1,0 +1,45 @@
+"""Blocking forms of synaps' facets."""
+
+from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps_offer import Provider
+from exthost.sync.facets import SyncFacet
+from exthost.sync.forwarded import forward, forward_stream
+
+
+class SyncProviders(SyncFacet):
+    """`ext.providers`, blocking."""
+
+    complete = forward(Providers.complete)
+    stream = forward_stream(Providers.stream)
+
+    @property
+    def all(self) -> tuple[Provider, ...]:
+        """The providers that it registered."""
+        found: tuple[Provider, ...] = self.target.all
+        return found
+
+
+class SyncCommands(SyncFacet):
+    """`ext.commands`, blocking."""
+
+    invoke = forward_stream(Commands.invoke)
+
+
+class SyncSettings(SyncFacet):
+    """`ext.settings`, blocking."""
+
+    open = forward(Settings.open)
+    key = forward(Settings.key)
+    commit = forward(Settings.commit)
+
+
+class SyncInfo(SyncFacet):
+    """`ext.info`, blocking."""
+
+    get = forward(About.get)
+
+
+class SyncSidecar(SyncFacet):
+    """`ext.sidecar`, blocking."""
+
+    spawn_args = forward(Sidecar.spawn_args)

@@ -1,0 +1,59 @@
+"""One extension without a host and without files, for programs without an event loop."""
+
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
+from exthost.config.extension_settings import ExtensionSettings
+from exthost.connection import Connection, connection_spec
+from exthost.events import Bus
+from exthost.model import Spec
+from exthost.session.inbound import Handler
+from exthost.sync.loop_thread import LoopThread
+from exthost.sync.sync_extension import SyncExtension
+
+__all__ = ["SyncConnection", "sync_connect"]
+
+
+def sync_connect(
+    command: Sequence[str],
+    *,
+    dialect: str = "morphir",
+    handlers: Mapping[str, Handler] | None = None,
+    events: Bus | None = None,
+    **settings: Unpack[ExtensionSettings],
+) -> "SyncConnection":
+    """Run `command` as an extension for as long as the `with` block lasts; see `connect`."""
+    spec = connection_spec(command, dialect, settings)
+    return SyncConnection(spec, events=events, handlers=handlers)
+
+
+class SyncConnection:
+    """One extension for the length of a `with` block, on a loop in a thread of its own."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        events: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> None:
+        self._connection = Connection(spec, events=events, handlers=handlers, shared=True)
+        self._loop_thread: LoopThread | None = None
+
+    def __enter__(self) -> SyncExtension:
+        loop_thread = LoopThread()
+        try:
+            extension = loop_thread.run(self._connection.__aenter__)
+        except BaseException:
+            loop_thread.close()
+            raise
+        self._loop_thread = loop_thread
+        return SyncExtension(extension, loop_thread)
+
+    def __exit__(self, *_: object) -> None:
+        loop_thread, self._loop_thread = self._loop_thread, None
+        if loop_thread is not None and not loop_thread.is_copy:
+            try:
+                loop_thread.run(self._connection.__aexit__)
+            finally:
+                loop_thread.close()

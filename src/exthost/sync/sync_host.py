@@ -1,0 +1,234 @@
+"""The host for programs without an event loop. Any thread may call it.
+
+    with exthost.SyncHost.from_config("exthost.toml") as host:
+        host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
+It has the names and parameters of `Host`. Its loop runs in a thread of its own, on which the
+subscribers of `events`, handlers and `on_progress` are called.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from exthost.config import Config
+from exthost.dialects.dialect import OnProgress
+from exthost.discovery.configfile import read_config
+from exthost.discovery.report import Diagnostic
+from exthost.events import Bus
+from exthost.extension.extension import Extension
+from exthost.host.hooks import Confirm, Hooks
+from exthost.host.host import Host, HostSettings
+from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.tool_loop import ROUNDS
+from exthost.model import NONE, Spec
+from exthost.sync.forwarded import forward, forward_plain
+from exthost.sync.loop_thread import LoopThread, not_open
+from exthost.sync.sync_extension import SyncExtension
+from exthost.tool_result import ToolResult
+
+__all__ = ["SyncHooks", "SyncHost"]
+
+
+class SyncHooks:
+    """The hooks of a host, blocking; see `Hooks`."""
+
+    def __init__(self, target: Hooks, loop_thread: LoopThread) -> None:
+        self.target = target
+        self.loop_thread = loop_thread
+
+    run = forward(Hooks.run)
+
+    def handlers(self, name: str) -> list[SyncExtension]:
+        """Return the extensions that are asked about `name`, in order."""
+        found = self.loop_thread.run_plain(lambda: self.target.handlers(name))
+        return [
+            SyncExtension(handler, self.loop_thread)
+            for handler in found
+            if isinstance(handler, Extension)
+        ]
+
+    @property
+    def confirm(self) -> Confirm | None:
+        """What asks a person, if there is one to ask."""
+        return self.target.confirm
+
+
+class SyncHost:
+    """The host, blocking. Use it with `with`."""
+
+    def __init__(self, config: Config | None = None, **settings: Unpack[HostSettings]) -> None:
+        """`settings` are the keyword arguments of `Host`."""
+        self._config = config
+        self._settings = settings
+        self._loop_thread: LoopThread | None = None
+        self._host: Host | None = None
+        self._wrapped: dict[str, SyncExtension] = {}
+
+    @classmethod
+    def from_config(
+        cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
+    ) -> Self:
+        """Make a host for this config: the path of a file, or the same as a dict."""
+        return cls(read_config(source), **settings)
+
+    # -- life --------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        loop_thread = LoopThread()
+
+        async def enter() -> Host:
+            return await Host(self._config, shared=True, **self._settings).__aenter__()
+
+        try:
+            self._host = loop_thread.run(enter)
+        except BaseException:
+            loop_thread.close()
+            raise
+        self._loop_thread = loop_thread
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, *, drain: bool = False) -> None:
+        """End every extension, and the loop's thread. Closing twice is fine.
+
+        `drain`: calls under way are given `limits.stop` of their extension to end before.
+        """
+        loop_thread, self._loop_thread = self._loop_thread, None
+        if loop_thread is not None and not loop_thread.is_copy:
+            host = self.target
+            try:
+                loop_thread.run(lambda: host.close(drain=drain))
+            finally:
+                loop_thread.close()
+                self._wrapped.clear()
+
+    kill = forward_plain(Host.kill)
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> SyncExtension:
+        extension = self.target[name]
+        wrapped = self._wrapped.get(name)
+        if wrapped is None or wrapped.target is not extension:
+            wrapped = self._wrapped[name] = SyncExtension(extension, self.loop_thread)
+        return wrapped
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.target
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.target)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def extensions(self) -> tuple[SyncExtension, ...]:
+        """Every extension, in the order in which they came."""
+        return tuple(self[name] for name in self.target)
+
+    def load(self, entry: Mapping[str, Any] | Spec) -> SyncExtension:
+        """Add an extension at run time; see `Host.load`."""
+        host = self.target
+        return self[self.loop_thread.run(lambda: host.load(entry)).id]
+
+    unload = forward(Host.unload)
+    replace = forward(Host.replace)
+    configure = forward(Host.configure)
+    emit = forward_plain(Host.emit)
+
+    # -- tools -------------------------------------------------------------------------------
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = NONE,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+    ) -> ToolResult:
+        """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
+        loop's thread."""
+        host = self.target
+        found = host.registry.get(name)
+        if found is None:
+            found = self.loop_thread.run(lambda: host.find_tool(name))
+        return self[found.extension].call_tool(
+            found.tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
+            check=check,
+        )
+
+    run_tool = forward(Host.run_tool)
+    find_tool = forward(Host.find_tool)
+
+    def complete(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] = (),
+        rounds: int = ROUNDS,
+        context: Mapping[str, Any] = NONE,
+        **options: Any,
+    ) -> Any:
+        """Have a model answer and run the tools that it asks for; see `Host.complete`."""
+        complete, given = self.target.complete, {"tools": tools, "rounds": rounds, **options}
+        return self.loop_thread.run(lambda: complete(model, messages, context=context, **given))
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """What can be called right now: registered name → tool."""
+        return self.target.tools
+
+    @property
+    def registry(self) -> Registry:
+        """The names of all tools."""
+        return self.target.registry
+
+    @property
+    def hooks(self) -> SyncHooks:
+        """The hooks of its extensions."""
+        return SyncHooks(self.target.hooks, self.loop_thread)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> Config:
+        return self.target.config
+
+    @property
+    def events(self) -> Bus:
+        """The event bus; its subscribers are called on the loop's thread."""
+        return self.target.events
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was wrong with wanted extensions when the host was opened."""
+        return self.target.diagnostics
+
+    # -- what forwarded methods use ------------------------------------------------------------
+
+    @property
+    def target(self) -> Host:
+        """The asynchronous host. Only the loop's thread may change it."""
+        if self._host is None:
+            raise not_open()
+        return self._host
+
+    @property
+    def loop_thread(self) -> LoopThread:
+        """The thread of its loop."""
+        if self._loop_thread is None:
+            raise not_open()
+        return self._loop_thread

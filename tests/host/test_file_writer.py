@@ -1,0 +1,220 @@
+"""Files of a result: what the pieces come to, where they may lie, and that it is all or nothing."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exthost.errors import CallFailed, Refused, UsageError
+from exthost.host.file_merge import merge_fragments
+from exthost.host.file_writer import write_files
+from exthost.model import Fragment
+from tests.dialects.requirements import shows
+
+
+def nothing(path: str) -> str | None:
+    return None
+
+
+def come_to(*fragments: Fragment, there: str | None = None) -> Any:
+    return dict(merge_fragments(fragments, lambda path: there))
+
+
+def merge(path: str, content: str, format: str = "") -> Fragment:
+    return Fragment(path, content, "merge", format=format)
+
+
+def everything(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@shows("cigen-files-01")
+def test_replace_overwrites_what_came_before_it() -> None:
+    files = come_to(Fragment("a", "1"), Fragment("b", "2"), Fragment("./a", "3"), there="old")
+    assert files == {"a": "3", "b": "2"}
+
+
+@shows("cigen-files-04")
+def test_a_link_and_what_it_leads_to_cannot_both_be_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(CallFailed, match="link"):
+        write_files((Fragment("a", "1"), Fragment("link", "2")), tmp_path)
+    assert not (tmp_path / "a").exists()
+
+
+@shows("cigen-files-02")
+def test_append_goes_by_order_and_then_by_arrival() -> None:
+    pieces = [("1", 5), ("2", -1), ("3", 5), ("4", 0)]
+    files = come_to(*(Fragment("a", text, "append", order) for text, order in pieces), there="old")
+    assert files == {"a": "2413"}
+
+
+def test_what_is_appended_follows_what_it_was_replaced_with() -> None:
+    files = come_to(
+        Fragment("a", "lost", "append"), Fragment("a", "base "), Fragment("a", "end", "append", -9)
+    )
+    assert files == {"a": "base end"}
+
+
+@shows("cigen-files-03")
+def test_merge_joins_mappings_deeply_and_the_later_counts() -> None:
+    files = come_to(
+        Fragment("a.yml", "on: push\njobs:\n  build: {needs: [a], image: x}\n"),
+        merge("a.yml", "jobs:\n  build: {image: y, needs: [b]}\n  test: {}\n"),
+    )
+    assert yaml.load(files["a.yml"], yaml.BaseLoader) == {
+        "on": "push",
+        "jobs": {"build": {"needs": ["b"], "image": "y"}, "test": {}},
+    }
+
+
+@shows("cigen-files-03")
+def test_merge_goes_into_the_file_that_is_there() -> None:
+    files = come_to(merge("package.json", '{"b": {"d": 2}}'), there='{"a": "é", "b": {"c": 1}}')
+    assert json.loads(files["package.json"]) == {"a": "é", "b": {"c": 1, "d": 2}}
+    assert come_to(merge("new.yml", "a: 1 # kept\n")) == {"new.yml": "a: 1 # kept\n"}
+
+
+@pytest.mark.parametrize("word", ["on", "yes", "22:22", "2024-01-01", "010", "1_000", "=", "0x1f"])
+def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> None:
+    files = come_to(Fragment("a.yml", f"{word}: {word}\n"), merge("a.yml", "b: true\nc: 1.5\n"))
+    assert yaml.load(files["a.yml"], yaml.BaseLoader) == {word: word, "b": "true", "c": "1.5"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "format", "says"),
+    [
+        ("a: 1", "- 1", "yaml", "only mappings"),
+        ("a: [", "b: 1", "yaml", "cannot be merged"),
+        ("{", "{}", "json", "cannot be merged"),
+        ("a: 1", "b: !!python/object:os.system 1", "yaml", "cannot be merged"),
+        ("a", "b", "toml", "only YAML and JSON"),
+        ("a", "b", "", "only YAML and JSON"),
+        ("[" * 9999, "{}", "json", "cannot be merged"),
+    ],
+)
+def test_what_cannot_be_merged_is_told(first: str, second: str, format: str, says: str) -> None:
+    with pytest.raises(CallFailed, match=says):
+        come_to(Fragment("a", first), merge("a", second, format))
+
+
+def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
+    levels = ["a0: &a0 {x: 1, y: 2}"]
+    levels += [f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40)]
+    bomb = "\n".join(levels)
+    with pytest.raises(CallFailed, match="keys"):
+        come_to(Fragment("a.yml", bomb), merge("a.yml", bomb))
+
+
+# -- where -----------------------------------------------------------------------------------
+
+BAD_PATHS = [
+    "/etc/passwd",
+    "../x",
+    "a/../../x",
+    "a/..",
+    "",
+    ".",
+    "a\0b",
+    "a\nb",
+    "//x",
+    "a/",
+    "a/.",
+]
+
+
+@shows("cigen-files-04")
+@pytest.mark.parametrize("path", BAD_PATHS)
+def test_a_path_that_could_lead_out_is_refused_and_nothing_is_written(
+    path: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Refused) as refused:
+        write_files([Fragment("good", "1"), Fragment(path, "2")], out)
+    assert refused.value.code == "X0320"
+    assert everything(tmp_path) == {} and not out.exists()
+
+
+@shows("cigen-files-04")
+@pytest.mark.parametrize("path", ["link/x", "link", "deep/link/x", "dangling"])
+@pytest.mark.parametrize("strategy", ["replace", "merge"])
+def test_a_link_that_leads_out_is_refused_and_nothing_is_written(
+    path: str, strategy: Any, tmp_path: Path
+) -> None:
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    (out / "deep").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "x").write_text("theirs")
+    (out / "link").symlink_to(outside)
+    (out / "deep" / "link").symlink_to("../../outside")
+    (out / "dangling").symlink_to(tmp_path / "not-there")
+    with pytest.raises(Refused):
+        write_files([Fragment("good", "1"), Fragment(path, "2", strategy, format="yaml")], out)
+    assert everything(out) == {} and everything(outside) == {"x": "theirs"}
+    assert not (tmp_path / "not-there").exists()
+
+
+def test_a_link_that_stays_inside_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert write_files([Fragment("link/x", "1")], tmp_path) == ("link/x",)
+    assert (tmp_path / "real" / "x").read_text() == "1" and (tmp_path / "link").is_symlink()
+
+
+@shows("cigen-files-05")
+def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "new" / "out"
+    out.mkdir(parents=True)
+    script = out / "run.sh"
+    script.write_text("old")
+    script.chmod(0o750)
+    paths = write_files([Fragment("run.sh", "new"), Fragment(".ci/a/b.yml", "é")], out)
+    assert paths == ("run.sh", ".ci/a/b.yml")
+    assert everything(out) == {".ci/a/b.yml": "é", "run.sh": "new"}
+    assert script.stat().st_mode & 0o777 == 0o750
+
+
+@shows("cigen-files-05")
+def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "old").write_text("old")
+    for bad in ("taken", "old/x"):
+        with pytest.raises(UsageError) as failed:
+            write_files(
+                [
+                    Fragment("old", "new") if bad == "taken" else Fragment("z", ""),
+                    Fragment(bad, "1"),
+                ],
+                tmp_path,
+            )
+        assert failed.value.code == "X1323"
+        assert everything(tmp_path) == {"old": "old"}
+
+
+def test_a_file_cannot_also_be_a_folder() -> None:
+    with pytest.raises(CallFailed, match="file of the same result"):
+        merge_fragments([Fragment("a", "1"), Fragment("a/b", "2")], nothing)
+
+
+def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_bytes(b"\xff\xfe")
+    for piece in (merge("a.yml", "a: 1"), Fragment("b", "\ud800")):
+        with pytest.raises(CallFailed):
+            write_files([piece], tmp_path)
+    assert os.listdir(tmp_path) == ["a.yml"]  # noqa: PTH208
+
+
+def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(UsageError) as failed:
+        come_to(Fragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
+    assert failed.value.code == "X1322" and "exthost[yaml]" in failed.value.help

@@ -1,0 +1,125 @@
+"""Type checkers reject misspelt names and settings of the public API, and accept the right ones.
+
+Each line of WRONG has one mistake, and a checker must report an error on each of them.
+"""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Checking takes ten seconds; pyright fetches its own parts when it runs for the first time.
+CHECK_SECONDS = 300
+
+HEAD = """\
+import exthost
+from exthost.extension.extension import Extension
+from exthost.sync.sync_extension import SyncExtension
+"""
+
+RIGHT = """\
+async def right(host: exthost.Host, ext: Extension) -> None:
+    print(ext.state == "ready", ext.health == "running", ext.stats.result + 1)
+    models = await ext.inference.list_models(timeout=1.0)
+    print(models[0], (await host.call_tool("a:b", {}, on_progress=print)).text)
+    async with exthost.connect(["x"], limits={"call": "2s"}, pool={"max": 2}) as one:
+        print(await one.call("m", wait=False))
+
+
+def right_blocking(host: exthost.SyncHost) -> None:
+    ext: SyncExtension = host["x"]
+    print(ext.state == "ready", ext.stats.result + 1, ext.tools.call("t").text)
+    with ext.tasks.execute({}, timeout=2.0) as events:
+        print([event for event in events], events.result)
+    print(ext.inference.list_models(timeout=1.0)[0])
+    with exthost.sync_connect(["x"], dialect="mcp", start="lazy") as one:
+        print(one.call_tool("t", on_progress=print, wait=False), one.prompts.list(timeout=1))
+    host.close(drain=True)
+"""
+
+WRONG = """\
+async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost) -> None:
+    host.nonsense
+    host["x"].nonsense
+    sync_host.nonsense
+    sync_host["x"].nonsense
+    ext.nonsense
+    ext.inference.nonsense
+    ext.stats.nonsense
+    sync_host["x"].inference.nonsense
+    sync_host["x"].inference.list_models(timeuot=1.0)
+    sync_host["x"].list_tools(timeuot=1.0)
+    sync_host["x"].call_tool("t", on_porgress=print)
+    sync_host["x"].tools.nonsense
+    sync_host.hooks.nonsense
+    exthost.Host(hardne=True)
+    exthost.Host.from_config("x", hardne=True)
+    exthost.SyncHost(hardne=True)
+    exthost.SyncHost.from_config("x", hardne=True)
+    exthost.connect(["x"], limts={})
+    exthost.connect(["x"], limits={"cal": 1})
+    exthost.connect(["x"], start="later")
+    exthost.sync_connect(["x"], limts={})
+"""
+
+
+def write(folder: Path) -> set[int]:
+    """Write both programs; return the numbers of the lines that have a mistake."""
+    (folder / "right.py").write_text(f"{HEAD}\n\n{RIGHT}")
+    (folder / "wrong.py").write_text(f"{HEAD}\n\n{WRONG}")
+    before = HEAD.count("\n") + 2
+    return {before + n for n, line in enumerate(WRONG.splitlines(), 1) if line.startswith("    ")}
+
+
+Errors = dict[tuple[str, int], str]
+
+
+def mypy_errors(folder: Path) -> Errors:
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
+    done = subprocess.run(
+        [*command, f"--cache-dir={folder / 'cache'}", "right.py", "wrong.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=CHECK_SECONDS,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", done.stdout, re.MULTILINE)
+    return {(program, int(line)): text for program, line, text in found}
+
+
+def pyright_errors(folder: Path) -> Errors:
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("pyright is not installed")
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    try:
+        done = subprocess.run(
+            [*command, "right.py", "wrong.py"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=CHECK_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("pyright does not run here: it cannot fetch its own parts")
+    if not done.stdout.startswith("{"):
+        pytest.skip(f"pyright does not run here: {done.stderr.strip()[-200:]}")
+    return {
+        (Path(one["file"]).stem, one["range"]["start"]["line"] + 1): one["message"]
+        for one in json.loads(done.stdout)["generalDiagnostics"]
+        if one["severity"] == "error"
+    }
+
+
+@pytest.mark.parametrize("check", [mypy_errors, pyright_errors])
+def test_each_misspelt_name_and_setting_is_an_error_and_nothing_else_is(
+    check: Callable[[Path], Errors], tmp_path: Path
+) -> None:
+    lines = write(tmp_path)
+    errors = check(tmp_path)
+    assert set(errors) == {("wrong", line) for line in lines}, errors
