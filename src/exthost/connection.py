@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exthost import dialects
 from exthost.config import spec_from_mapping
+from exthost.dialects import find
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
@@ -79,8 +79,8 @@ class Alone:
 
     async def _made(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None
-        dialect = dialects.get(spec.dialect)
-        if dialect.questions or spec.settings:
+        dialect = find.find_dialect(spec.dialect)
+        if dialect.host_requests or spec.settings:
             self._answering = Answering(os.environ if environ is None else environ)
             spec = await self._answering.completed(spec)
             attend = self._answering.attend(spec, dialect)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects.dialect import OnProgress
+from exthost.dialects import find
+from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
@@ -28,8 +28,8 @@ from exthost.errors import (
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
-from exthost.manifests.gate import clash
-from exthost.model import NONE, Offer, Spec
+from exthost.launch.gate import clash
+from exthost.model import EMPTY_MAPPING, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.process import hardening
 from exthost.process.ourselves import our_variables
@@ -51,7 +51,7 @@ class Host:
         self,
         config: Config | None = None,
         *,
-        handlers: Mapping[str, Handler] = NONE,
+        handlers: Mapping[str, Handler] = EMPTY_MAPPING,
         environ: Mapping[str, str] | None = None,
         confirm: Confirm | None = None,
         shared: bool = False,
@@ -218,7 +218,7 @@ class Host:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
@@ -262,7 +262,7 @@ class Host:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> ToolResult:
@@ -356,7 +356,7 @@ class Host:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
@@ -447,13 +447,13 @@ class Host:
 
     def _add_sink(self, extension: Extension) -> None:
         """Before anything is told of it: its own admission wakes no other."""
-        make = extension.dialect.sink
+        make = extension.dialect.event_sink
         sink = make(extension.spec) if make is not None else None
         if sink is not None:
             self._sinks.add(extension, sink)
 
     def _made(self, spec: Spec, *, replaces: bool = False) -> Extension:
-        dialect = dialects.get(spec.dialect)
+        dialect = find.find_dialect(spec.dialect)
         return Extension(
             spec,
             dialect,
@@ -463,7 +463,7 @@ class Host:
             on_change=self.registry.changed,
             objection=lambda: self._objection(spec),
             attend=self._answering.attend(spec, dialect),
-            vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
+            vet=self._own_names(spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
         )

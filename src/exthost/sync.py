@@ -19,7 +19,7 @@ from exthost.errors import CallFailed, UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.host import Host
-from exthost.model import NONE
+from exthost.model import EMPTY_MAPPING
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 from exthost.tool_result import ToolResult
@@ -95,7 +95,7 @@ class SyncExtension:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         check: bool = True,
     ) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`."""
@@ -203,7 +203,7 @@ class SyncHost:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         check: bool = True,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`."""

@@ -131,7 +131,7 @@ async def _call_tool(asked: Asked, extension: Extension, name: str, arguments: A
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
     """The result of a method that answers in events, which are shown as they come."""
-    with Watching(extension.dialect.show) as watching:
+    with Watching(extension.dialect.render_event) as watching:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
                 watching.show(event)

@@ -7,19 +7,19 @@ import asyncio
 import os
 from typing import Any, NamedTuple
 
-from exthost import dialects
 from exthost.cli.frame import Asked, config_option, no_command, say, show_json, some, visible
 from exthost.cli.info import environment
 from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Alone
+from exthost.dialects import find
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
+from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
-from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
@@ -159,7 +159,7 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
-        dialect = dialects.get(spec.dialect)
+        dialect = find.find_dialect(spec.dialect)
         wanted = completed_now(spec, os.environ)
         admit(wanted, os.environ)
         if (objection := clash(wanted, before)) is not None:

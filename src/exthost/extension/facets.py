@@ -9,7 +9,7 @@ call.
 
 from typing import Any
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import UsageError
 
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from exthost.dialects.dialect import Dialect
-from exthost.dialects.wishes import (
-    Question,
+from exthost.dialects.base import Dialect
+from exthost.dialects.host_requests import (
+    HostAction,
+    HostRequest,
     ReadConfig,
     Recall,
     Remember,
     WatchConfig,
-    Wish,
     WriteConfig,
 )
 from exthost.errors import CallFailed, ConfigError, UsageError
-from exthost.messages import Notice
+from exthost.messages import Notification
 from exthost.model import Spec
 from exthost.process.home import home
 from exthost.services.config import Configs
@@ -46,7 +46,7 @@ class Peer(Protocol):
 
     ended: "asyncio.Future[None]"
 
-    def send(self, message: Notice) -> None: ...
+    def send(self, message: Notification) -> None: ...
 
 
 class Answering:
@@ -62,14 +62,14 @@ class Answering:
         self, spec: Spec, dialect: Dialect
     ) -> Callable[[Peer], Mapping[str, Handler]] | None:
         """How each process of this extension is served; None where its dialect asks nothing."""
-        if not dialect.questions:
+        if not dialect.host_requests:
             return None
 
         def serve(peer: Peer) -> Mapping[str, Handler]:
             attendant = _Attendant(self, spec.id, peer)
             return {
                 method: _handler(attendant, spec, question)
-                for method, question in dialect.questions.items()
+                for method, question in dialect.host_requests.items()
             }
 
         return serve
@@ -115,7 +115,7 @@ class _Attendant:
         self._unwatch: Callable[[], None] | None = None
         peer.ended.add_done_callback(lambda _: self._look_away())
 
-    async def serve(self, wish: Wish) -> Any:
+    async def serve(self, wish: HostAction) -> Any:
         """What comes of it. Raises CallFailed with what the process is to be told."""
         configs, memories = self._answering.configs, self._answering.memories
         try:
@@ -164,7 +164,7 @@ class _Attendant:
             self._answering.elsewhere.end()
 
 
-def _handler(attendant: _Attendant, spec: Spec, question: Question) -> Handler:
+def _handler(attendant: _Attendant, spec: Spec, question: HostRequest) -> Handler:
     async def handle(params: Any) -> Any:
         return question.answer(spec, await attendant.serve(question.read(spec, params)))
 
