@@ -69,6 +69,14 @@ CATALOGUE: dict[str, Entry] = {
         "[overrides.<id>] names an extension that was not found.",
         "Check the id and the search paths, or take the override out.",
     ),
+    "X0112": _entry(
+        "ConfigError",
+        "a dialect cannot be loaded",
+        "A package that is installed beside exthost offers this dialect. Importing it failed, or "
+        "came to something that is not a dialect. The message names the package and the cause.",
+        "Update or uninstall the package that the message names, or report it to its authors. If "
+        "it names exthost, install exthost and what it needs again.",
+    ),
     "X0110": _entry(
         "ConfigError",
         "the audit file cannot be written",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.config.lines import Path, line_of, lines_of
+from exthost.documents.toml_positions import Path, line_of, lines_of
 
 TEXT = '''\
 # a comment with [[extensions]] and name = "x" in it

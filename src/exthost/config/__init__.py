@@ -1,21 +1,19 @@
 """Every form of config → values: `Spec`, `Settings`, `DiscoverySettings`, `Config`.
 
-Pure: text or mappings in, frozen values out. The caller reads the file and says in which folder
-it lies; nothing here opens, looks up or spawns anything, so a program that does not exist is no
-business of this room. The only error that leaves it is ConfigError, which carries the first
-mistake in the file and, in its evidence, every other one.
+Pure: text or mappings in, frozen values out. The caller reads the file and says in which folder it
+lies. Nothing here opens, looks up or spawns anything. The only error that leaves this package is
+ConfigError, which carries the first mistake in the file and, in its evidence, every other one.
 
-    document  the sections of a config, and what they come to together (start reading here)
+In reading order:
+
+    document  the sections of a config, and what they come to together
     entry     one `[[extensions]]` entry
-    processes one `[[process_extensions]]` entry
-    servers   `[mcp_servers.NAME]`, and the same in other programs' JSON
+    options   `options`, as each dialect says what they are
     yamlform  `extensions.yaml`, which is `[discovery]` in another notation
-    settings  the keys that entries, `[overrides.<id>]` and `[defaults]` share, and who wins
     discovery `[discovery]`
-    readers   checked reading of single values; unknown keys
-    problems  mistakes, and where they are
-    lines     on which line of a TOML text a key stands
-    units     durations and sizes
+
+Sections that belong to one dialect are in its package. Single values, shared settings and mistakes
+are in `exthost.documents`.
 """
 
 from exthost.config.discovery import DiscoverySettings, WatchSettings
@@ -27,9 +25,9 @@ from exthost.config.document import (
     spec_from_mapping,
 )
 from exthost.config.entry import DIALECTS
-from exthost.config.settings import NO_SETTINGS, Settings
-from exthost.config.units import UnitError, seconds, size
 from exthost.config.yamlform import config_from_yaml
+from exthost.documents.settings import NO_SETTINGS, Settings
+from exthost.documents.units import UnitError, seconds, size
 
 __all__ = [
     "Config",

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from exthost.config.lines import lines_of
+from exthost.documents.toml_positions import lines_of
 
 __all__ = ["entry_in_toml", "list_in_toml", "list_in_yaml"]
 
