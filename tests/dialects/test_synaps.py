@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects import synaps_types as types
-from exthost.dialects.synaps import DIALECT
+from exthost.dialects.synaps import types
+from exthost.dialects.synaps.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
     CallTimeout,

@@ -7,7 +7,6 @@ import asyncio
 import os
 from typing import Any, NamedTuple
 
-from exthost import dialects
 from exthost.cli.common import (
     Args,
     config_option,
@@ -22,13 +21,14 @@ from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
-from exthost.discovery.configfile import FORMATS, Wanted
+from exthost.dialects import find
+from exthost.discovery.configfile import Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
+from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
-from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
@@ -117,12 +117,13 @@ def _unsearched(found: Wanted) -> list[Finding]:
     config, findings = found.config, []
     said = config.discovery.search_paths if config.discovery is not None else ()
     known = {spec.origin for spec in found.specs}
-    for format in FORMATS:
+    formats = find.manifest_formats()
+    for format in formats:
         place = f"${format.dialect.upper()}"
         if not format.homes or place in said:
             continue
         settings = DiscoverySettings(search_paths=(place,))
-        there = discover(settings, FORMATS, base=config.folder or ".").candidates
+        there = discover(settings, formats, base=config.folder or ".").candidates
         if ids := [one.id for one in there if one.path not in known]:
             message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
             fix = f'[discovery] search_paths = ["{place}"] finds them, if you want them here'
@@ -167,7 +168,7 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
-        dialect = dialects.get(spec.dialect)
+        dialect = find.find_dialect(spec.dialect)
         wanted = read_stored_settings(spec, os.environ)
         admit(wanted, os.environ)
         if (objection := clash(wanted, before)) is not None:
@@ -246,7 +247,8 @@ async def _drifted(extension: Extension) -> list[Finding]:
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
     offered = {tool.name for tool in offer.tools}
-    lists_tools = all(one.lists_tools for one in FORMATS if one.dialect == spec.dialect)
+    format = find.manifest_format(spec.dialect)
+    lists_tools = format is None or format.lists_tools
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
         findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")

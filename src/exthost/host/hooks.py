@@ -15,7 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.dialects.dialect import Dialect, HookAnswer
+from exthost.dialects.base import Dialect
+from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExthostError
 from exthost.model import Offer, Spec
 
@@ -148,8 +149,8 @@ async def _answer(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
     try:
-        looks_at = handler.dialect.looks_at
-        if looks_at is not None and not looks_at(handler.spec, name, event):
+        wants_hook = handler.dialect.wants_hook
+        if wants_hook is not None and not wants_hook(handler.spec, name, event):
             return None
         if handler.state != "ready":
             # Waiting for its restart would hold up every call of everyone.

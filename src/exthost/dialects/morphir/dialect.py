@@ -1,0 +1,239 @@
+"""morphir: one JSON object a line, bare requests, errors that are plain strings.
+
+Host → extension: `{"id", "method", "params"}`, params always there. Extension → host:
+`{"id", "result"}` or `{"id", "error": "text"}`, and notifications `{"method", "params"}` of which
+`log` is the one that is named. The host sends no notifications and the extension no requests;
+one that comes is noise, so that `cat` cannot shake hands.
+"""
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.calls import ToolCall
+from exthost.dialects.jsonrpc import decoder, noise
+from exthost.dialects.meanings import Log
+from exthost.dialects.steps import Exchanges, Handshake, Operation, Simple, expect, initialized
+from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
+from exthost.messages import (
+    Failure,
+    Id,
+    Incoming,
+    Message,
+    Notification,
+    Reply,
+    Request,
+)
+from exthost.model import (
+    CloseStdin,
+    HandshakeContext,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Terminate,
+    Tool,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import Bytes
+from exthost.wire.jsontext import encode_fast
+from exthost.wire.lines import Lines
+
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+
+
+class HostCodec:
+    """What the host says and hears."""
+
+    __slots__ = ()
+
+    decode = decoder(members=2)
+    decode_replies = staticmethod(jsontext.reply_decoder())
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        asked = {"id": id, "method": method, "params": params}
+        try:
+            return encode_fast(asked)
+        except Exception:  # it knows another way, or how to say what is wrong
+            return jsontext.encode(asked)
+
+    def forget_last_request(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        if type(message) is Request and message.id is not None:
+            return self.request(message.method, message.params, message.id)
+        raise UsageError(
+            "X1304",
+            "morphir knows only requests from the host: it has no notifications",
+            help="use call() with a method that the extension offers",
+        )
+
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
+        if "method" not in said:
+            number = said.get("id")
+            if type(number) is not int or number < 0:
+                return noise(frame, "neither a method nor the id of a request")
+            error = said.get("error")
+            if error is None:
+                return Reply(number, said.get("result"))
+            return Failure(number, error if type(error) is str else jsontext.shown(error))
+        method = said["method"]
+        if type(method) is str and said.get("id") is None:
+            return Notification(method, said.get("params"))
+        return noise(frame, "a request: morphir extensions cannot ask the host")
+
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
+        return jsontext.leading_id(head)
+
+
+class GuestCodec:
+    """The same, seen from the extension: for its author's SDK, for fakes and for vectors."""
+
+    __slots__ = ()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        raise UsageError("X1304", "a morphir extension cannot send requests to its host")
+
+    def forget_last_request(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        match message:
+            case Reply(id=number, result=result):
+                return jsontext.encode({"id": number, "result": result})
+            case Failure(id=number, message=text):
+                return jsontext.encode({"id": number, "error": text})
+            case Notification(method=method, params=params):
+                return jsontext.encode({"method": method, "params": params})
+        return self.request("", None, 0)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        try:
+            said = jsontext.decode(frame)
+        except jsontext.NotJson as reason:
+            return noise(frame, str(reason))
+        if type(said) is not dict:
+            return noise(frame, "not a JSON object")
+        method, number = said.get("method"), said.get("id")
+        if type(method) is not str or type(number) is not int:
+            return noise(frame, "not a request: it has no method or no id")
+        return Request(method, said.get("params"), number)
+
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
+        return None
+
+
+def _codec(role: Role) -> HostCodec | GuestCodec:
+    return HostCodec() if role is Role.HOST else GuestCodec()
+
+
+def _handshake(context: HandshakeContext) -> Handshake:
+    initialized((yield Request("initialize", context.config)))
+    heard = yield Request("capabilities", None)
+    try:
+        listed = expect(heard, "capabilities")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0503",
+            f"it did not tell its capabilities: {refused.error_message}",
+            help="answer the method `capabilities` with a list of {name, description}",
+        ) from None
+    warnings: list[str] = []
+    tools = _tools(listed, warnings)
+    return Offer(tools=tools, warnings=tuple(warnings))
+
+
+def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    if type(listed) is not list:
+        raise _bad_capabilities("it is not a list", listed)
+    tools: dict[str, Tool] = {}
+    for position, item in enumerate(listed):
+        if type(item) is not dict:
+            raise _bad_capabilities(f"item {position} is not an object", item)
+        name, description = item.get("name"), item.get("description")
+        if type(name) is not str or not name:
+            raise _bad_capabilities(f"item {position} has no name", item)
+        if type(description) is not str:
+            raise _bad_capabilities(f"item {position} ({name}) has no description", item)
+        if name in tools:
+            warnings.append(f"it offers {name!r} twice; the first is used")
+            continue
+        tools[name] = Tool(name, description, item.get("params_schema"), item.get("return_schema"))
+    return tuple(tools.values())
+
+
+def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0503",
+        f"its answer to `capabilities` cannot be used: {why}",
+        help="answer with a list of {name, description, params_schema?, return_schema?}",
+        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
+    )
+
+
+def _log(params: Any) -> Log | None:
+    if type(params) is not dict or "message" not in params:
+        return None
+    message = params["message"]
+    level = _LEVELS.get(str(params.get("level", "info")).lower(), logging.INFO)
+    return Log(level, message if type(message) is str else jsontext.shown(message))
+
+
+def _ask_tool(call: ToolCall) -> tuple[str, Any]:
+    return call.name, call.arguments
+
+
+def _health(_: Any) -> Exchanges:
+    """{"status", "message"?}. The method is optional: who does not know it is healthy."""
+    heard = yield Request("health_check", None)
+    answer = heard.result if isinstance(heard, Reply) else None
+    known = ("healthy", "degraded", "unhealthy")
+    if type(answer) is dict and answer.get("status") in known:
+        return answer
+    return {"status": "healthy"}
+
+
+_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "call_tool": Simple(_ask_tool),
+        "health": _health,
+    }
+)
+
+DIALECT = Dialect(
+    name="morphir",
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    operations=_OPERATIONS,
+    notifications=MappingProxyType({"log": _log}),
+    traits=Traits(
+        # The seed's figures: 30 s for each of the handshake's questions and for a call.
+        limits=Limits(
+            start=60,
+            handshake=30,
+            call=30,
+            write=30,
+            stop=10,
+            max_message=64 * 2**20,
+            max_in_flight=1024,
+        ),
+        restart=Restart(
+            strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
+        ),
+        # Its extensions exit when their stdin ends.
+        ladder=(CloseStdin(wait=3), Terminate(wait=2)),
+    ),
+)

@@ -1,0 +1,79 @@
+"""`[[process_extensions]]`: entries of a config that name their manifest.
+
+Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
+restart, options …). The manifest is only named here, and read by `discovery`. Relative paths start
+at the config's folder; so does the command if it has a slash.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from exthost.documents.entry import SETTING_KEYS, Entry, name
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import Reader, count, flag, json_value, kind, table, text, words
+from exthost.documents.settings import readers, settings_of, within
+from exthost.model import Limits, Spec
+
+
+def read_process_extensions(
+    value: Any, place: Place, origin: str, folder: str | None
+) -> tuple[Entry, ...]:
+    """Return the entries of the section."""
+    if not isinstance(value, list | tuple):
+        help = "write [[process_extensions]] with two brackets"
+        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        return ()
+    read = (_entry(item, place.at(index), origin, folder) for index, item in enumerate(value))
+    return tuple(entry for entry in read if entry is not None)
+
+
+def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
+    """Return one entry, or None if it is not a table."""
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return None
+    if isinstance(value.get("id"), str):
+        place = place.of(value["id"])
+    read = table(value, place, {**_KEYS, **readers(folder)})
+    for key in ("id", "manifest", "command"):
+        if key not in value:
+            place.wrong(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
+    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    milliseconds = read.get("startup_timeout_ms")
+    if milliseconds is not None:
+        start = Limits(start=milliseconds / 1000, handshake=milliseconds / 1000)
+        own = replace(own, limits=own.limits.over(start))
+    if read.get("event_filter") is not None:
+        options = {"event_filter": read["event_filter"], **own.options}
+        own = replace(own, options=MappingProxyType(options))
+    command, manifest = read.get("command"), read.get("manifest")
+    if command is not None and "/" in command:  # a bare name is looked up on PATH
+        command = within(folder, command)
+    bare = Spec(
+        id=read.get("id") or "",
+        argv=() if command is None else (command,),
+        dialect="roder",
+        enabled=read.get("enabled") is not False,
+        origin=origin,
+        config=read.get("config", {}),
+        manifest_path=None if manifest is None else within(folder, manifest),
+    )
+    return Entry(bare, own, place, name_key="id")
+
+
+def _event_filter(value: Any, place: Place) -> dict[str, Any]:
+    kinds = table(value, place, {"kinds": words}).get("kinds")
+    return {"kinds": list(kinds or ())}
+
+
+_KEYS: Mapping[str, Reader] = {
+    "id": name,
+    "enabled": flag,
+    "manifest": text,
+    "command": text,
+    "startup_timeout_ms": count(1),
+    "event_filter": _event_filter,
+    "config": json_value,
+}

@@ -1,0 +1,28 @@
+"""What a child's first bytes look like, to tell a user that the wrong dialect was chosen."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exthost.dialects.find import packages
+from exthost.wire.framing import Framing
+
+
+class Sniffed(NamedTuple):
+    """The framing of some bytes, what to call it, and the dialects that have it."""
+
+    framing: Callable[[int], Framing]
+    form: str
+    dialects: tuple[str, ...]
+
+
+def sniff(first: bytes) -> Sniffed | None:
+    """Return what these bytes look like, or None if no dialect recognises them."""
+    matching = [
+        (package.first_bytes, package.name)
+        for package in packages()
+        if package.first_bytes is not None and package.first_bytes.match(first)
+    ]
+    if not matching:
+        return None
+    framing, form = matching[0][0].framing, matching[0][0].form
+    return Sniffed(framing, form, tuple(name for one, name in matching if one.framing is framing))

@@ -1,0 +1,123 @@
+"""Mistakes in a config, gathered: a person who made three wants to hear of three.
+
+A reader that meets a mistake notes it at its Place and goes on with None; nothing is raised until
+`Problems.raise_any`, which raises the first in the file as a ConfigError and lists the others in
+its evidence. So no half-read value ever leaves the room.
+
+The codes of this room are the constants below; their long texts are in `errors.toml`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exthost.documents.toml_positions import Path, line_of, positions_of
+from exthost.errors import ConfigError, Evidence
+
+UNREADABLE = "X0101"
+UNKNOWN_KEY = "X0102"
+WRONG_VALUE = "X0103"
+DUPLICATE_NAME = "X0104"
+UNSUPPORTED_SOURCE = "X0105"
+BAD_UNIT = "X0106"
+UNKNOWN_DIALECT = "X0107"
+
+# More are counted, not listed: a generated file may repeat one mistake ten thousand times.
+_MAX_LISTED = 50
+
+# A key longer than this is cut in messages.
+_MAX_KEY_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake."""
+
+    code: str
+    text: str
+    path: Path
+    help: str
+    extension: str
+
+
+@dataclass(slots=True)
+class Problems:
+    """The mistakes of one config. `origin` names its file; `text` is its TOML, if it has one."""
+
+    origin: str = ""
+    text: str = ""
+    found: list[Problem] = field(default_factory=list)
+    _lines: Mapping[Path, int] | None = None
+
+    def raise_any(self) -> None:
+        """Raise the mistake that stands first, if there is any."""
+        if not self.found:
+            return
+        lines = self.lines()
+        ordered = sorted(self.found, key=lambda problem: line_of(lines, problem.path))
+        first, *others = ordered
+        details = [f"{self._told(other, lines)} [{other.code}]" for other in others[:_MAX_LISTED]]
+        if len(others) > _MAX_LISTED:
+            details.append(f"and {len(others) - _MAX_LISTED} more")
+        message = self._told(first, lines)
+        if others:
+            message += f" (and {len(others)} more)"
+        raise ConfigError(
+            first.code,
+            message,
+            extension=first.extension,
+            help=first.help,
+            evidence=Evidence(
+                path=self.origin,
+                line=line_of(lines, first.path),
+                key=shown(first.path),
+                details=tuple(details),
+            ),
+        )
+
+    def lines(self) -> Mapping[Path, int]:
+        """Where the keys stand. Only a mistake makes the text worth a second reading."""
+        if self._lines is None:
+            self._lines = positions_of(self.text)
+        return self._lines
+
+    def _told(self, problem: Problem, lines: Mapping[Path, int]) -> str:
+        line = line_of(lines, problem.path)
+        where = f"{self.origin}:{line}" if self.origin and line else self.origin
+        told = [part for part in (where, shown(problem.path), problem.text) if part]
+        return ": ".join(told)
+
+
+class Place(NamedTuple):
+    """Where a reader stands: a key path, whose extension it is, and where to note mistakes."""
+
+    problems: Problems
+    path: Path = ()
+    extension: str = ""
+
+    def at(self, key: str | int) -> "Place":
+        """One step further in."""
+        return Place(self.problems, (*self.path, key), self.extension)
+
+    def of(self, extension: str) -> "Place":
+        """The same place, now that it is known whose it is."""
+        return Place(self.problems, self.path, extension)
+
+    def wrong(self, code: str, text: str, help: str = "") -> None:
+        """Note a mistake."""
+        self.problems.found.append(Problem(code, text, self.path, help, self.extension))
+
+
+def shown(path: Path) -> str:
+    """A key path as people write it: `extensions[2].restart.strategy`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            bare = step.replace("-", "").replace("_", "")
+            plain = bare.isalnum() and bare.isascii()
+            name = step if plain else repr(step)
+            name = name if len(name) <= _MAX_KEY_CHARS else f"{name[:_MAX_KEY_CHARS]}…"
+            text += f".{name}" if text else name
+    return text
