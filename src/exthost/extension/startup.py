@@ -80,11 +80,23 @@ class Starter:
         return our_variables() if self._environ is None else self._environ
 
     def admit(self) -> None:
-        """Raise Refused unless everything that the extension requires is there."""
+        """Raise Refused unless everything that the extension requires is there, and for whatever
+        keeps us from finding that out."""
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
-        self.real_paths = admit(self.spec, self.environ())
+        try:
+            self.real_paths = admit(self.spec, self.environ())
+        except ExthostError:
+            raise
+        except Exception as error:  # a folder that vanishes while it is looked at, a bug of ours
+            _log.exception("%s could not be checked", self.spec.id)
+            raise Refused(
+                "X0389",
+                f"it could not be checked before its start: {error!r}",
+                extension=self.spec.id,
+                help="restart it; if that does not help, this is a bug here: report it",
+            ) from error
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""

@@ -77,11 +77,13 @@ class Child:
             if self._group is not None:
                 child_ends.append(self._group.entry)
             process, leash = _spawn(plan, child_ends, self._group)
-        except (OSError, ValueError) as error:
+        except BaseException as error:
             self._close_group()
             for fd in our_ends:
                 os.close(fd)
-            raise _translated(error, plan, extension) from None
+            if isinstance(error, OSError | ValueError):
+                raise _translated(error, plan, extension) from None
+            raise
         finally:
             for fd in child_ends:
                 os.close(fd)

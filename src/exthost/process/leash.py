@@ -9,6 +9,7 @@ Knows the words that make a wrapper start our init; knows nothing of why a progr
 
 import errno
 import os
+import platform
 import signal
 import struct
 import time
@@ -24,6 +25,10 @@ _GONE = -1
 
 # A fork bomb grows while it is counted; this is more than any ceiling, and ends the count.
 _MOST_COUNTED = 10_000
+
+# The number of the system call, on each machine that there is an init for; and its one flag.
+_MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
+_MFD_CLOEXEC = 1
 
 # How long a cut leash may take to end what is inside: milliseconds, unless the wrapper hangs.
 CUT_SECONDS = 0.5
@@ -197,6 +202,9 @@ def kill_children(pid: int) -> None:
     for child in children_of(pid):
         try:
             fd = os.pidfd_open(child)
+        except AttributeError:  # this Python has none: the pid was read an instant ago
+            _kill(child)
+            continue
         except OSError:
             continue
         try:
@@ -207,15 +215,42 @@ def kill_children(pid: int) -> None:
             os.close(fd)
 
 
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
+
+
 def file_of(name: str, data: bytes) -> int:
     """A file without a place on any disk, read from its beginning."""
-    fd = os.memfd_create(name)
+    fd = _memory_file(name)
     try:
         os.write(fd, data)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)
         raise
+    return fd
+
+
+def _memory_file(name: str) -> int:
+    """Create a memory file. A Python that was built against glibc before 2.27 lacks
+    `os.memfd_create`, although the kernel has the system call: then it is called by its number.
+
+    Not a temporary file instead: it may lie on a file system without exec rights, and cannot be
+    executed while another thread's fork still holds it open for writing."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    number = _MEMFD_CREATE.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, "this Python has no os.memfd_create")
+    import ctypes  # only here: it takes as long to import as a program takes to start
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.syscall(ctypes.c_long(number), name.encode(), ctypes.c_uint(_MFD_CLOEXEC)))
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), f"memfd_create: {os.strerror(ctypes.get_errno())}")
     return fd
 
 

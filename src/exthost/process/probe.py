@@ -97,6 +97,8 @@ def _tried(plan: LaunchPlan) -> Verdict:
         child = Child(plan)
     except SpawnFailed as error:
         return Verdict(error.message, error.help)
+    except Exception as error:  # whatever it is, nothing was held: no verdict means no
+        return Verdict(f"a probe could not be started: {error!r}", "report this as a bug here")
     try:
         child.close_stdin()
         ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
