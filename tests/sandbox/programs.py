@@ -1,11 +1,13 @@
 """Sandbox trials: real programs in the strict tier, of each dialect, behind shims and compiled."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
 import sys
 import textwrap
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ from tests.sandbox.trials import NotHere, trial
 
 PROJECT = Path(__file__).parent.parent.parent
 EXAMPLES = PROJECT / "examples" / "morphir"
+
+
+# A child that lies in its package, run by what PATH leads to.
+IN_PLACE: dict[str, Any] = {"command": "python3", "args": ["-S", "-E", "ext.py"]}
 
 
 async def runs_strictly(words: list[str], **settings: Any) -> None:
@@ -71,7 +77,7 @@ async def an_mcp_server_runs() -> None:
 @trial
 async def a_synaps_extension_runs_from_its_manifest() -> None:
     with folder() as place:
-        synaps_tree.plugin(place / "toy")
+        shutil.copy(synaps_tree.CHILD, synaps_tree.plugin(place / "toy", **IN_PLACE) / "ext.py")
         discovery = {"search_paths": [str(place)]}
         config = {"discovery": discovery, "defaults": {"permissions": {}, "start": "eager"}}
         async with exthost.Host.from_config(config) as host:
@@ -82,8 +88,12 @@ async def a_synaps_extension_runs_from_its_manifest() -> None:
 @trial
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
-        nexo_tree.plugin(place / "toy", "toy")
-        shutil.copy(nexo_tree.CHILD, place / "toy")
+        manifest = nexo_tree.plugin(place / "toy", "toy")
+        said = tomllib.loads(manifest.read_text())["transport"]
+        words = f"command = {json.dumps(said['command'])}\nargs = {json.dumps(said['args'])}"
+        ours = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
+        manifest.write_text(manifest.read_text().replace(words, ours))
+        shutil.copy(nexo_tree.CHILD, place / "toy" / "ext.py")
         discovery = {"search_paths": [str(place)]}
         config = {"discovery": discovery, "defaults": {"permissions": {}}}
         async with exthost.Host.from_config(config) as host:

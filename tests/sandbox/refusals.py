@@ -90,7 +90,7 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
         own = place / "own"
         own.mkdir()
         (own / "explorer.py").write_bytes(Path(EXPLORER[-1]).read_bytes())
-        for swapped, code in ((granted, "X0383"), (own, "X0384")):
+        for swapped in (granted, own):
             config = {
                 "extensions": [
                     {
@@ -112,7 +112,7 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
                     await host["late"].call("explore", {"code": "result = 1"})
                     raise AssertionError("it ran")
                 except Refused as refused:
-                    assert refused.code == code, refused
+                    assert refused.code == "X0384", refused
                 finally:
                     swapped.unlink()
                     elsewhere.rename(swapped)

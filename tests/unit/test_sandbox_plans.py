@@ -13,14 +13,18 @@ from exthost.sandbox import seccomp, strict, tree
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 from exthost.sandbox.means import Tools
-from exthost.sandbox.strict import Ground
+from exthost.sandbox.strict import ShownPath, View
 
 USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
 ROOT = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)
 
-GROUND = Ground(
-    read=("/home/a/ext", "/usr"),
-    write=("/home/a/ext/out", "/data"),
+VIEW = View(
+    shown=(
+        ShownPath("/home/a/ext", "read", "package"),
+        ShownPath("/usr", "read", "system"),
+        ShownPath("/home/a/ext/out", "write", "granted"),
+        ShownPath("/data", "write", "granted"),
+    ),
     links=(("/bin", "usr/bin"), ("/usr/bin/python3", "python3.11")),
     cwd="/home/a/ext",
 )
@@ -51,43 +55,45 @@ def test_the_words_of_the_tree_tier() -> None:
 
 
 def test_the_words_of_the_strict_tier_for_a_user() -> None:
-    wrapper = strict.wrapped(USER, GROUND, network=False)
+    wrapper = strict.wrapped(USER, VIEW, network=False)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=False)
 
 
 def test_with_network_only_the_network_is_shared() -> None:
-    wrapper = strict.wrapped(USER, GROUND, network=True)
+    wrapper = strict.wrapped(USER, VIEW, network=True)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, "--share-net", *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=True)
 
 
 def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_reach() -> None:
-    options = list(strict.wrapped(ROOT, GROUND, network=False).options)
+    options = list(strict.wrapped(ROOT, VIEW, network=False).options)
     assert options[0] == "/usr/bin/bwrap"
     at = options.index("--proc")
     assert options[at + 2 : at + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     assert "/proc/sysrq-trigger" in options
-    assert strict.held(ROOT, GROUND, network=False)["uid"] == "0 without capabilities"
+    assert strict.held(ROOT, VIEW, network=False)["uid"] == "0 without capabilities"
 
 
 def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
-    ground = Ground(read=("/usr",), cwd="/usr", open=True)
-    options = list(strict.wrapped(ROOT, ground, network=False).options)
+    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/usr", uid=65534)
+    options = list(strict.wrapped(ROOT, view, network=False).options)
     drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
     assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
-    assert strict.held(ROOT, ground, network=False)["uid"] == "65534"
+    assert strict.held(ROOT, view, network=False)["uid"] == "65534"
 
 
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
-    options = list(strict.wrapped(USER, Ground(read=("/usr",), cwd="/work"), network=False).options)
+    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
+    options = list(strict.wrapped(USER, view, network=False).options)
     assert options[-6:] == ["--dir", "/work", "--remount-ro", "/", "--chdir", "/work"]
 
 
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
 def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
     path = f"/data/{name}"
-    options = list(strict.wrapped(USER, Ground(read=(path,), cwd=path), network=False).options)
+    view = View(shown=(ShownPath(path, "read", "granted"),), cwd=path)
+    options = list(strict.wrapped(USER, view, network=False).options)
     assert options.count(path) == 3
     for at, word in enumerate(options):
         if word == path:

@@ -18,7 +18,7 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, enforcement, told, unheld
+from exthost.cli.list import all_option, enforcement, path_lines, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
@@ -169,10 +169,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
     try:
         dialect = dialects.get(spec.dialect)
         wanted = read_stored_settings(spec, os.environ)
-        admit(wanted, os.environ)
+        admission = admit(wanted, dialect, os.environ)
         if (objection := clash(wanted, before)) is not None:
             raise objection
-        plan = prepare(wanted, dialect, os.environ).plan
+        plan = prepare(wanted, dialect, os.environ, admission=admission).plan
         if (failed := cannot_run(plan, spec.id)) is not None:
             raise failed
     except ExthostError as error:
@@ -184,6 +184,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         why = verdict.why or "its group lacks a controller"
         message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
         findings.append(Finding("info", spec.id, spec.origin, message, verdict.fix))
+    if lines := path_lines(held):
+        message = f"its sandbox shows it {plural(len(lines), 'path')}: {'; '.join(lines)}"
+        fix = "nothing is to be done, unless one of them should not be there"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix))
     if warning := unheld(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
@@ -293,6 +297,7 @@ def _show(
         ]
         shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
         shown["sandbox"] = machine()
+        shown["paths"] = {spec.id: enforcement(spec).get("paths", []) for spec in specs}
         show_json(shown | ({"runtime": runtime} if args.runtime else {}))
         return
     for one in findings:

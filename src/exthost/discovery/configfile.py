@@ -24,7 +24,7 @@ from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.manifests import cigen, nexo, roder, synaps
 from exthost.manifests.format import Format, Found, Rejected
-from exthost.model import Spec
+from exthost.model import Package, Spec
 from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -161,11 +161,13 @@ def from_manifest(path: Path) -> Spec:
             refusals += verdict.errors
         elif verdict is not None:
             spec = verdict.spec
+            cwd = spec.cwd or found.folder
             return replace(
                 spec,
                 origin=spec.origin or str(real),
-                cwd=spec.cwd or found.folder,
+                cwd=cwd,
                 manifest_file=str(real),
+                package=Package(root=found.folder, argv=spec.argv, env=spec.env, cwd=cwd),
             )
     raise refusals[0]
 

@@ -17,12 +17,12 @@ from exthost._version import __version__
 from exthost.dialects.dialect import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch.containment import RealPaths, check_policy, contain
+from exthost.launch.admission import NOT_SANDBOXED, Admission, decide, policy_of
+from exthost.launch.containment import contain
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
 from exthost.manifests.gate import configured, gate
 from exthost.model import (
-    NONE,
     FromHost,
     Introduction,
     LaunchPlan,
@@ -44,12 +44,12 @@ class Launch:
     environment: Environment
     introduction: Introduction
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
-    enforced: Mapping[str, str] = field(default_factory=nothing)  # what holds it, as data
+    enforced: Mapping[str, Any] = field(default_factory=nothing)  # what holds it, as data
 
 
-def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
+def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
     """Raise Refused unless everything that the extension requires is there, and its policy can be
-    enforced. Return where its paths lead now."""
+    enforced. Return what was decided, for every start."""
     path = environ.get("PATH")
     given = {
         name: environ.get(value, "") if isinstance(value, FromHost) else value
@@ -75,11 +75,14 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
     configured(spec, environ)
-    real_paths = check_policy(spec)
+    admission = NOT_SANDBOXED
+    if policy_of(spec) is not None and spec.argv:
+        command = _command(spec, dialect, environ)
+        admission = decide(spec, command.plan, command.state, environ)
     if spec.sha256 is not None and spec.argv:
         program = find_program(spec.argv[0], spec.cwd, path or os.defpath)
         check_files(spec, LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd))
-    return real_paths
+    return admission
 
 
 def host_version(spec: Spec) -> str:
@@ -87,27 +90,25 @@ def host_version(spec: Spec) -> str:
     return str(spec.options.get("host_version", __version__))
 
 
-def prepare(
-    spec: Spec,
-    dialect: Dialect,
-    environ: Mapping[str, str],
-    handles: frozenset[str] = frozenset(),
-    real_paths: RealPaths = NONE,
-) -> Launch:
-    """Return what the next start executes, with which variables and in which containment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """A program with its arguments and variables, before anything contains it."""
+
+    plan: LaunchPlan
+    environment: Environment
+    state_folder: str
+    state_variable: str
+
+    @property
+    def state(self) -> str:
+        """The state folder, if the program is told of it."""
+        return self.state_folder if self.state_variable else ""
+
+
+def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Command:
     traits = dialect.traits
-    if wrong := objection(spec.options, dialect.options):
-        raise ConfigError(
-            "X0111",
-            wrong,
-            extension=spec.id,
-            help=f"the options of {dialect.name} are: {', '.join(sorted(dialect.options))}",
-            evidence=Evidence(path=spec.origin, key="options"),
-        )
-    cwd = spec.cwd
-    version = host_version(spec)
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
-    facts = {"extension": spec.id, "host_version": version, "state_folder": folder}
+    facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
     told = {name: facts[fact] for name, fact in traits.tells.items()}
     environment = child_environment(
         environ,
@@ -116,35 +117,57 @@ def prepare(
         allowed=spec.requires.env,
         configured={**told, **_resolved(spec, environ)},
     )
-    program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
+    program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
+    named = next((name for name, fact in traits.tells.items() if fact == "state_folder"), "")
+    return _Command(
+        plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
+        environment=environment,
+        state_folder=folder,
+        state_variable="" if named in spec.env else named,
+    )
+
+
+def prepare(
+    spec: Spec,
+    dialect: Dialect,
+    environ: Mapping[str, str],
+    handles: frozenset[str] = frozenset(),
+    admission: Admission | None = None,
+) -> Launch:
+    """Return what the next start executes, with which variables and in which containment.
+    `admission` is what was decided when the extension was admitted; None if it was not yet."""
+    if wrong := objection(spec.options, dialect.options):
+        raise ConfigError(
+            "X0111",
+            wrong,
+            extension=spec.id,
+            help=f"the options of {dialect.name} are: {', '.join(sorted(dialect.options))}",
+            evidence=Evidence(path=spec.origin, key="options"),
+        )
+    command = _command(spec, dialect, environ)
     introduction = Introduction(
         extension=spec.id,
         config=configured(spec, environ),
         options=spec.options,
         # The child's real folder; not pathlib, which takes as long as all else here.
-        cwd=os.path.realpath(cwd or "."),
-        env=environment.variables,
-        host_version=version,
-        state_folder=folder,
+        cwd=os.path.realpath(spec.cwd or "."),
+        env=command.environment.variables,
+        host_version=host_version(spec),
+        state_folder=command.state_folder,
         manifest=spec.manifest,
         wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
-    named = next((name for name, fact in traits.tells.items() if fact == "state_folder"), "")
-    state_variable = "" if named in spec.env else named
-    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    if admission is None:
+        admission = decide(spec, command.plan, command.state, environ)
     plan, enforced = contain(
-        spec,
-        plan=plan,
-        limits=limits_of(spec, dialect),
-        state=introduction.state_folder if state_variable else "",
-        real_paths=real_paths,
+        spec, plan=command.plan, limits=limits_of(spec, dialect), admission=admission
     )
     return Launch(
         plan=plan,
-        environment=environment,
+        environment=command.environment,
         introduction=introduction,
-        state_variable=state_variable,
+        state_variable=command.state_variable,
         enforced=enforced,
     )
 
