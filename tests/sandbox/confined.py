@@ -30,3 +30,23 @@ def folder() -> Iterator[Path]:
     """A folder of ours that nobody granted; not in /tmp, of which each has one of its own."""
     with tempfile.TemporaryDirectory(prefix="exthost-trial-", dir="/var/tmp") as name:
         yield Path(name).resolve()
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user can reach and write, a root host's extensions among them."""
+    with folder() as place:
+        place.chmod(0o777)
+        yield place
+
+
+def system_explorer(path: Path) -> Path:
+    """An explorer as a program that every user can run, by the system's own Python."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/usr/bin/python3 -SE\n" + Path(EXPLORER[-1]).read_text())
+    path.chmod(0o755)
+    for above in (path.parent, *path.parent.parents):
+        if above.name.startswith("exthost-trial-"):
+            break
+        above.chmod(0o777)
+    return path

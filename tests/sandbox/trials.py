@@ -18,14 +18,8 @@ from collections.abc import Awaitable, Callable
 
 TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
 MODULES = (
-    "lifetime",
-    "network",
-    "files",
-    "rights",
-    "refusals",
-    "resources",
-    "programs",
-    "packages",
+    *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
+    *("packages", "restarts"),
 )
 
 # How often a trial that depends on chance is tried: a test run, or a soak that sets more.

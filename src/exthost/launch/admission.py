@@ -2,7 +2,8 @@
 
 The view is computed here, once, from what the operator wrote and what lies on disk at that moment.
 A running extension may be able to change files that later starts look at; it cannot change what was
-decided before it ran.
+decided before it ran. Each path of the view is known by its device and inode: what is bound at a
+later start is the file that was looked at, or the start is refused.
 """
 
 import os
@@ -10,23 +11,37 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
-from exthost.model import LaunchPlan, Permissions, Spec
+from exthost.launch.integrity import file_digest
+from exthost.launch.program_files import program_files
+from exthost.model import LaunchPlan, Permissions, Pins, Spec
 from exthost.process import probe
-from exthost.process.view import ViewRequest, compute_view, system_view
+from exthost.process.shown_paths import is_below
+from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
 from exthost.sandbox.strict import NOBODY, View
 
-__all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unmoved", "decide", "policy_of"]
+__all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unchanged", "decide", "policy_of"]
+
+
+class KnownFile(NamedTuple):
+    """A file or folder as it was when its extension was admitted: its path as it was named, the
+    real path, and what the kernel knows it by; zeros if it could not be opened."""
+
+    path: str
+    real: str
+    device: int
+    inode: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What every start of an extension uses. `view` is None if nothing is hidden from it;
-    `real_paths` are its own paths, each with its real path."""
+    """What every start of an extension uses. `view` is None if nothing is hidden from it; `files`
+    are what it is shown beyond the system, and its own paths as they were named."""
 
     view: View | None = None
-    real_paths: tuple[tuple[str, str], ...] = ()
+    files: tuple[KnownFile, ...] = ()
 
 
 NOT_SANDBOXED = Admission()
@@ -77,6 +92,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     view = compute_view(request)
     if not can_enforce(spec):
         return NOT_SANDBOXED
+    _check_not_writable(spec, plan, view)
     view = replace(view, uid=_choose_uid(view))
     tools = probe.tools()
     if view.uid is None and not (verdict := probe.strict_verdict(tools)).works:
@@ -89,20 +105,60 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     system = {one.path for one in system_view(network=True).shown}
     shown = (one.path for one in view.shown if one.path not in system)
     paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
-    return Admission(view=view, real_paths=tuple((one, os.path.realpath(one)) for one in paths))
+    return Admission(view=view, files=tuple(map(_look_at, paths)))
 
 
-def check_unmoved(spec: Spec, admission: Admission) -> None:
-    """Raise Refused if a path leads elsewhere than when the extension was admitted."""
-    for path, then in admission.real_paths:
-        now = os.path.realpath(path)
-        if now != then:
+def check_unchanged(spec: Spec, admission: Admission) -> None:
+    """Raise Refused if a path is another file than when the extension was admitted, or leads
+    elsewhere."""
+    for then in admission.files:
+        now = _look_at(then.path)
+        if now == then:
+            continue
+        what = (
+            f"led to {then.real} when it was admitted, and now leads to {now.real}"
+            if now.real != then.real
+            else "is not the file or folder that it was when it was admitted"
+        )
+        raise Refused(
+            "X0384",
+            f"{then.path} {what}",
+            extension=spec.id,
+            help="if that change was yours, restart the extension: it is then judged anew",
+            evidence=Evidence(path=then.path),
+        )
+
+
+def _look_at(path: str) -> KnownFile:
+    real = os.path.realpath(path)
+    try:
+        fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return KnownFile(path, real, 0, 0)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return KnownFile(path, real, found.st_dev, found.st_ino)
+
+
+def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
+    """Raise Refused if the extension could replace the program that its next start executes, and
+    no pin would notice."""
+    pins = spec.sha256
+    if pins.program if isinstance(pins, Pins) else pins:
+        return
+    files = program_files(plan.argv, spec.cwd or str(Path.cwd()))
+    for path in (*files, *map(os.path.realpath, files)):
+        folder = next((one for one in view.writable if is_below(path, one)), "")
+        if folder:
+            table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
             raise Refused(
-                "X0384",
-                f"{path} led to {then} when it was admitted, and now leads to {now}",
+                "X0391",
+                f"its program {path} lies in {folder}, which it may write",
                 extension=spec.id,
-                help="if that change was yours, load the extension anew",
-                evidence=Evidence(path=path),
+                help=f'pin it: {table}sha256 = "{file_digest(files[-1])}"; or move it elsewhere',
+                evidence=Evidence(path=path, key="permissions.filesystem"),
             )
 
 

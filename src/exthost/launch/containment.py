@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
-from exthost.launch.admission import Admission, check_unmoved, policy_of
+from exthost.launch.admission import Admission, check_unchanged, policy_of
 from exthost.model import Ceiling, Cgroup, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
 from exthost.process import cgroups, probe
 from exthost.process.runtimes import installation
@@ -46,7 +46,7 @@ def contain(
         if spec.permissions is not None:
             held = {**held, "asked_for": _asked(spec.permissions), "sandbox": str(spec.sandbox)}
     else:
-        check_unmoved(spec, admission)
+        check_unchanged(spec, admission)
         tools, view = probe.tools(), admission.view
         wrapper = strict.wrapped(tools, view, network=policy.network, limits=bounds)
         plan = replace(plan, wrapper=wrapper)

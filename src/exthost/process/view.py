@@ -13,6 +13,7 @@ kept with its source, so that the whole list can be displayed.
 Looks at the file system and changes nothing. Raises Refused for what cannot be shown.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ from exthost.process.runtimes import Lookup, Runtimes, listed_paths
 from exthost.process.shown_paths import SYSTEM_FOLDERS, Collection, is_below, is_too_wide
 from exthost.sandbox.strict import View
 
-__all__ = ["ViewRequest", "compute_view", "system_view"]
+__all__ = ["ViewRequest", "compute_view", "system_view", "toml_key"]
 
 # Of /etc only what loaders, libraries and name look-ups read; all of it is public. Each costs a
 # tenth of a millisecond at every start.
@@ -205,15 +206,19 @@ class _Boundary:
         """Return the error for a path that only the package leads to."""
         request = self._request
         grants = ", ".join(f'"{one}"' for one in (*request.granted, grant or real))
-        id = request.extension
-        table = id if id.replace("-", "").replace("_", "").isalnum() else f'"{id}"'
         return Refused(
             "X0390",
             f"{named_by} leads to {real}, outside its package and the system's runtimes",
-            extension=id,
-            help=f"to show it that: [overrides.{table}.permissions] filesystem = [{grants}]",
+            extension=request.extension,
+            help=f"to show it that: [overrides.{toml_key(request.extension)}.permissions] "
+            f"filesystem = [{grants}]",
             evidence=Evidence(path=real, key="permissions.filesystem"),
         )
+
+
+def toml_key(id: str) -> str:
+    """Return an extension's id as a part of a TOML key."""
+    return id if id.isascii() and id.replace("-", "").replace("_", "").isalnum() else json.dumps(id)
 
 
 def _package_chose_program(request: ViewRequest) -> bool:
