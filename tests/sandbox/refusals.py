@@ -13,7 +13,7 @@ import exthost
 from exthost.config.extension_settings import PermissionSettings, RestartSettings
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus, Spawned
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
 
@@ -155,12 +155,12 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
 
 @trial
 async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
-    with folder() as place:
-        (place / "cache").mkdir(mode=0o777)
+    with shared_folder() as place:
+        (place / "cache").mkdir()
         (place / "cache").chmod(0o777)
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
-        words = [sys.executable, "-S", "-E", str(script)]
+        words = ["/usr/bin/python3", "-S", "-E", str(script)]
         never: RestartSettings = {"strategy": "never"}
         readable: PermissionSettings = {"filesystem": [f"{place}/cache"]}
         writes = f"open('{place}/cache/lock', 'w')\n"

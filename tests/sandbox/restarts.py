@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import exthost
+from exthost.config.extension_settings import PermissionSettings
 from exthost.errors import ExtensionGone, Refused
 from exthost.events import Bus, Spawned
 from exthost.extension.extension import Extension
@@ -44,7 +45,7 @@ async def refusal(ext: Extension) -> Refused:
 async def a_program_in_a_folder_that_it_may_write_is_refused_unless_it_is_pinned() -> None:
     with shared_folder() as place:
         program = system_explorer(place / "mid" / "sub" / "run")
-        permissions = {"filesystem": [f"{place}:rw"]}
+        permissions: PermissionSettings = {"filesystem": [f"{place}:rw"]}
         for words in ([str(program)], ["/usr/bin/python3", "-S", str(program)]):
             bus, spawned = Bus(), list[Spawned]()
             bus.subscribe(Spawned, spawned.append)

@@ -126,6 +126,8 @@ def judged(
             accumulator &= value
         elif kind == 0x15:
             at += when_true if accumulator == value else when_false
+        elif kind == 0x45:
+            at += when_true if accumulator & value else when_false
         elif kind == 0x35:
             at += when_true if accumulator >= value else when_false
         elif kind == 0x06:
@@ -176,6 +178,50 @@ def test_the_filter_with_network(machine: str) -> None:
     assert judged(machine, calls["connect"], 3, network=True) == ALLOW
     assert judged(machine, calls["socketpair"], 1, 2, network=True) == ALLOW
     assert judged(machine, 425, network=True) == ENOSYS
+
+
+# Call → its number on each machine, where its mode stands, and what goes before the mode.
+SETS_MODE: Mapping[str, tuple[Mapping[str, int], tuple[int, ...]]] = {
+    "chmod": ({"x86_64": 90}, (1,)),
+    "fchmod": ({"x86_64": 91, "aarch64": 52}, (3,)),
+    "fchmodat": ({"x86_64": 268, "aarch64": 53}, (3, 1)),
+    "fchmodat2": ({"x86_64": 452, "aarch64": 452}, (3, 1)),
+    "mkdir": ({"x86_64": 83}, (1,)),
+    "mkdirat": ({"x86_64": 258, "aarch64": 34}, (3, 1)),
+    "mknod": ({"x86_64": 133}, (1,)),
+    "mknodat": ({"x86_64": 259, "aarch64": 33}, (3, 1)),
+    "creat": ({"x86_64": 85}, (1,)),
+    "open that creates": ({"x86_64": 2}, (1, 0o101)),
+    "open without a name": ({"x86_64": 2}, (1, 0o20200001)),
+    "openat that creates": ({"x86_64": 257, "aarch64": 56}, (3, 1, 0o101)),
+    "openat without a name": ({"x86_64": 257, "aarch64": 56}, (3, 1, 0o20200001)),
+}
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("call", SETS_MODE)
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_no_call_sets_the_user_or_group_id_bit(machine: str, call: str, network: bool) -> None:
+    numbers, before = SETS_MODE[call]
+    if machine not in numbers:
+        return
+    for mode, expected in ((0o755, ALLOW), (0o1777, ALLOW), (0o4755, EPERM), (0o2644, EPERM)):
+        assert judged(machine, numbers[machine], *before, mode, network=network) == expected
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_an_open_that_creates_nothing_is_not_judged_by_a_mode(machine: str) -> None:
+    number = {"x86_64": 257, "aarch64": 56}[machine]
+    assert judged(machine, number, 3, 1, 0, 0o6777) == ALLOW
+    assert judged(machine, 437, 3, 1, 2, 24) == ENOSYS
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_of_pairs_without_network_only_those_are_left_that_lead_nowhere(machine: str) -> None:
+    number = NUMBERS[machine]["socketpair"]
+    flags = 0o2004000  # SOCK_CLOEXEC | SOCK_NONBLOCK
+    allowed = [kind for kind in range(16) if judged(machine, number, 1, kind | flags) == ALLOW]
+    assert allowed == [1, 5]
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)

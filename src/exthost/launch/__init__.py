@@ -7,5 +7,6 @@ Nothing here starts a process. In reading order:
     program_files  which files are the program: what is executed, and its script
     integrity    pinned digests: the program, the manifest, the tools
     admission    what a sandboxed extension is shown, decided once
+    own_user     as whom a root host runs a sandboxed extension
     containment  sandbox, resource limits and cgroup: as configured, as this machine allows
 """

@@ -7,20 +7,20 @@ later start is the file that was looked at, or the start is refused.
 """
 
 import os
-import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.integrity import file_digest
+from exthost.launch.own_user import user_of, with_own_user
 from exthost.launch.program_files import program_files
 from exthost.model import LaunchPlan, Permissions, Pins, Spec
 from exthost.process import probe
 from exthost.process.shown_paths import is_below
 from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
-from exthost.sandbox.strict import NOBODY, View
+from exthost.sandbox.strict import View
 
 __all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unchanged", "decide", "policy_of"]
 
@@ -56,7 +56,7 @@ def can_enforce(spec: Spec) -> bool:
     """Return whether the policy can be enforced here. Raises Refused if it cannot, unless the
     config allows less."""
     tools = probe.tools()
-    verdict = probe.strict_verdict(tools, NOBODY if tools.uid == 0 and tools.setpriv else None)
+    verdict = probe.strict_verdict(tools, user_of("", tools))
     if verdict.works:
         return True
     if spec.sandbox == "best-effort":
@@ -93,8 +93,9 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     if not can_enforce(spec):
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
-    view = replace(view, uid=_choose_uid(view))
     tools = probe.tools()
+    if tools.uid == 0:
+        view = with_own_user(spec.id, view, tools)
     if view.uid is None and not (verdict := probe.strict_verdict(tools)).works:
         raise Refused(
             "X0302",
@@ -178,33 +179,3 @@ def _own_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
     words = (os.path.join(cwd, word) for word in plan.argv)  # noqa: PTH118
     files = [path for path in words if os.path.isfile(path)]  # noqa: PTH113
     return (*_folders(spec), *files)
-
-
-def _choose_uid(view: View) -> int | None:
-    """Return the user that a root host runs it as: nobody, where nobody can reach all of it."""
-    tools = probe.tools()
-    system = {one.path for one in system_view(network=True).shown}
-    own = [one.path for one in view.shown if one.path not in system]
-    writable = (*view.writable, *([view.state] if view.state else ()))
-    is_open = all(map(_open_to_all, own)) and all(map(_writable_to_all, writable))
-    return NOBODY if tools.uid == 0 and tools.setpriv and is_open else None
-
-
-def _open_to_all(path: str) -> bool:
-    """Whether somebody who owns nothing here could reach and read it."""
-    try:
-        for above in Path(path).parents:
-            if not above.stat().st_mode & stat.S_IXOTH:
-                return False
-        mode = Path(path).stat().st_mode
-    except OSError:
-        return False
-    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
-    return mode & wanted == wanted
-
-
-def _writable_to_all(path: str) -> bool:
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IWOTH)  # noqa: PTH116
-    except OSError:
-        return False

@@ -44,6 +44,7 @@ class Launch:
     environment: Environment
     introduction: Introduction
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
+    state_owner: int | None = None  # the user that the folder belongs to, if not ours
     enforced: Mapping[str, Any] = field(default_factory=nothing)  # what holds it, as data
 
 
@@ -163,13 +164,16 @@ def prepare(
     plan, enforced = contain(
         spec, plan=command.plan, limits=limits_of(spec, dialect), admission=admission
     )
-    return Launch(
+    view = admission.view
+    launch = Launch(
         plan=plan,
         environment=command.environment,
         introduction=introduction,
         state_variable=command.state_variable,
+        state_owner=None if view is None else view.uid,
         enforced=enforced,
     )
+    return launch if view is None or view.state else _without_state_folder(launch)
 
 
 def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
@@ -195,7 +199,10 @@ def make_state_folder(launch: Launch) -> Launch:
     if not launch.state_variable:
         return launch
     try:
-        Path(launch.introduction.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(launch.introduction.state_folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if launch.state_owner is not None:
+            os.chown(folder, launch.state_owner, launch.state_owner, follow_symlinks=False)
     except OSError as error:
         _log.warning(
             "[%s] it has no state folder, since %s cannot be made: %s; set EXTHOST_HOME",
@@ -208,6 +215,8 @@ def make_state_folder(launch: Launch) -> Launch:
 
 
 def _without_state_folder(launch: Launch) -> Launch:
+    if not launch.state_variable:
+        return launch
     variables: Any = dict(launch.plan.env)
     variables.pop(launch.state_variable, None)
     return replace(launch, plan=replace(launch.plan, env=Variables(variables)), state_variable="")

@@ -19,7 +19,7 @@ from exthost.sandbox.means import Tools
 
 __all__ = ["NOBODY", "ShownPath", "View", "held", "probe", "sees", "wrapped"]
 
-# Who a root host's extensions are, where they can be.
+# Who an extension is inside, where a root host runs it as a user of its own: a user with a name.
 NOBODY = 65534
 
 _SHOWING = frozenset({"--ro-bind", "--bind", "--bind-try"})
@@ -101,6 +101,8 @@ def _options(tools: Tools, view: View, network: bool) -> Iterator[str]:
     yield tools.bwrap
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
     yield from ("--as-pid-1", "--die-with-parent", "--new-session")
+    if view.uid is not None:
+        yield from ("--uid", str(NOBODY), "--gid", str(NOBODY))
     if network:
         yield "--share-net"
     yield from ("--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc")
