@@ -86,6 +86,9 @@ class Runtimes:
         prefix = installation(real, self._lookup.home)
         if prefix and self._may_show(prefix, real_is_trusted):
             self._shown.show(prefix, "runtime")
+        if Path(real).name == "uvx" and real_is_trusted:  # it runs the uv beside it
+            beside = str(Path(real).with_name("uv"))
+            self.follow(beside, real, is_trusted=True, depth=depth + 1)
         for path, source in self._caches({Path(real).name, Path(program).name}):
             if os.path.exists(path):  # noqa: PTH110
                 self._shown.show(path, source)
