@@ -13,9 +13,14 @@ from typing import Any
 import exthost
 from exthost.errors import Refused
 from exthost.events import LogLine, Spawned
+from exthost.process.leash import descendants
 from tests.extensions import nexo_tree
-from tests.sandbox.confined import folder
+from tests.extensions.driving import pid_of
+from tests.extensions.looking import environment_of
+from tests.sandbox.confined import folder, shared_folder
 from tests.sandbox.trials import trial
+
+MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 
 SECRET = "-----BEGIN " + "TRIAL KEY-----"
 
@@ -210,3 +215,28 @@ async def a_file_that_the_operator_names_is_shown_without_its_folder() -> None:
         config = package.config(args=["ext.py", *loot[:2]])
         state, cause, said = await start(config)
         assert "named by the operator" in said and SECRET not in said, (state, cause, said)
+
+
+@trial
+async def a_variable_of_a_package_reaches_its_program_and_not_what_holds_it() -> None:
+    with folder() as place, shared_folder() as outside:
+        package = Package(place)
+        # With these the loader writes a file, in every program that it loads.
+        trace = outside / "trace"
+        loader = f'LD_DEBUG = "libs", LD_DEBUG_OUTPUT = "{trace}", LD_LIBRARY_PATH = "/nowhere"'
+        server = f"""
+            [mcp_servers.s]
+            command = "/usr/bin/python3"
+            args = ["-S", "-E", "mcp.py"]
+            env = {{ {loader}, GCONV_PATH = "/nowhere", KEPT = "yes" }}
+            """
+        shutil.copy(MCP_CHILD, package.root / "mcp.py")
+        package.write("ext.py", more=server)
+        async with exthost.Host.from_config(package.config()) as host:
+            ext = host["toy.s"]
+            await ext.start()
+            traces = {one.name: one.read_text() for one in outside.iterdir()}
+            assert not traces, "something outside the sandbox was loaded with them"
+            pids = descendants(pid_of(ext))
+            inside = [environment_of(pid) for pid in pids if b"KEPT=yes" in environment_of(pid)]
+            assert any(b"LD_LIBRARY_PATH=/nowhere" in one for one in inside), inside

@@ -13,9 +13,10 @@ import platform
 import signal
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from exthost.model import LaunchPlan, ResourceLimit, Wrapper
+from exthost.process.environment import Variables
 from exthost.process.exits import ExitStatus
 from exthost.sandbox.limits import CPU, FILE_SIZE
 
@@ -30,6 +31,13 @@ _MOST_COUNTED = 10_000
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _MFD_CLOEXEC = 1
 
+# Variables by which the loader and the C library load code, write files or read others than usual:
+# what they ignore in a set-user-ID program. By their beginnings.
+_LOADER_VARIABLES = (
+    *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
+    *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
+)
+
 # How long a cut leash may take to end what is inside: milliseconds, unless the wrapper hangs.
 CUT_SECONDS = 0.5
 
@@ -37,11 +45,13 @@ CUT_SECONDS = 0.5
 class Leash:
     """Our ends of the two pipes, and, until the spawn is over, what the child inherits."""
 
-    __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words")
+    __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words", "env")
 
     def __init__(
-        self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool, group: int = 0
+        self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], group: int = 0
     ) -> None:
+        """`env` are the variables of the program; `self.env` those of the wrapper."""
+        self.env = env
         self._cut_at = 0.0
         self._limits = wrapper.limits
         self._inherited: list[int] = []
@@ -55,6 +65,10 @@ class Leash:
             init = file_of("exthost-init", wrapper.init)
             self._inherited.append(init)
             options = wrapper.options
+            if options:
+                self.env, loader_variables = _split(env)
+                for name, value in loader_variables.items():
+                    options = (*options, "--setenv", name, value)
             if wrapper.filter:
                 rules = file_of("exthost-filter", wrapper.filter)
                 self._inherited.append(rules)
@@ -64,7 +78,7 @@ class Leash:
             self.close()
             raise
         makes = not options  # nobody else makes a namespace
-        numbers = (control, status, stdin, stdout, int(keeps_pwd), int(makes), group)
+        numbers = (control, status, stdin, stdout, int("PWD" in env), int(makes), group)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start = (f"/proc/self/fd/{init}", settings)
@@ -134,6 +148,16 @@ class Leash:
         if self._status != _GONE:
             os.close(self._status)
             self._status = _GONE
+
+
+def _split(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the variables that a wrapper may be started with, and those that it sets for the
+    program instead. The wrapper is loaded outside of what it makes, as the host's user: a variable
+    that names code to load would run that code there."""
+    loader = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
+    if not loader:
+        return env, loader
+    return Variables({name: env[name] for name in env if name not in loader}), loader
 
 
 def _exceeded(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
