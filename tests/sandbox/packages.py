@@ -42,7 +42,7 @@ MANIFEST = """
 id = "toy"
 version = "1.0.0"
 [capabilities]
-tools = ["echo"]
+tools = ["echo", "env"]
 [transport]
 kind = "stdio"
 command = {command}
@@ -240,3 +240,29 @@ async def a_variable_of_a_package_reaches_its_program_and_not_what_holds_it() ->
             pids = descendants(pid_of(ext))
             inside = [environment_of(pid) for pid in pids if b"KEPT=yes" in environment_of(pid)]
             assert any(b"LD_LIBRARY_PATH=/nowhere" in one for one in inside), inside
+
+
+# What hosts have in their environment, and no extension should see.
+SENSITIVE = (
+    *("TOKEN", "APIKEY", "JWT", "KEY", "BEARER", "COOKIE", "AWS_ACCESS_KEY_ID", "DATABASE_URL"),
+    *("REDIS_URL", "MYSQL_PWD", "DB_PASS", "MY_PASSPHRASE", "MY_TOKENS", "MY_API_KEYS"),
+    *("SENTRY_DSN", "SLACK_WEBHOOK_URL", "DOCKER_AUTH_CONFIG", "npm_config__authToken"),
+    *("SSH_AUTH_SOCK", "KUBECONFIG", "DISPLAY", "AGE_TEST_TOKEN"),
+)
+
+
+@trial
+async def a_package_is_not_given_the_secrets_that_it_asks_for() -> None:
+    with folder() as place:
+        package = Package(place)
+        package.write("ext.py", more='[requires]\nenv = ["AGE_TEST_TOKEN", "DATABASE_URL"]\n')
+        environ = {**os.environ, **dict.fromkeys(SENSITIVE, "secret-value")}
+        given = {"env": {"AGE_TEST_TOKEN": {"from": "AGE_TEST_TOKEN"}}}
+        for config, wanted in (
+            (package.config(), set()),
+            (package.config(**given), {SENSITIVE[-1]}),
+        ):
+            async with exthost.Host.from_config(config, environ=environ) as host:
+                seen = (await host["toy"].call_tool("env")).data
+                assert {name for name in SENSITIVE if name in seen} == wanted, seen.keys()
+                assert "PATH" in seen

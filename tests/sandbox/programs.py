@@ -65,7 +65,9 @@ async def a_morphir_extension_runs() -> None:
 @trial
 async def a_cigen_extension_runs() -> None:
     child = PROJECT / "tests" / "extensions" / "cigen_child.py"
-    await runs_strictly([sys.executable, str(child)], dialect="cigen")
+    # Its packages may be where only a variable of this run leads.
+    env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    await runs_strictly([sys.executable, str(child)], dialect="cigen", env=env)
 
 
 @trial

@@ -28,6 +28,7 @@ from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.plan import admit, prepare
+from exthost.launch.variables import grant_line, withheld
 from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
@@ -198,6 +199,13 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         message = f"asks for a secret: {', '.join(secrets)}"
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    if names := withheld(spec):
+        message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
+        findings.append(
+            Finding(
+                "warning", spec.id, spec.origin, message, f"if you trust it: {grant_line(spec)}"
+            )
+        )
     held_back = environment(spec)["held_back"]
     if held_back:
         message = f"held back from its environment: {', '.join(held_back)}"

@@ -49,6 +49,8 @@ class Wanted:
         manifest requires them; none if a person named the extension in the config."""
         config = self.config
         listed = config.discovery.allowlist if config.discovery is not None else ()
+        if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
+            return ()  # such a one is given nothing that its manifest asks for
         if spec.id in listed or spec.id in config.overrides or spec in config.specs:
             return ()
         asked = [one.secret for one in spec.settings]

@@ -21,6 +21,7 @@ from exthost.launch.admission import NOT_SANDBOXED, Admission, decide, policy_of
 from exthost.launch.containment import contain
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
+from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
 from exthost.manifests.gate import configured, gate
 from exthost.model import (
     FromHost,
@@ -30,7 +31,7 @@ from exthost.model import (
     nothing,
 )
 from exthost.process.child import find_program
-from exthost.process.environment import Environment, Variables, child_environment
+from exthost.process.environment import Environment, Variables
 from exthost.process.home import state_folder
 
 _log = logging.getLogger("exthost.launch")
@@ -75,7 +76,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
             extension=spec.id,
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
-    configured(spec, environ)
+    _settings(spec, environ)
     admission = NOT_SANDBOXED
     if policy_of(spec) is not None and spec.argv:
         command = _command(spec, dialect, environ)
@@ -111,13 +112,7 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
     told = {name: facts[fact] for name, fact in traits.tells.items()}
-    environment = child_environment(
-        environ,
-        spec.env_policy or traits.environment,
-        names=(*traits.variables, *(one.secret for one in spec.settings if one.secret)),
-        allowed=spec.requires.env,
-        configured={**told, **_resolved(spec, environ)},
-    )
+    environment = environment_of(spec, dialect, environ, {**told, **_resolved(spec, environ)})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
     named = next((name for name, fact in traits.tells.items() if fact == "state_folder"), "")
     return _Command(
@@ -148,7 +143,7 @@ def prepare(
     command = _command(spec, dialect, environ)
     introduction = Introduction(
         extension=spec.id,
-        config=configured(spec, environ),
+        config=_settings(spec, environ),
         options=spec.options,
         # The child's real folder; not pathlib, which takes as long as all else here.
         cwd=os.path.realpath(spec.cwd or "."),
@@ -174,6 +169,16 @@ def prepare(
         enforced=enforced,
     )
     return launch if view is None or view.state else _without_state_folder(launch)
+
+
+def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
+    """Return the config that the extension is told. Raises Refused for a setting without value."""
+    try:
+        return configured(spec, host_variables(spec, environ))
+    except Refused as refused:
+        if withheld(spec):
+            refused.help = f"if you trust it with its secrets: {grant_line(spec)}"
+        raise
 
 
 def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
