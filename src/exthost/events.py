@@ -77,7 +77,7 @@ class Spawned(NamedTuple):
     extension: str
     pid: int
     argv: tuple[str, ...]
-    held: Mapping[str, str] = MappingProxyType({})
+    held: Mapping[str, Any] = MappingProxyType({})
 
 
 class Exited(NamedTuple):

@@ -199,6 +199,18 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """What a discovered manifest says of how to run its extension. Nobody but the package's author
+    has said it, so it cannot widen what a sandbox shows. `root` is the real path of what belongs to
+    the package: its folder, or the program where that is all."""
+
+    root: str
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """One extension as it is wanted: where it comes from, what to run, and under which rules.
 
@@ -210,7 +222,8 @@ class Spec:
     that is not its id here. `claims` are checked against those of the extensions before it.
     `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
     hooks, the lowest first. `settings` are what it wants in its config, `stored` what of that was
-    kept for it here.
+    kept for it here. `package` is what its own manifest said of how it is run, None where an
+    operator wrote that.
     """
 
     id: str
@@ -246,6 +259,7 @@ class Spec:
     claims: tuple[Claim, ...] = ()
     settings: tuple[Setting, ...] = ()
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    package: Package | None = None
 
 
 class ResourceLimit(NamedTuple):

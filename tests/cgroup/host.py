@@ -18,8 +18,8 @@ from typing import Any
 from exthost.model import Cgroup, LaunchPlan, Wrapper
 from exthost.process import probe
 from exthost.process.child import Child
-from exthost.process.grounds import Wish, survey, system
 from exthost.process.hardening import harden
+from exthost.process.view import ViewRequest, compute_view, system_view
 from exthost.sandbox import strict, tree
 from exthost.sandbox.initcode import INIT
 
@@ -43,8 +43,8 @@ def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
         return None
     if way == "tree":
         return tree.wrapped(tools.machine)
-    ground = survey(Wish(extension="host", argv=argv, cwd="/"))
-    return strict.wrapped(tools, ground, network=False)
+    view = compute_view(ViewRequest(extension="host", argv=argv, cwd="/"))
+    return strict.wrapped(tools, view, network=False)
 
 
 def processes(folder: Path) -> list[int]:
@@ -53,7 +53,9 @@ def processes(folder: Path) -> list[int]:
 
 def uid_inside(group: Cgroup) -> int:
     """Who a root host's program is that everybody can reach, once it has entered this group."""
-    wrapper = strict.wrapped(probe.tools(), system(), network=False)
+    wrapper = strict.wrapped(
+        probe.tools(), dataclasses.replace(system_view(), uid=strict.NOBODY), network=False
+    )
     argv = ("/bin/sh", "-c", "echo; read line")
     child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
     try:

@@ -50,6 +50,20 @@ def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> 
     assert told(ran)["sandbox"]["pids"] == "process group"
 
 
+def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
+    script = {"path": str(EXPLORER), "access": "read", "source": "argument"}
+    for verb in (("inspect", "held"), ("info", "held")):
+        paths = told(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
+        assert script in paths, paths
+        assert {one["source"] for one in paths if one["path"] == "/usr"} == {"system"}
+        ran = exthost(*verb, cwd=config.parent)
+        assert f"read  {EXPLORER} (argument)" in ran.stdout + ran.stderr
+    findings = told(exthost("doctor", "--json", cwd=config.parent))
+    assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
+    ran = exthost("doctor", cwd=config.parent)
+    assert f"read  {EXPLORER} (argument)" in ran.stdout
+
+
 def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:
     code = json.dumps({"code": "import socket; socket.socket()"})
     words = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")

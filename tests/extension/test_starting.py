@@ -155,6 +155,22 @@ async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> Non
         assert (await ext.call("environment"))["NEEDED"] == "1"
 
 
+async def test_what_cannot_be_checked_is_refused_and_can_be_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("it vanished while it was looked at")
+
+    async with closing(unstarted()) as ext:
+        with monkeypatch.context() as patched:
+            patched.setattr("exthost.extension.startup.admit", fail)
+            error = await failing(ext.call("echo"))
+            assert isinstance(error, Refused) and error.code == "X0389", error
+            assert ext.state == "refused" and ext.cause is not None
+        await ext.restart()
+        assert await ext.call("echo", 1) == 1
+
+
 async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> None:
     bus = Bus()
     changes: list[OfferChanged] = []

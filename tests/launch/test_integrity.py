@@ -57,10 +57,31 @@ async def refused(program: Path, **settings: Any) -> Refused:
     return caught.value
 
 
-async def test_a_pin_may_be_of_the_script_or_of_the_interpreter(program: Path) -> None:
-    for pinned in (program, Path(sys.executable)):
-        async with exthost.connect(words(program), sha256=digest(pinned)) as ext:
+async def test_a_pin_is_of_the_script_that_the_interpreter_runs(program: Path) -> None:
+    for sha256 in (digest(program), {"program": digest(program)}):
+        async with exthost.connect(words(program), sha256=sha256) as ext:
             assert await ext.call("echo", 1) == 1
+    error = await refused(program, sha256=digest(Path(sys.executable)))
+    assert error.code == "X0386" and error.evidence.path == str(program)
+
+
+async def test_a_file_among_the_arguments_does_not_stand_in_for_the_program(
+    program: Path, tmp_path: Path
+) -> None:
+    pin = digest(program)
+    good = tmp_path / "data.txt"
+    good.write_bytes(program.read_bytes())
+    command = [*words(program), str(good)]
+    async with exthost.connect(command) as ext:
+        assert ext.digests["program"] == pin
+    program.write_text(CHILD + "# evil\n")
+    for sha256 in (pin, {"program": pin}):
+        with pytest.raises(Refused) as caught:
+            async with exthost.connect(command, sha256=sha256):
+                pass
+        assert caught.value.code == "X0386" and caught.value.evidence.path == str(program)
+    async with exthost.connect(command) as ext:
+        assert ext.digests["program"] == digest(program), "what is told is what can be pinned"
 
 
 async def test_a_changed_program_is_refused_before_it_is_spawned(program: Path) -> None:

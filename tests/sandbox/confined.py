@@ -4,7 +4,7 @@ import contextlib
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,18 @@ from tests.sandbox.trial_host import impatient
 EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py")]
 
 
-def exploring(**settings: Any) -> contextlib.AbstractAsyncContextManager[Extension]:
-    """An explorer in the strict tier; `permissions` may grant it something."""
+@contextlib.asynccontextmanager
+async def exploring(**settings: Any) -> AsyncIterator[Extension]:
+    """An explorer in the strict tier; `permissions` may grant it something. One that may write is
+    run by the system's Python: a root host runs it as another user, who must be able to reach
+    it."""
     usual = {"permissions": {}, "restart": {"strategy": "never"}}
-    return impatient(EXPLORER, **{**usual, **settings})
+    settings = {**usual, **settings}
+    writes = any(one.endswith(":rw") for one in settings["permissions"].get("filesystem", ()))
+    with shared_folder() as place:
+        words = [str(system_explorer(place / "run"))] if writes else EXPLORER
+        async with impatient(words, **settings) as ext:
+            yield ext
 
 
 async def explore(extension: Extension, code: str, **facts: Any) -> Any:
@@ -30,3 +38,23 @@ def folder() -> Iterator[Path]:
     """A folder of ours that nobody granted; not in /tmp, of which each has one of its own."""
     with tempfile.TemporaryDirectory(prefix="exthost-trial-", dir="/var/tmp") as name:
         yield Path(name).resolve()
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user can reach and write, a root host's extensions among them."""
+    with folder() as place:
+        place.chmod(0o777)
+        yield place
+
+
+def system_explorer(path: Path) -> Path:
+    """An explorer as a program that every user can run, by the system's own Python."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/usr/bin/python3 -SE\n" + Path(EXPLORER[-1]).read_text())
+    path.chmod(0o755)
+    for above in (path.parent, *path.parent.parents):
+        if above.name.startswith("exthost-trial-"):
+            break
+        above.chmod(0o777)
+    return path

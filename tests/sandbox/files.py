@@ -5,13 +5,13 @@ import os
 import uuid
 from pathlib import Path
 
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 
 
 @trial
 async def a_canary_outside_the_list_cannot_be_read_in_any_way() -> None:
-    with folder() as place, folder() as granted:
+    with folder() as place, shared_folder() as granted:
         canary = place / "canary"
         canary.write_text("secret-" + "canary")
         (granted / "link").symlink_to(canary)
@@ -104,8 +104,9 @@ async def what_is_granted_for_reading_is_unchanged_after_every_attempt() -> None
 
 @trial
 async def what_is_granted_for_writing_can_be_written_and_its_sibling_cannot() -> None:
-    with folder() as place:
+    with shared_folder() as place:
         (place / "mine").mkdir()
+        (place / "mine").chmod(0o777)
         (place / "sibling").mkdir()
         (place / "sibling" / "x").write_text("theirs")
         async with exploring(permissions={"filesystem": [f"{place}/mine:rw"]}) as ext:

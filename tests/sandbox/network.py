@@ -5,7 +5,7 @@ import socket
 import uuid
 from typing import Any
 
-from tests.sandbox.confined import explore, exploring, folder
+from tests.sandbox.confined import explore, exploring, shared_folder
 from tests.sandbox.trials import trial
 
 SOCKETS = """
@@ -37,8 +37,7 @@ async def without_network_no_socket_of_any_family_can_be_made() -> None:
 
 @trial
 async def without_network_no_listener_of_the_host_hears_anything() -> None:
-    with folder() as place, contextlib.ExitStack() as open_sockets:
-        place.chmod(0o755)
+    with shared_folder() as place, contextlib.ExitStack() as open_sockets:
 
         def listening(family: int, kind: int, address: Any) -> socket.socket:
             made = open_sockets.enter_context(socket.socket(family, kind))
@@ -77,6 +76,7 @@ async def without_network_no_listener_of_the_host_hears_anything() -> None:
                     "raw udp": outcome(lambda: raw_socket(2, 2)),
                     "raw unix": outcome(lambda: raw_socket(1, 1)),
                     "datagram pair": outcome(lambda: socket.socketpair(1, socket.SOCK_DGRAM)),
+                    "raw pair": outcome(lambda: socket.socketpair(1, socket.SOCK_RAW)),
                     "pair to path": outcome(lambda: pair[0].connect(facts["path"])),
                     "pair send": outcome(lambda: pair[0].sendto(b"x", facts["datagram"])),
                     "pair bind": outcome(lambda: pair[0].bind(facts["path"] + ".mine")),

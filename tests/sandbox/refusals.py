@@ -13,7 +13,7 @@ import exthost
 from exthost.config.extension_settings import PermissionSettings, RestartSettings
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus, Spawned
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
 
@@ -90,7 +90,7 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
         own = place / "own"
         own.mkdir()
         (own / "explorer.py").write_bytes(Path(EXPLORER[-1]).read_bytes())
-        for swapped, code in ((granted, "X0383"), (own, "X0384")):
+        for swapped in (granted, own):
             config = {
                 "extensions": [
                     {
@@ -112,7 +112,7 @@ async def a_path_swapped_for_a_link_between_load_and_spawn_is_refused() -> None:
                     await host["late"].call("explore", {"code": "result = 1"})
                     raise AssertionError("it ran")
                 except Refused as refused:
-                    assert refused.code == code, refused
+                    assert refused.code == "X0384", refused
                 finally:
                     swapped.unlink()
                     elsewhere.rename(swapped)
@@ -155,12 +155,12 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
 
 @trial
 async def what_a_program_may_only_read_is_named_with_the_right_to_add() -> None:
-    with folder() as place:
-        (place / "cache").mkdir(mode=0o777)
+    with shared_folder() as place:
+        (place / "cache").mkdir()
         (place / "cache").chmod(0o777)
         (place / "own").mkdir()
         script = place / "own" / "ext.py"
-        words = [sys.executable, "-S", "-E", str(script)]
+        words = ["/usr/bin/python3", "-S", "-E", str(script)]
         never: RestartSettings = {"strategy": "never"}
         readable: PermissionSettings = {"filesystem": [f"{place}/cache"]}
         writes = f"open('{place}/cache/lock', 'w')\n"

@@ -8,12 +8,22 @@ import sys
 import tempfile
 import uuid
 from pathlib import Path
+from typing import Any
 
 import exthost
 from exthost.errors import Refused
 from exthost.events import EVERYTHING, Bus
+from exthost.process.leash import descendants
+from exthost.process.user_ids import user_id
 from tests.extensions.driving import pid_of
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.confined import (
+    EXPLORER,
+    explore,
+    exploring,
+    folder,
+    shared_folder,
+    system_explorer,
+)
 from tests.sandbox.trial_host import impatient
 from tests.sandbox.trials import trial
 
@@ -108,7 +118,8 @@ async def a_secret_of_the_host_is_in_no_environment() -> None:
             """
             told = await explore(ext, code)
             assert secret not in told["all"] and "HOST_SECRET" not in told["mine"]
-            assert told["mine"]["DECLARED"] == "yes" and told["mine"]["SHARED"] == "passed"
+            assert told["mine"]["DECLARED"] == "yes" and "SHARED" not in told["mine"]
+            assert set(told["mine"]) <= {"DECLARED", "PATH", "LANG", "HOME", "TMPDIR"}
             expected = {*ext.environment.passed, *ext.environment.configured}
             assert set(told["mine"]) == expected, set(told["mine"]) ^ expected
     finally:
@@ -183,6 +194,119 @@ async def its_first_process_cannot_be_traced_or_read() -> None:
 
 
 @trial
+async def no_file_gets_the_set_user_id_bit() -> None:
+    with shared_folder() as place:
+        async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
+            tried = await explore(
+                ext,
+                """
+                import ctypes, errno, os, shutil, stat, struct
+                libc = ctypes.CDLL(None, use_errno=True)
+                place, x86 = facts["place"], os.uname().machine == "x86_64"
+                shutil.copy("/bin/sh", place + "/sh")
+                os.chmod(place + "/sh", 0o755)
+                fd = os.open(place + "/sh", os.O_RDONLY)
+                def call(number, *arguments):
+                    got = libc.syscall(ctypes.c_long(number), *arguments)
+                    if got < 0:
+                        raise OSError(ctypes.get_errno(), "")
+                def path(name):
+                    return (place + "/" + name).encode()
+                creates = os.O_CREAT | os.O_WRONLY
+                how = struct.pack("=QQQ", creates, 0o6755, 0)
+                tries = {
+                    "chmod": lambda: os.chmod(place + "/sh", 0o6755),
+                    "setgid": lambda: os.chmod(place + "/sh", 0o2755),
+                    "fchmod": lambda: os.fchmod(fd, 0o4755),
+                    "fchmodat": lambda: os.chmod("sh", 0o4755, dir_fd=os.open(place, 0)),
+                    "fchmodat2": lambda: call(452, -100, path("sh"), 0o4755, 0),
+                    "open": lambda: os.open(place + "/opened", creates, 0o4755),
+                    "no name": lambda: os.open(place, os.O_TMPFILE | os.O_RDWR, 0o4755),
+                    "openat2": lambda: call(437, -100, path("opened2"), how, 24),
+                    "mkdir": lambda: os.mkdir(place + "/folder", 0o2755),
+                    "mkdirat": lambda: call(258 if x86 else 34, -100, path("folder2"), 0o2755),
+                    "mknod": lambda: os.mknod(place + "/node", stat.S_IFREG | 0o4755),
+                    "mknodat": lambda: call(
+                        259 if x86 else 33, -100, path("node2"), stat.S_IFREG | 0o4755, 0
+                    ),
+                }
+                if x86:
+                    tries["old chmod"] = lambda: call(90, path("sh"), 0o4755)
+                    tries["old open"] = lambda: call(2, path("opened3"), creates, 0o4755)
+                    tries["creat"] = lambda: call(85, path("created"), 0o4755)
+                    tries["old mkdir"] = lambda: call(83, path("folder3"), 0o2755)
+                    tries["old mknod"] = lambda: call(133, path("node3"), 0o104755, 0)
+                result = {}
+                for name, attempt in tries.items():
+                    try:
+                        attempt()
+                        result[name] = "done"
+                    except OSError as error:
+                        result[name] = errno.errorcode[error.errno]
+                os.chmod(place + "/sh", 0o1755)
+                """,
+                place=str(place),
+            )
+            assert tried.pop("openat2") == "ENOSYS", tried
+            assert set(tried.values()) == {"EPERM"} and len(tried) >= 11, tried
+        modes = {path.name: path.lstat().st_mode for path in place.iterdir()}
+        assert modes.keys() == {"sh"} and not modes["sh"] & 0o6000, modes
+
+
+@trial
+async def what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own() -> None:
+    owners: dict[str, int] = {}
+    with shared_folder() as place:
+        for name in ("one", "other", "one"):
+            settings: dict[str, Any] = {"permissions": {"filesystem": [f"{place}:rw"]}}
+            settings["name"] = name
+            async with exploring(**settings) as ext:
+                file = f"{place}/{uuid.uuid4().hex}"
+                await explore(ext, "open(facts['file'], 'w').write('mine')", file=file)
+                owner = Path(file).stat().st_uid
+                assert owners.setdefault(name, owner) == owner, "the same at every start"
+                if os.geteuid() == 0:
+                    assert ext.enforced["uid"] == str(owner) and owner == user_id(name)
+    if os.geteuid() == 0:
+        assert owners["one"] != owners["other"] and not {0, 65534} & set(owners.values())
+    else:
+        assert set(owners.values()) == {os.geteuid()}
+
+
+@trial
+async def root_is_never_left_to_one_that_may_write() -> None:
+    if os.geteuid() != 0:
+        return  # nobody's rights are more than its own
+    with folder() as closed, shared_folder() as place, shared_folder() as own:
+        # Its folder belongs to root: the help says what to do, and that is enough.
+        granted = place / "granted"
+        granted.mkdir(mode=0o755)
+        words = [str(system_explorer(own / "run"))]
+        settings: dict[str, Any] = {"permissions": {"filesystem": [f"{granted}:rw"]}}
+        try:
+            async with exthost.connect(words, **settings):
+                raise AssertionError("it was started")
+        except Refused as refused:
+            assert refused.code == "X0392", refused
+            command = refused.help.partition(": ")[2].split()
+            assert command == ["chown", "-R", str(user_id("run")), str(granted)], refused.help
+        os.chown(granted, int(command[2]), -1)
+        async with exthost.connect(words, **settings) as ext:
+            code = "open(facts['file'], 'w').write('mine')"
+            assert await explore(ext, code, file=str(granted / "file")) is None
+        # Its program is out of reach: it could only run as root.
+        words = [str(system_explorer(closed / "run"))]
+        try:
+            async with exthost.connect(words, **settings):
+                raise AssertionError("it was started")
+        except Refused as refused:
+            assert refused.code == "X0392" and str(closed) in refused.message, refused
+        async with exthost.connect(words, permissions={}) as ext:
+            assert ext.enforced["uid"] == "0 without capabilities"
+            assert not any(one["access"] == "write" for one in ext.enforced["paths"])
+
+
+@trial
 async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> None:
     python = "/usr/bin/python3"
     with tempfile.TemporaryDirectory(prefix="exthost-open-", dir="/var/tmp") as name:
@@ -194,6 +318,10 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         words = [python, "-S", "-E", str(copy)]
         async with impatient(words, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
+            if os.geteuid() == 0:
+                (inside,) = descendants(pid_of(ext))[-1:]
+                status = Path(f"/proc/{inside}/status").read_text()
+                assert f"Uid:\t{user_id('family')}\t" in status, status
         assert uid == (65534 if os.geteuid() == 0 else os.geteuid())
 
 

@@ -17,7 +17,10 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
-MODULES = ("lifetime", "network", "files", "rights", "refusals", "resources", "programs")
+MODULES = (
+    *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
+    *("packages", "restarts"),
+)
 
 # How often a trial that depends on chance is tried: a test run, or a soak that sets more.
 TRIES = int(os.environ.get("EXTHOST_TEST_TRIES", "20"))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.dialects.manifest_format import Accepted, Found, Rejected
+from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
 from exthost.dialects.nexo.mcp_servers import expanded
 from exthost.errors import ManifestError, Refused
@@ -155,21 +156,21 @@ def test_a_version_that_is_none(version: str) -> None:
 def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_said() -> None:
     spec = spec_of(GOOD.replace("[capabilities]", 'min_agent_version = "2.0.0"\n[capabilities]'))
     with pytest.raises(Refused) as refused:
-        admit(spec, {})
+        admit(spec, DIALECT, {})
     assert refused.value.code == "X0330" and "2.0.0" in refused.value.message
-    admit(replace(spec, options={"host_version": "2.0.0"}), {})
+    admit(replace(spec, options={"host_version": "2.0.0"}), DIALECT, {})
     with pytest.raises(Refused):
-        admit(replace(spec, options={"host_version": "2.0.0-rc.1"}), {})
+        admit(replace(spec, options={"host_version": "2.0.0-rc.1"}), DIALECT, {})
 
 
 @shows("nexo-gate-01")
 def test_a_variable_that_the_operator_configured_is_there() -> None:
     spec = spec_of(GOOD + '[requires]\nenv = ["A_TOKEN"]\n')
-    admit(replace(spec, env={"A_TOKEN": "t"}), {})
-    admit(replace(spec, env={"A_TOKEN": HostEnvRef("B")}), {"B": "t"})
+    admit(replace(spec, env={"A_TOKEN": "t"}), DIALECT, {})
+    admit(replace(spec, env={"A_TOKEN": HostEnvRef("B")}), DIALECT, {"B": "t"})
     for env in ({}, {"A_TOKEN": ""}, {"A_TOKEN": HostEnvRef("B")}):
         with pytest.raises(Refused, match="A_TOKEN"):
-            admit(replace(spec, env=env), {})
+            admit(replace(spec, env=env), DIALECT, {})
 
 
 @shows("nexo-manifest-04")
@@ -243,7 +244,7 @@ def test_other_transports_are_listed_and_never_started(said: str) -> None:
     spec = spec_of(PLUGIN + CAPABLE + "[transport]\n" + said)
     assert spec.argv == () and spec.unrunnable
     with pytest.raises(Refused) as refused:
-        admit(spec, {})
+        admit(spec, DIALECT, {})
     assert refused.value.code == "X0331"
 
 

@@ -13,14 +13,18 @@ from exthost.sandbox import seccomp, strict, tree
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
 from exthost.sandbox.means import Tools
-from exthost.sandbox.strict import Ground
+from exthost.sandbox.strict import ShownPath, View
 
 USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
 ROOT = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)
 
-GROUND = Ground(
-    read=("/home/a/ext", "/usr"),
-    write=("/home/a/ext/out", "/data"),
+VIEW = View(
+    shown=(
+        ShownPath("/home/a/ext", "read", "package"),
+        ShownPath("/usr", "read", "system"),
+        ShownPath("/home/a/ext/out", "write", "granted"),
+        ShownPath("/data", "write", "granted"),
+    ),
     links=(("/bin", "usr/bin"), ("/usr/bin/python3", "python3.11")),
     cwd="/home/a/ext",
 )
@@ -51,43 +55,45 @@ def test_the_words_of_the_tree_tier() -> None:
 
 
 def test_the_words_of_the_strict_tier_for_a_user() -> None:
-    wrapper = strict.wrapped(USER, GROUND, network=False)
+    wrapper = strict.wrapped(USER, VIEW, network=False)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=False)
 
 
 def test_with_network_only_the_network_is_shared() -> None:
-    wrapper = strict.wrapped(USER, GROUND, network=True)
+    wrapper = strict.wrapped(USER, VIEW, network=True)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, "--share-net", *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=True)
 
 
 def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_reach() -> None:
-    options = list(strict.wrapped(ROOT, GROUND, network=False).options)
+    options = list(strict.wrapped(ROOT, VIEW, network=False).options)
     assert options[0] == "/usr/bin/bwrap"
     at = options.index("--proc")
     assert options[at + 2 : at + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     assert "/proc/sysrq-trigger" in options
-    assert strict.held(ROOT, GROUND, network=False)["uid"] == "0 without capabilities"
+    assert strict.held(ROOT, VIEW, network=False)["uid"] == "0 without capabilities"
 
 
 def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
-    ground = Ground(read=("/usr",), cwd="/usr", open=True)
-    options = list(strict.wrapped(ROOT, ground, network=False).options)
+    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/usr", uid=65534)
+    options = list(strict.wrapped(ROOT, view, network=False).options)
     drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
     assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
-    assert strict.held(ROOT, ground, network=False)["uid"] == "65534"
+    assert strict.held(ROOT, view, network=False)["uid"] == "65534"
 
 
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
-    options = list(strict.wrapped(USER, Ground(read=("/usr",), cwd="/work"), network=False).options)
+    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
+    options = list(strict.wrapped(USER, view, network=False).options)
     assert options[-6:] == ["--dir", "/work", "--remount-ro", "/", "--chdir", "/work"]
 
 
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
 def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
     path = f"/data/{name}"
-    options = list(strict.wrapped(USER, Ground(read=(path,), cwd=path), network=False).options)
+    view = View(shown=(ShownPath(path, "read", "granted"),), cwd=path)
+    options = list(strict.wrapped(USER, view, network=False).options)
     assert options.count(path) == 3
     for at, word in enumerate(options):
         if word == path:
@@ -120,6 +126,8 @@ def judged(
             accumulator &= value
         elif kind == 0x15:
             at += when_true if accumulator == value else when_false
+        elif kind == 0x45:
+            at += when_true if accumulator & value else when_false
         elif kind == 0x35:
             at += when_true if accumulator >= value else when_false
         elif kind == 0x06:
@@ -170,6 +178,50 @@ def test_the_filter_with_network(machine: str) -> None:
     assert judged(machine, calls["connect"], 3, network=True) == ALLOW
     assert judged(machine, calls["socketpair"], 1, 2, network=True) == ALLOW
     assert judged(machine, 425, network=True) == ENOSYS
+
+
+# Call → its number on each machine, where its mode stands, and what goes before the mode.
+SETS_MODE: Mapping[str, tuple[Mapping[str, int], tuple[int, ...]]] = {
+    "chmod": ({"x86_64": 90}, (1,)),
+    "fchmod": ({"x86_64": 91, "aarch64": 52}, (3,)),
+    "fchmodat": ({"x86_64": 268, "aarch64": 53}, (3, 1)),
+    "fchmodat2": ({"x86_64": 452, "aarch64": 452}, (3, 1)),
+    "mkdir": ({"x86_64": 83}, (1,)),
+    "mkdirat": ({"x86_64": 258, "aarch64": 34}, (3, 1)),
+    "mknod": ({"x86_64": 133}, (1,)),
+    "mknodat": ({"x86_64": 259, "aarch64": 33}, (3, 1)),
+    "creat": ({"x86_64": 85}, (1,)),
+    "open that creates": ({"x86_64": 2}, (1, 0o101)),
+    "open without a name": ({"x86_64": 2}, (1, 0o20200001)),
+    "openat that creates": ({"x86_64": 257, "aarch64": 56}, (3, 1, 0o101)),
+    "openat without a name": ({"x86_64": 257, "aarch64": 56}, (3, 1, 0o20200001)),
+}
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("call", SETS_MODE)
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_no_call_sets_the_user_or_group_id_bit(machine: str, call: str, network: bool) -> None:
+    numbers, before = SETS_MODE[call]
+    if machine not in numbers:
+        return
+    for mode, expected in ((0o755, ALLOW), (0o1777, ALLOW), (0o4755, EPERM), (0o2644, EPERM)):
+        assert judged(machine, numbers[machine], *before, mode, network=network) == expected
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_an_open_that_creates_nothing_is_not_judged_by_a_mode(machine: str) -> None:
+    number = {"x86_64": 257, "aarch64": 56}[machine]
+    assert judged(machine, number, 3, 1, 0, 0o6777) == ALLOW
+    assert judged(machine, 437, 3, 1, 2, 24) == ENOSYS
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_of_pairs_without_network_only_those_are_left_that_lead_nowhere(machine: str) -> None:
+    number = NUMBERS[machine]["socketpair"]
+    flags = 0o2004000  # SOCK_CLOEXEC | SOCK_NONBLOCK
+    allowed = [kind for kind in range(16) if judged(machine, number, 1, kind | flags) == ALLOW]
+    assert allowed == [1, 5]
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)

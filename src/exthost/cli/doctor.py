@@ -17,7 +17,7 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, enforcement, told, unheld
+from exthost.cli.list import all_option, enforcement, path_lines, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
@@ -29,6 +29,7 @@ from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
+from exthost.launch.variables import grant_line, withheld
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
@@ -170,10 +171,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
     try:
         dialect = find.find_dialect(spec.dialect)
         wanted = read_stored_settings(spec, os.environ)
-        admit(wanted, os.environ)
+        admission = admit(wanted, dialect, os.environ)
         if (objection := clash(wanted, before)) is not None:
             raise objection
-        plan = prepare(wanted, dialect, os.environ).plan
+        plan = prepare(wanted, dialect, os.environ, admission=admission).plan
         if (failed := cannot_run(plan, spec.id)) is not None:
             raise failed
     except ExthostError as error:
@@ -185,6 +186,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         why = verdict.why or "its group lacks a controller"
         message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
         findings.append(Finding("info", spec.id, spec.origin, message, verdict.fix))
+    if lines := path_lines(held):
+        message = f"its sandbox shows it {plural(len(lines), 'path')}: {'; '.join(lines)}"
+        fix = "nothing is to be done, unless one of them should not be there"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix))
     if warning := unheld(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
@@ -195,6 +200,13 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         message = f"asks for a secret: {', '.join(secrets)}"
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    if names := withheld(spec):
+        message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
+        findings.append(
+            Finding(
+                "warning", spec.id, spec.origin, message, f"if you trust it: {grant_line(spec)}"
+            )
+        )
     held_back = environment(spec)["held_back"]
     if held_back:
         message = f"held back from its environment: {', '.join(held_back)}"
@@ -295,6 +307,7 @@ def _show(
         ]
         shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
         shown["sandbox"] = machine()
+        shown["paths"] = {spec.id: enforcement(spec).get("paths", []) for spec in specs}
         show_json(shown | ({"runtime": runtime} if args.runtime else {}))
         return
     for one in findings:

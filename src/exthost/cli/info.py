@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
-from exthost.cli.list import enforcement, standing
+from exthost.cli.list import enforcement, path_lines, standing
 from exthost.cli.target import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
@@ -104,11 +104,14 @@ def _show(known: dict[str, Any]) -> None:
             value = ", ".join(tool["name"] for tool in value)
         elif isinstance(value, dict):
             parts = {name: item for name, item in value.items() if item not in (None, "", [], {})}
+            parts.pop("paths", None)
             value = ", ".join(f"{name} {_short(item)}" for name, item in parts.items())
         elif isinstance(value, list):
             value = " ".join(map(str, value))
         if value != "":
             print(f"{key:<12} {one_line(str(value))}")
+    for line in path_lines(known["sandbox"]):
+        print(f"{'shown':<12} {one_line(line)}")
 
 
 def _short(value: Any) -> str:

@@ -15,7 +15,7 @@ from exthost.cli.common import (
     show_json,
     show_table,
 )
-from exthost.cli.list import unheld
+from exthost.cli.list import path_lines, unheld
 from exthost.cli.target import find_spec, run_async, started
 from exthost.errors import UsageError
 from exthost.extension.extension import Extension
@@ -110,7 +110,10 @@ def _show(report: dict[str, Any]) -> None:
         shown = ", ".join(map(in_line, told)) if isinstance(told, list | tuple) else in_line(told)
         if shown:
             say(f"  {what}: {escape_controls(shown)}")
-    say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in report["sandbox"].items()))
+    held = {what: how for what, how in report["sandbox"].items() if what != "paths"}
+    say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in held.items()))
+    for line in path_lines(report["sandbox"]):
+        say(escape_controls(f"    {line}"))
     if warning := unheld(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:

@@ -114,7 +114,7 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
     }
 
 
-def enforcement(spec: Spec) -> dict[str, str]:
+def enforcement(spec: Spec) -> dict[str, Any]:
     """What would hold it, as data; nothing for one that would not be started."""
     try:
         return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
@@ -122,11 +122,18 @@ def enforcement(spec: Spec) -> dict[str, str]:
         return {}
 
 
-def unheld(sandbox: Mapping[str, str]) -> str:
+def unheld(sandbox: Mapping[str, Any]) -> str:
     """What to say, loudly, of one that runs with less than was written for it; "" of others."""
     if "asked_for" not in sandbox:
         return ""
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
+
+
+def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
+    """Return a line for each path that it is shown: access, path and source."""
+    return [
+        f"{one['access']:<5} {one['path']} ({one['source']})" for one in sandbox.get("paths", ())
+    ]
 
 
 def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
@@ -137,8 +144,8 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
         state, reason = "disabled", "enabled = false"
     else:
         try:
-            find.find_dialect(spec.dialect)
-            admit(read_stored_settings(spec, os.environ), os.environ)
+            dialect = find.find_dialect(spec.dialect)
+            admit(read_stored_settings(spec, os.environ), dialect, os.environ)
             if (objection := clash(spec, before)) is not None:
                 raise objection
         except ExthostError as refused:

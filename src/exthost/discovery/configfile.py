@@ -23,7 +23,7 @@ from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.model import Spec
+from exthost.model import Package, Spec
 from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -45,6 +45,8 @@ class Wanted:
         manifest requires them; none if a person named the extension in the config."""
         config = self.config
         listed = config.discovery.allowlist if config.discovery is not None else ()
+        if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
+            return ()  # such a one is given nothing that its manifest asks for
         if spec.id in listed or spec.id in config.overrides or spec in config.specs:
             return ()
         asked = [one.secret for one in spec.settings]
@@ -157,11 +159,13 @@ def from_manifest(path: Path) -> Spec:
             refusals += verdict.errors
         elif verdict is not None:
             spec = verdict.spec
+            cwd = spec.cwd or found.folder
             return replace(
                 spec,
                 origin=spec.origin or str(real),
-                cwd=spec.cwd or found.folder,
+                cwd=cwd,
                 manifest_file=str(real),
+                package=Package(root=found.folder, argv=spec.argv, env=spec.env, cwd=cwd),
             )
     raise refusals[0]
 

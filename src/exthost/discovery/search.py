@@ -21,7 +21,7 @@ from exthost.discovery.filters import settle
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
-from exthost.model import Spec
+from exthost.model import Package, Spec
 
 __all__ = ["Settings", "canonical", "discover", "roots"]
 
@@ -151,8 +151,8 @@ def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | D
             return Diagnostic.of(verdict.errors, hit.path)
         if verdict is not None:
             return Candidate(
-                spec=_placed(verdict.spec, hit.path, folder),
-                also=tuple(_placed(spec, hit.path, folder) for spec in verdict.also),
+                spec=_placed(verdict.spec, hit.path, folder, home),
+                also=tuple(_placed(spec, hit.path, folder, home) for spec in verdict.also),
                 path=hit.path,
                 folder=folder,
                 home=home,
@@ -186,9 +186,10 @@ def _read(format: ManifestFormat, found: Found) -> Verdict:
         ) from error
 
 
-def _placed(spec: Spec, path: str, folder: str) -> Spec:
+def _placed(spec: Spec, path: str, folder: str, home: str) -> Spec:
     cwd = folder if spec.cwd is None else spec.cwd
-    return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path)
+    package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd)
+    return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 
 def _remark(candidate: Candidate, text: str) -> Diagnostic:

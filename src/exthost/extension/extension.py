@@ -340,7 +340,7 @@ class Extension:
         return self._starter.prepared().environment
 
     @property
-    def enforced(self) -> Mapping[str, str]:
+    def enforced(self) -> Mapping[str, Any]:
         """What contains its process, as data."""
         return self._starter.prepared().enforced
 

@@ -134,6 +134,22 @@ class Recovery:
                 status.move(event_of(decision), error.message)
                 self.due = self._now() + delay
 
+    def begin_again(self) -> None:
+        """Move to `starting`, from wherever a requested restart finds the extension."""
+        status = self._status
+        if status.state is State.REFUSED:
+            status.move(Event.ASKED_AGAIN)
+        if status.state is State.DISCOVERED:
+            status.move(Event.ADMIT)
+        if status.state is not State.STARTING:
+            status.move(Event.ASKED_AGAIN)
+
+    def refuse(self, refused: Refused) -> None:
+        """Give up an extension that runs no process, since it must not be started again."""
+        if self._status.state not in (State.DISCOVERED, State.STARTING):
+            self._status.move(Event.ASKED_AGAIN)
+        self.give_up(Event.REFUSE, refused)
+
     def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         """Start nothing any more, and fail every call, until a restart is requested."""
         self._status.cause = cause

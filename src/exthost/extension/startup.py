@@ -13,10 +13,11 @@ from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
-from exthost.launch.containment import RealPaths, suggest_grant
+from exthost.launch.admission import Admission
+from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.model import EMPTY_MAPPING, NO_OFFER, Limits, Offer, Spec, Tool
+from exthost.model import NO_OFFER, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
 from exthost.session.handshake import shake_hands
@@ -32,6 +33,7 @@ class Starter:
     __slots__ = (
         "_environ",
         "_objection",
+        "admission",
         "argv",
         "attend",
         "dialect",
@@ -41,7 +43,6 @@ class Starter:
         "limits",
         "on_tools_listed",
         "queue",
-        "real_paths",
         "spec",
         "vet",
     )
@@ -67,7 +68,8 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.argv = spec.argv
-        self.real_paths: RealPaths = EMPTY_MAPPING  # where its paths led when it was admitted
+        # What was decided when it was admitted; None before.
+        self.admission: Admission | None = None
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
@@ -80,16 +82,28 @@ class Starter:
         return our_variables() if self._environ is None else self._environ
 
     def admit(self) -> None:
-        """Raise Refused unless everything that the extension requires is there."""
+        """Raise Refused unless everything that the extension requires is there, and for whatever
+        keeps us from finding that out."""
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
-        self.real_paths = admit(self.spec, self.environ())
+        try:
+            self.admission = admit(self.spec, self.dialect, self.environ())
+        except ExthostError:
+            raise
+        except Exception as error:  # a folder that vanishes while it is looked at, a bug of ours
+            _log.exception("%s could not be checked", self.spec.id)
+            raise Refused(
+                "X0389",
+                f"it could not be checked before its start: {error!r}",
+                extension=self.spec.id,
+                help="restart it; if that does not help, this is a bug here: report it",
+            ) from error
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""
         handles = frozenset(self.handlers)
-        return prepare(self.spec, self.dialect, self.environ(), handles, self.real_paths)
+        return prepare(self.spec, self.dialect, self.environ(), handles, self.admission)
 
 
 class Start:

@@ -235,22 +235,25 @@ class Supervisor:
             self._launch_all()
 
     def _restart(self) -> None:
-        """Carry out a restart."""
+        """Carry out a restart. Whoever requests one may have changed files: it is judged anew."""
         status = self._status
         self._commands.restart = False
         self.processes.cancel_starts()
         self.recovery.forgive()
+        if status.state is not State.READY:
+            self._queue.closed = None
+        try:
+            self._starter.admit()
+        except Refused as refused:
+            if status.state is State.READY:
+                self._commands.complete_restarts(old_process_goes_on(refused))
+            else:
+                self.recovery.refuse(refused)
+            return
         if status.state is State.READY:
             self._launch(replaces=True)
             return
-        self._queue.closed = None
-        if status.state is State.REFUSED:
-            status.move(Event.ASKED_AGAIN)  # it is judged anew
-        self.admit()
-        if status.state is State.REFUSED:
-            return
-        if status.state is not State.STARTING:
-            status.move(Event.ASKED_AGAIN)
+        self.recovery.begin_again()
         self._launch_all()
 
     def _launch_all(self) -> None:

@@ -1,7 +1,8 @@
 """Pins: what an extension is must be what it was when somebody looked at it.
 
-`sha256` in the config is one digest, which a file that it is started with must have (its program,
-a file among its words, its manifest), or a table that says which: `program`, `manifest`, `tools`.
+`sha256` in the config is one digest, of the program, or a table: `program`, `manifest`, `tools`.
+The program is the file that runs: the script, where an interpreter runs one (`program_files`), and
+no other file among the words.
 Files are looked at before every start. What its handshake offers is looked at after it: by the
 pinned digest, or, where there is none, by what the same pinned extension offered first. A tool
 that is described otherwise after a restart is the oldest trick there is.
@@ -9,11 +10,11 @@ that is described otherwise after a restart is the oldest trick there is.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.program_files import program_files
 from exthost.model import LaunchPlan, Pins, Spec, Tool
 
 __all__ = ["check_files", "check_tools", "digests", "file_digest", "tools_digest"]
@@ -56,7 +57,7 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 
 def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """What could be pinned of it, by the keys of the table."""
-    found = {"program": file_digest(_own_file(plan)), "tools": tools_digest(tools)}
+    found = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
     if spec.manifest_file:
         found["manifest"] = file_digest(spec.manifest_file)
     return found
@@ -67,20 +68,14 @@ def check_files(spec: Spec, plan: LaunchPlan) -> None:
     pin = spec.sha256
     if pin is None:
         return
-    if isinstance(pin, Pins):
-        for what, path, pinned in (
-            ("program", _own_file(plan), pin.program),
-            ("manifest", spec.manifest_file, pin.manifest),
-        ):
-            found = file_digest(path) if pinned else ""
-            if pinned and found != pinned:
-                raise _refused(spec, _Mismatch(what, path, pinned, found))
-        return
-    manifests = [spec.manifest_file] if spec.manifest_file else []
-    files = [*_files(plan), *manifests]
-    if pin not in map(file_digest, files):
-        own = _own_file(plan)
-        raise _refused(spec, _Mismatch("program", own, pin, file_digest(own)))
+    pins = pin if isinstance(pin, Pins) else Pins(program=pin)
+    for what, path, pinned in (
+        ("program", _program(plan), pins.program),
+        ("manifest", spec.manifest_file, pins.manifest),
+    ):
+        found = file_digest(path) if pinned else ""
+        if pinned and found != pinned:
+            raise _refused(spec, _Mismatch(what, path, pinned, found))
 
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
@@ -114,12 +109,6 @@ def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
     )
 
 
-def _files(plan: LaunchPlan) -> list[str]:
-    words = (os.path.join(plan.cwd or "", word) for word in plan.argv)  # noqa: PTH118
-    return [path for path in words if os.path.isfile(path)]  # noqa: PTH113
-
-
-def _own_file(plan: LaunchPlan) -> str:
-    """The file that makes it what it is: the last that it is started with, else its program."""
-    files = _files(plan)
-    return files[-1] if files else plan.argv[0]
+def _program(plan: LaunchPlan) -> str:
+    """Return the file that makes the extension what it is."""
+    return program_files(plan.argv, plan.cwd)[-1]

@@ -17,12 +17,13 @@ from exthost._version import __version__
 from exthost.dialects.base import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch.containment import RealPaths, check_policy, contain
+from exthost.launch.admission import NOT_SANDBOXED, Admission, decide, policy_of
+from exthost.launch.containment import contain
 from exthost.launch.gate import configured, gate
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
+from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
 from exthost.model import (
-    EMPTY_MAPPING,
     HandshakeContext,
     HostEnvRef,
     LaunchPlan,
@@ -30,7 +31,7 @@ from exthost.model import (
     empty_mapping,
 )
 from exthost.process.child import find_program
-from exthost.process.environment import Environment, Variables, child_environment
+from exthost.process.environment import Environment, Variables
 from exthost.process.home import state_folder
 
 _log = logging.getLogger("exthost.launch")
@@ -44,12 +45,13 @@ class Launch:
     environment: Environment
     context: HandshakeContext
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
-    enforced: Mapping[str, str] = field(default_factory=empty_mapping)  # what holds it, as data
+    state_owner: int | None = None  # the user that the folder belongs to, if not ours
+    enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # what holds it, as data
 
 
-def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
+def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
     """Raise Refused unless everything that the extension requires is there, and its policy can be
-    enforced. Return where its paths lead now."""
+    enforced. Return what was decided, for every start."""
     path = environ.get("PATH")
     given = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
@@ -74,12 +76,15 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
             extension=spec.id,
             help="update the host, or say options = { host_version = … } if it is compatible",
         )
-    configured(spec, environ)
-    real_paths = check_policy(spec)
+    _settings(spec, environ)
+    admission = NOT_SANDBOXED
+    if policy_of(spec) is not None and spec.argv:
+        command = _command(spec, dialect, environ)
+        admission = decide(spec, command.plan, command.state, environ)
     if spec.sha256 is not None and spec.argv:
         program = find_program(spec.argv[0], spec.cwd, path or os.defpath)
         check_files(spec, LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd))
-    return real_paths
+    return admission
 
 
 def host_version(spec: Spec) -> str:
@@ -87,15 +92,46 @@ def host_version(spec: Spec) -> str:
     return str(spec.options.get("host_version", __version__))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """A program with its arguments and variables, before anything contains it."""
+
+    plan: LaunchPlan
+    environment: Environment
+    state_folder: str
+    state_variable: str
+
+    @property
+    def state(self) -> str:
+        """The state folder, if the program is told of it."""
+        return self.state_folder if self.state_variable else ""
+
+
+def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Command:
+    traits = dialect.traits
+    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
+    facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
+    told = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    environment = environment_of(spec, dialect, environ, {**told, **_resolved(spec, environ)})
+    program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
+    named = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
+    return _Command(
+        plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
+        environment=environment,
+        state_folder=folder,
+        state_variable="" if named in spec.env else named,
+    )
+
+
 def prepare(
     spec: Spec,
     dialect: Dialect,
     environ: Mapping[str, str],
     handles: frozenset[str] = frozenset(),
-    real_paths: RealPaths = EMPTY_MAPPING,
+    admission: Admission | None = None,
 ) -> Launch:
-    """Return what the next start executes, with which variables and in which containment."""
-    traits = dialect.traits
+    """Return what the next start executes, with which variables and in which containment.
+    `admission` is what was decided when the extension was admitted; None if it was not yet."""
     if wrong := objection(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -104,49 +140,45 @@ def prepare(
             help=f"the options of {dialect.name} are: {', '.join(sorted(dialect.options))}",
             evidence=Evidence(path=spec.origin, key="options"),
         )
-    cwd = spec.cwd
-    version = host_version(spec)
-    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
-    facts = {"extension": spec.id, "host_version": version, "state_folder": folder}
-    told = {name: facts[fact] for name, fact in traits.env_vars.items()}
-    environment = child_environment(
-        environ,
-        spec.env_policy or traits.environment,
-        names=(*traits.variables, *(one.secret for one in spec.settings if one.secret)),
-        allowed=spec.requires.env,
-        configured={**told, **_resolved(spec, environ)},
-    )
-    program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
+    command = _command(spec, dialect, environ)
     context = HandshakeContext(
         extension=spec.id,
-        config=configured(spec, environ),
+        config=_settings(spec, environ),
         options=spec.options,
         # The child's real folder; not pathlib, which takes as long as all else here.
-        cwd=os.path.realpath(cwd or "."),
-        env=environment.variables,
-        host_version=version,
-        state_folder=folder,
+        cwd=os.path.realpath(spec.cwd or "."),
+        env=command.environment.variables,
+        host_version=host_version(spec),
+        state_folder=command.state_folder,
         manifest=spec.manifest,
         wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
-    named = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
-    state_variable = "" if named in spec.env else named
-    plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
+    if admission is None:
+        admission = decide(spec, command.plan, command.state, environ)
     plan, enforced = contain(
-        spec,
-        plan=plan,
-        limits=limits_of(spec, dialect),
-        state=context.state_folder if state_variable else "",
-        real_paths=real_paths,
+        spec, plan=command.plan, limits=limits_of(spec, dialect), admission=admission
     )
-    return Launch(
+    view = admission.view
+    launch = Launch(
         plan=plan,
-        environment=environment,
+        environment=command.environment,
         context=context,
-        state_variable=state_variable,
+        state_variable=command.state_variable,
+        state_owner=None if view is None else view.uid,
         enforced=enforced,
     )
+    return launch if view is None or view.state else _without_state_folder(launch)
+
+
+def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
+    """Return the config that the extension is told. Raises Refused for a setting without value."""
+    try:
+        return configured(spec, host_variables(spec, environ))
+    except Refused as refused:
+        if withheld(spec):
+            refused.help = f"if you trust it with its secrets: {grant_line(spec)}"
+        raise
 
 
 def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
@@ -172,7 +204,10 @@ def make_state_folder(launch: Launch) -> Launch:
     if not launch.state_variable:
         return launch
     try:
-        Path(launch.context.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(launch.context.state_folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if launch.state_owner is not None:
+            os.chown(folder, launch.state_owner, launch.state_owner, follow_symlinks=False)
     except OSError as error:
         _log.warning(
             "[%s] it has no state folder, since %s cannot be made: %s; set EXTHOST_HOME",
@@ -185,6 +220,8 @@ def make_state_folder(launch: Launch) -> Launch:
 
 
 def _without_state_folder(launch: Launch) -> Launch:
+    if not launch.state_variable:
+        return launch
     variables: Any = dict(launch.plan.env)
     variables.pop(launch.state_variable, None)
     return replace(launch, plan=replace(launch.plan, env=Variables(variables)), state_variable="")

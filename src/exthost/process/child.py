@@ -19,6 +19,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
@@ -77,11 +78,13 @@ class Child:
             if self._group is not None:
                 child_ends.append(self._group.entry)
             process, leash = _spawn(plan, child_ends, self._group)
-        except (OSError, ValueError) as error:
+        except BaseException as error:
             self._close_group()
             for fd in our_ends:
                 os.close(fd)
-            raise _translated(error, plan, extension) from None
+            if isinstance(error, OSError | ValueError):
+                raise _translated(error, plan, extension) from None
+            raise
         finally:
             for fd in child_ends:
                 os.close(fd)
@@ -251,12 +254,12 @@ def _spawn(
     # The wrapper would hold its own stdin and stdout for as long as it lives, and hide that the
     # program closed one; so it gets them under other numbers, which it does not keep.
     entry = () if group is None else (group.entry,)
-    leash = Leash(plan.wrapper, ends[0], ends[1], "PWD" in plan.env, *entry)
+    leash = Leash(plan.wrapper, ends[0], ends[1], plan.env, *entry)
     null = subprocess.DEVNULL
     try:
         argv = (*leash.words, *plan.argv)
         passed = (*leash.inherited, *ends[:2], *entry)
-        process = _popen(plan, argv, (null, null, ends[2]), passed)
+        process = _popen(replace(plan, env=leash.env), argv, (null, null, ends[2]), passed)
     except BaseException:
         leash.close()
         raise

@@ -9,12 +9,14 @@ Knows the words that make a wrapper start our init; knows nothing of why a progr
 
 import errno
 import os
+import platform
 import signal
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from exthost.model import LaunchPlan, ResourceLimit, Wrapper
+from exthost.process.environment import Variables
 from exthost.process.exits import ExitStatus
 from exthost.sandbox.limits import CPU, FILE_SIZE
 
@@ -25,6 +27,17 @@ _GONE = -1
 # A fork bomb grows while it is counted; this is more than any ceiling, and ends the count.
 _MOST_COUNTED = 10_000
 
+# The number of the system call, on each machine that there is an init for; and its one flag.
+_MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
+_MFD_CLOEXEC = 1
+
+# Variables by which the loader and the C library load code, write files or read others than usual:
+# what they ignore in a set-user-ID program. By their beginnings.
+_LOADER_VARIABLES = (
+    *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
+    *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
+)
+
 # How long a cut leash may take to end what is inside: milliseconds, unless the wrapper hangs.
 CUT_SECONDS = 0.5
 
@@ -32,11 +45,13 @@ CUT_SECONDS = 0.5
 class Leash:
     """Our ends of the two pipes, and, until the spawn is over, what the child inherits."""
 
-    __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words")
+    __slots__ = ("_control", "_cut_at", "_inherited", "_limits", "_status", "_words", "env")
 
     def __init__(
-        self, wrapper: Wrapper, stdin: int, stdout: int, keeps_pwd: bool, group: int = 0
+        self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], group: int = 0
     ) -> None:
+        """`env` are the variables of the program; `self.env` those of the wrapper."""
+        self.env = env
         self._cut_at = 0.0
         self._limits = wrapper.limits
         self._inherited: list[int] = []
@@ -50,6 +65,10 @@ class Leash:
             init = file_of("exthost-init", wrapper.init)
             self._inherited.append(init)
             options = wrapper.options
+            if options:
+                self.env, loader_variables = _split(env)
+                for name, value in loader_variables.items():
+                    options = (*options, "--setenv", name, value)
             if wrapper.filter:
                 rules = file_of("exthost-filter", wrapper.filter)
                 self._inherited.append(rules)
@@ -59,7 +78,7 @@ class Leash:
             self.close()
             raise
         makes = not options  # nobody else makes a namespace
-        numbers = (control, status, stdin, stdout, int(keeps_pwd), int(makes), group)
+        numbers = (control, status, stdin, stdout, int("PWD" in env), int(makes), group)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start = (f"/proc/self/fd/{init}", settings)
@@ -131,6 +150,16 @@ class Leash:
             self._status = _GONE
 
 
+def _split(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the variables that a wrapper may be started with, and those that it sets for the
+    program instead. The wrapper is loaded outside of what it makes, as the host's user: a variable
+    that names code to load would run that code there."""
+    loader = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
+    if not loader:
+        return env, loader
+    return Variables({name: env[name] for name in env if name not in loader}), loader
+
+
 def _exceeded(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
     """Which limit a signal is the kernel's answer to; "" if to none."""
     for limit in limits:
@@ -197,6 +226,9 @@ def kill_children(pid: int) -> None:
     for child in children_of(pid):
         try:
             fd = os.pidfd_open(child)
+        except AttributeError:  # this Python has none: the pid was read an instant ago
+            _kill(child)
+            continue
         except OSError:
             continue
         try:
@@ -207,15 +239,42 @@ def kill_children(pid: int) -> None:
             os.close(fd)
 
 
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
+
+
 def file_of(name: str, data: bytes) -> int:
     """A file without a place on any disk, read from its beginning."""
-    fd = os.memfd_create(name)
+    fd = _memory_file(name)
     try:
         os.write(fd, data)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)
         raise
+    return fd
+
+
+def _memory_file(name: str) -> int:
+    """Create a memory file. A Python that was built against glibc before 2.27 lacks
+    `os.memfd_create`, although the kernel has the system call: then it is called by its number.
+
+    Not a temporary file instead: it may lie on a file system without exec rights, and cannot be
+    executed while another thread's fork still holds it open for writing."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    number = _MEMFD_CREATE.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, "this Python has no os.memfd_create")
+    import ctypes  # only here: it takes as long to import as a program takes to start
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.syscall(ctypes.c_long(number), name.encode(), ctypes.c_uint(_MFD_CLOEXEC)))
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), f"memfd_create: {os.strerror(ctypes.get_errno())}")
     return fd
 
 

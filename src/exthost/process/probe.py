@@ -16,7 +16,7 @@ from functools import cache
 from exthost.errors import SpawnFailed
 from exthost.model import LaunchPlan
 from exthost.process.child import Child
-from exthost.process.grounds import system
+from exthost.process.view import system_view
 from exthost.sandbox import strict, tree
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.means import Tools, Verdict
@@ -65,12 +65,12 @@ def tree_verdict(tools: Tools) -> tuple[Verdict, str]:
 
 
 @cache
-def strict_verdict(tools: Tools, open: bool = True) -> Verdict:
-    """Whether the strict tier can be had, on a ground that is open to every uid or not."""
+def strict_verdict(tools: Tools, uid: int | None = None) -> Verdict:
+    """Whether the strict tier can be had: as the host's own user, or as another for root."""
     return (
         _unfit(tools)
         or _unequipped(tools)
-        or _tried(strict.probe(tools, replace(system(), open=open)))
+        or _tried(strict.probe(tools, replace(system_view(), uid=uid)))
     )
 
 
@@ -97,6 +97,8 @@ def _tried(plan: LaunchPlan) -> Verdict:
         child = Child(plan)
     except SpawnFailed as error:
         return Verdict(error.message, error.help)
+    except Exception as error:  # whatever it is, nothing was held: no verdict means no
+        return Verdict(f"a probe could not be started: {error!r}", "report this as a bug here")
     try:
         child.close_stdin()
         ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)

@@ -10,8 +10,12 @@ of all that runtimes use would be wrong on the day it is written. A call of a fo
 (32-bit calls on a 64-bit kernel) could mean anything, and ends the process.
 
 Without network no socket can be made, connected or bound. `socketpair` stays, since event loops
-need it: such a pair leads nowhere else, except as datagram sockets, which could be pointed at a
-path; those are denied.
+need it: such a pair leads nowhere else. Of its kinds only streams and sequences of packets are
+allowed: datagram sockets, which SOCK_RAW makes too, could be pointed at a path.
+
+No file gets the set-user-ID or the set-group-ID bit, in any call that can set it: outside the
+sandbox such a file would run with its owner's rights. `openat2` takes its mode from memory, which
+no filter can read; it is answered as by a kernel that has none, and libraries do without.
 """
 
 import struct
@@ -24,7 +28,7 @@ __all__ = ["ARCHITECTURES", "program"]
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
-_JUMP_EQUAL, _JUMP_AT_LEAST = 0x15, 0x35
+_JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
@@ -33,7 +37,11 @@ _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
-_SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 0xF
+_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
+
+# S_ISUID | S_ISGID; and the flags of open with which it takes a mode: O_CREAT | __O_TMPFILE.
+_SPECIAL_MODES = 0o6000
+_CREATES = 0o100 | 0o20000000
 
 # Numbers from here on are those of x32, a second set of calls on x86-64.
 _X32 = 0x40000000
@@ -94,12 +102,41 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "fanotify_init": (300, 262),
     "sethostname": (170, 161),
     "setdomainname": (171, 162),
+    "openat2": (437, 437),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "mkdir": (83, None),
+    "mkdirat": (258, 34),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "creat": (85, None),
+    "open": (2, None),
+    "openat": (257, 56),
 }
 
 # As if the kernel had none of it: programs that can use it look for this answer and do without.
-_ABSENT = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf"})
+_ABSENT = frozenset(
+    ("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf", "openat2")
+)
 _SOCKET_CALLS = frozenset({"connect", "bind", "listen", "accept", "accept4"})
-_WITH_ARGUMENTS = frozenset({"socket", "socketpair"})
+
+# Call → which argument is the mode.
+_MODES: Mapping[str, int] = {
+    "chmod": 1,
+    "fchmod": 1,
+    "fchmodat": 2,
+    "fchmodat2": 2,
+    "mkdir": 1,
+    "mkdirat": 2,
+    "mknod": 1,
+    "mknodat": 2,
+    "creat": 1,
+}
+# Call → which arguments are the flags and the mode.
+_OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
+_WITH_ARGUMENTS = frozenset({"socket", "socketpair", *_MODES, *_OPENS})
 
 
 def program(machine: str, *, network: bool) -> bytes:
@@ -120,11 +157,31 @@ def program(machine: str, *, network: bool) -> bytes:
             continue
         answer = _ENOSYS if name in _ABSENT else _EPERM
         code += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | answer)]
-    for name, check in (("socket", _socket(network)), ("socketpair", _socketpair(network))):
+    for name, check in _checks(network).items():
         number = _NUMBERS[name][column]
-        assert number is not None
-        code += [_step(_JUMP_EQUAL, number, 0, len(check)), *check]
+        if number is not None:
+            code += [_step(_JUMP_EQUAL, number, 0, len(check)), *check]
     return b"".join([*code, _step(_RETURN, _ALLOW)])
+
+
+def _checks(network: bool) -> dict[str, list[bytes]]:
+    """What becomes of each call that is judged by its arguments; each ends with an answer."""
+    checks = {"socket": _socket(network), "socketpair": _socketpair(network)}
+    for name, mode in _MODES.items():
+        checks[name] = _mode(mode)
+    for name, (flags, mode) in _OPENS.items():
+        creates = [_step(_LOAD, _ARGUMENTS + 8 * flags), _step(_JUMP_SET, _CREATES, 1, 0)]
+        checks[name] = [*creates, _step(_RETURN, _ALLOW), *_mode(mode)]
+    return checks
+
+
+def _mode(argument: int) -> list[bytes]:
+    return [
+        _step(_LOAD, _ARGUMENTS + 8 * argument),
+        _step(_JUMP_SET, _SPECIAL_MODES, 0, 1),
+        _step(_RETURN, _ERRNO | _EPERM),
+        _step(_RETURN, _ALLOW),
+    ]
 
 
 def _socket(network: bool) -> list[bytes]:
@@ -143,11 +200,12 @@ def _socket(network: bool) -> list[bytes]:
 
 
 def _socketpair(network: bool) -> list[bytes]:
-    deny = [_step(_RETURN, _ERRNO | _EPERM)]
     check = [_step(_LOAD, _ARGUMENTS), *_unless(_AF_UNIX, _ERRNO | _EAFNOSUPPORT)]
     if not network:
         masked = [_step(_LOAD, _ARGUMENTS + 8), _step(_AND, _SOCK_TYPE_MASK)]
-        check += [*masked, *_if(_SOCK_DGRAM, deny)]
+        allow = [_step(_RETURN, _ALLOW)]
+        check += [*masked, *_if(_SOCK_STREAM, allow), *_if(_SOCK_SEQPACKET, allow)]
+        return [*check, _step(_RETURN, _ERRNO | _EPERM)]
     return [*check, _step(_RETURN, _ALLOW)]
 
 

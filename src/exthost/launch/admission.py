@@ -1,0 +1,181 @@
+"""What is decided about a sandboxed extension when it is admitted, and reused at every start.
+
+The view is computed here, once, from what the operator wrote and what lies on disk at that moment.
+A running extension may be able to change files that later starts look at; it cannot change what was
+decided before it ran. Each path of the view is known by its device and inode: what is bound at a
+later start is the file that was looked at, or the start is refused.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from exthost.errors import Evidence, Refused
+from exthost.launch.integrity import file_digest
+from exthost.launch.own_user import user_of, with_own_user
+from exthost.launch.program_files import program_files
+from exthost.model import LaunchPlan, Permissions, Pins, Spec
+from exthost.process import probe
+from exthost.process.shown_paths import is_below
+from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
+from exthost.sandbox.strict import View
+
+__all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unchanged", "decide", "policy_of"]
+
+
+class KnownFile(NamedTuple):
+    """A file or folder as it was when its extension was admitted: its path as it was named, the
+    real path, and what the kernel knows it by; zeros if it could not be opened."""
+
+    path: str
+    real: str
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What every start of an extension uses. `view` is None if nothing is hidden from it; `files`
+    are what it is shown beyond the system, and its own paths as they were named."""
+
+    view: View | None = None
+    files: tuple[KnownFile, ...] = ()
+
+
+NOT_SANDBOXED = Admission()
+
+
+def policy_of(spec: Spec) -> Permissions | None:
+    """Return the policy to enforce on an extension; None for tier P."""
+    return None if spec.sandbox == "off" else spec.permissions
+
+
+def can_enforce(spec: Spec) -> bool:
+    """Return whether the policy can be enforced here. Raises Refused if it cannot, unless the
+    config allows less."""
+    tools = probe.tools()
+    verdict = probe.strict_verdict(tools, user_of("", tools))
+    if verdict.works:
+        return True
+    if spec.sandbox == "best-effort":
+        return False
+    raise Refused(
+        "X0302",
+        f"its permissions cannot be enforced: {verdict.why}",
+        extension=spec.id,
+        help=f'{verdict.fix}; or sandbox = "best-effort", and then nothing may hold it',
+    )
+
+
+def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
+    """Decide what an extension is shown. `plan` is its program, arguments and variables, `state` a
+    folder that it may write in, "" for none; `host` are the variables of the host. Raises Refused
+    for a policy that cannot be enforced as written."""
+    policy = policy_of(spec)
+    if policy is None:
+        return NOT_SANDBOXED
+    request = ViewRequest(
+        extension=spec.id,
+        argv=plan.argv,
+        command=spec.argv[0],
+        cwd=spec.cwd or str(Path.cwd()),
+        folders=_folders(spec),
+        granted=policy.filesystem,
+        network=policy.network,
+        state=state,
+        env=plan.env,
+        host=host,
+        package=spec.package,
+    )
+    view = compute_view(request)
+    if not can_enforce(spec):
+        return NOT_SANDBOXED
+    _check_not_writable(spec, plan, view)
+    tools = probe.tools()
+    if tools.uid == 0:
+        view = with_own_user(spec.id, view, tools)
+    if view.uid is None and not (verdict := probe.strict_verdict(tools)).works:
+        raise Refused(
+            "X0302",
+            f"its permissions cannot be enforced: {verdict.why}",
+            extension=spec.id,
+            help=f"{verdict.fix}; or let every user reach what it runs",
+        )
+    system = {one.path for one in system_view(network=True).shown}
+    shown = (one.path for one in view.shown if one.path not in system)
+    paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
+    return Admission(view=view, files=tuple(map(_look_at, paths)))
+
+
+def check_unchanged(spec: Spec, admission: Admission) -> None:
+    """Raise Refused if a path is another file than when the extension was admitted, or leads
+    elsewhere."""
+    for then in admission.files:
+        now = _look_at(then.path)
+        if now == then:
+            continue
+        what = (
+            f"led to {then.real} when it was admitted, and now leads to {now.real}"
+            if now.real != then.real
+            else "is not the file or folder that it was when it was admitted"
+        )
+        raise Refused(
+            "X0384",
+            f"{then.path} {what}",
+            extension=spec.id,
+            help="if that change was yours, restart the extension: it is then judged anew",
+            evidence=Evidence(path=then.path),
+        )
+
+
+def _look_at(path: str) -> KnownFile:
+    real = os.path.realpath(path)
+    try:
+        fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return KnownFile(path, real, 0, 0)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return KnownFile(path, real, found.st_dev, found.st_ino)
+
+
+def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
+    """Raise Refused if the extension could replace the program that its next start executes, and
+    no pin would notice."""
+    pins = spec.sha256
+    if pins.program if isinstance(pins, Pins) else pins:
+        return
+    files = program_files(plan.argv, spec.cwd or str(Path.cwd()))
+    for path in (*files, *map(os.path.realpath, files)):
+        folder = next((one for one in view.writable if is_below(path, one)), "")
+        if folder:
+            table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
+            raise Refused(
+                "X0391",
+                f"its program {path} lies in {folder}, which it may write",
+                extension=spec.id,
+                help=f'pin it: {table}sha256 = "{file_digest(files[-1])}"; or move it elsewhere',
+                evidence=Evidence(path=path, key="permissions.filesystem"),
+            )
+
+
+def _folders(spec: Spec) -> tuple[str, ...]:
+    """Return the folders that the operator named for it: that of a manifest, a configured cwd."""
+    found = []
+    if spec.package is None and spec.manifest is not None and spec.manifest_file:
+        found.append(str(Path(spec.manifest_file).parent))
+    is_packages = spec.package is not None and spec.cwd == spec.package.cwd
+    if spec.own_cwd and spec.cwd and not is_packages:
+        found.append(spec.cwd)
+    return tuple(found)
+
+
+def _own_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
+    cwd = spec.cwd or str(Path.cwd())
+    words = (os.path.join(cwd, word) for word in plan.argv)  # noqa: PTH118
+    files = [path for path in words if os.path.isfile(path)]  # noqa: PTH113
+    return (*_folders(spec), *files)

@@ -1,0 +1,123 @@
+"""The paths that an extension is shown, as they are collected: each with its source, and with the
+symbolic links on the way to it.
+
+Knows nothing of packages or programs. Looks at the file system to follow links.
+"""
+
+import os
+from pathlib import Path
+
+from exthost.sandbox.strict import ShownPath, View
+
+__all__ = ["SYSTEM_FOLDERS", "Collection", "is_below", "is_too_wide"]
+
+# Where every Linux keeps its own programs and libraries.
+SYSTEM_FOLDERS = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+)
+
+# The kernel's own limit on links that lead to links.
+_MAX_LINKS = 40
+
+_TEMP_ROOTS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/run")
+
+_NOTHING = View()
+
+
+class Collection:
+    """Collects paths. The first source of a path is kept; a grant replaces it."""
+
+    def __init__(self, base: View = _NOTHING) -> None:
+        self._read = {one.path: one.source for one in base.shown}
+        self._write: dict[str, str] = {}
+        self._links = dict(base.links)
+
+    def grant(self, path: str, may_write: bool) -> None:
+        """Show a path that the operator granted."""
+        (self._write if may_write else self._read)[path] = "granted"
+
+    def show(self, path: str, source: str) -> str:
+        """Show what is really at this path, and the way to it. Return the real path; "" if there
+        is nothing."""
+        real, _ = self.walk(path)
+        if real:
+            self.add(real, source)
+        return real
+
+    def add(self, real: str, source: str) -> None:
+        """Show a real path."""
+        self._read.setdefault(real, source)
+
+    def has(self, real: str) -> bool:
+        """Return whether a real path is shown, by itself or in a folder."""
+        return any(is_below(real, one) for one in (*self._read, *self._write))
+
+    def walk(self, path: str) -> tuple[str, list[str]]:
+        """Keep each link on the way. Return where the path ends, "" if nowhere, and the links."""
+        left = [part for part in path.split("/") if part]
+        at, links = "", list[str]()
+        while left:
+            part = left.pop(0)
+            if part in ("", "."):
+                continue
+            if part == "..":
+                at = at.rpartition("/")[0]
+                continue
+            here = f"{at}/{part}"
+            try:
+                target = os.readlink(here)  # noqa: PTH115
+            except FileNotFoundError:
+                return "", links
+            except OSError:  # no link
+                at = here
+                continue
+            if len(links) == _MAX_LINKS:
+                return "", links
+            links.append(here)
+            self._links[here] = target
+            if target.startswith("/"):
+                at = ""
+            left = [one for one in target.split("/") if one] + left
+        return at or "/", links
+
+    def view(self) -> View:
+        """Return what was collected, without paths that a folder above them shows anyway."""
+        read = self._read.keys() - self._write.keys()
+        shown = [ShownPath(path, "read", self._read[path]) for path in self._outermost(read)]
+        shown += [ShownPath(path, "write", source) for path, source in self._write.items()]
+        return View(shown=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
+
+    def _outermost(self, read: set[str]) -> list[str]:
+        kept = []
+        for path in read:
+            above = {str(one) for one in Path(path).parents}
+            if not above & read or above & self._write.keys():
+                kept.append(path)
+        return kept
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is this folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_too_wide(folder: str, home: str) -> bool:
+    """Return whether showing this folder would show what is not the extension's: the root, what is
+    directly below it (/etc, /home, /var), a home or what is above one, a folder for temporary
+    files."""
+    real = os.path.realpath(folder)
+    homes = {os.path.realpath(home), f"{os.path.realpath(home)}/.local"}
+    if real.count("/") < 2 or real in homes or real in _TEMP_ROOTS:
+        return True
+    if any(one.startswith(f"{real}/") for one in homes):
+        return True
+    parent = os.path.dirname(real)  # noqa: PTH120
+    return parent in ("/home", "/Users") or real == os.path.realpath(os.environ.get("TMPDIR", "/"))

@@ -1,0 +1,90 @@
+"""The user that a sandboxed extension of a root host runs as: one of its own, owner of nothing.
+
+The id is a hash of the extension's id, so that it is the same at every start and on every machine,
+and files that the extension wrote stay its own. No account has to exist: the kernel knows numbers.
+Inside its sandbox the extension sees itself as nobody (65534), which every system has a name for.
+
+Whether that user can reach and write a path is read off the permission bits. Access control lists
+are not looked at: a path that only they open counts as closed.
+"""
+
+import hashlib
+import os
+import stat
+from functools import cache
+from pathlib import Path
+
+__all__ = ["blocked_by", "can_write", "closed_above", "is_kernel_root", "user_id"]
+
+# First id and count. Above all that distributions, containers and directory services give out; and,
+# for a host in a container that has only 16 bits of ids, what systemd sets aside for dynamic users.
+_RANGES = ((1_900_000_000, 100_000_000), (61_184, 4_336))
+
+_UID_MAPS = ("/proc/self/uid_map", "/proc/self/gid_map")
+
+
+def user_id(extension: str) -> int | None:
+    """Return the id of the user and of the group of an extension; None where the kernel lets this
+    host be nobody else."""
+    digest = int.from_bytes(hashlib.sha256(extension.encode(errors="surrogatepass")).digest()[:8])
+    for first, count in _RANGES:
+        if all(_is_mapped(ids, first, count) for ids in map(_read_map, _UID_MAPS)):
+            return first + digest % count
+    return None
+
+
+def is_kernel_root() -> bool:
+    """Return whether user 0 of this host may be the kernel's own. In a container of an ordinary
+    user it is not."""
+    return any(inside == 0 and outside == 0 for inside, outside, _ in _read_map(_UID_MAPS[0]))
+
+
+def closed_above(path: str, uid: int) -> str:
+    """Return the outermost folder above a path that this user cannot enter; "" if there is none.
+    Folders that do not exist yet are left out."""
+    for above in reversed(Path(path).parents):
+        if above.exists() and not _has(str(above), uid, stat.S_IXOTH):
+            return str(above)
+    return ""
+
+
+def blocked_by(path: str, uid: int) -> str:
+    """Return the path that keeps this user from reading a path: the path itself or a folder above
+    it; "" if there is none."""
+    if closed := closed_above(path, uid):
+        return closed
+    is_folder = os.path.isdir(path)  # noqa: PTH112
+    wanted = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)
+    return "" if _has(path, uid, wanted) else path
+
+
+def can_write(path: str, uid: int) -> bool:
+    """Return whether this user may write a file, or create files in a folder."""
+    is_folder = os.path.isdir(path)  # noqa: PTH112
+    return _has(path, uid, stat.S_IWOTH | (stat.S_IXOTH if is_folder else 0))
+
+
+def _has(path: str, uid: int, rights: int) -> bool:
+    """Return whether this user, in the group of the same id, has rights that are given as those of
+    others."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return False
+    shift = 6 if found.st_uid == uid else 3 if found.st_gid == uid else 0
+    return (found.st_mode >> shift) & rights == rights
+
+
+def _is_mapped(ids: tuple[tuple[int, int, int], ...], first: int, count: int) -> bool:
+    return any(inside <= first and first + count <= inside + length for inside, _, length in ids)
+
+
+@cache
+def _read_map(path: str) -> tuple[tuple[int, int, int], ...]:
+    """Return the ids that this process can use: first inside, first outside, how many."""
+    try:
+        lines = Path(path).read_text("ascii").splitlines()
+    except OSError:
+        return ()
+    numbers = (tuple(map(int, line.split())) for line in lines)
+    return tuple((one[0], one[1], one[2]) for one in numbers if len(one) == 3)

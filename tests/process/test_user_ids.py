@@ -1,0 +1,56 @@
+"""The user of its own that a root host runs an extension as, and what that user can reach."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exthost.process import user_ids
+from exthost.process.user_ids import blocked_by, can_write, is_kernel_root, user_id
+
+WHOLE = ((0, 0, 4294967295),)
+
+
+def in_namespace(monkeypatch: pytest.MonkeyPatch, *lines: tuple[int, int, int]) -> None:
+    monkeypatch.setattr(user_ids, "_read_map", lambda path: lines)
+
+
+def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_namespace(monkeypatch, *WHOLE)
+    ids = {name: user_id(name) for name in ("a", "b", "toy.server", "\udcff", "")}
+    assert len(set(ids.values())) == len(ids) and user_id("a") == ids["a"] == 1944962250
+    assert all(one is not None and 1_900_000_000 <= one < 2_000_000_000 for one in ids.values())
+
+
+def test_in_a_container_it_is_one_of_the_ids_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_namespace(monkeypatch, (0, 1000, 1), (1, 100000, 65535))
+    found = user_id("a")
+    assert found is not None and 61_184 <= found < 65_520 and not is_kernel_root()
+
+
+def test_where_only_one_id_is_there_nobody_else_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_namespace(monkeypatch, (0, 0, 1))
+    assert user_id("a") is None and is_kernel_root(), "what may be root counts as root"
+    in_namespace(monkeypatch, (0, 1000, 1))
+    assert user_id("a") is None and not is_kernel_root()
+
+
+def test_what_keeps_a_user_out_is_named(tmp_path: Path) -> None:
+    stranger = os.geteuid() + 12345
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    for above in (inner, *inner.parents):
+        if above.stat().st_uid == os.geteuid() and above.is_relative_to(tmp_path.parent.parent):
+            above.chmod(0o755)
+    assert blocked_by(str(inner), stranger) == "" and not can_write(str(inner), stranger)
+    inner.chmod(0o777)
+    assert can_write(str(inner), stranger)
+    inner.chmod(0o700)
+    assert blocked_by(str(inner), stranger) == str(inner)
+    assert can_write(str(inner), os.geteuid())
+    inner.parent.chmod(0o700)
+    assert blocked_by(str(inner), stranger) == str(inner.parent)

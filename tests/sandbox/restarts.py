@@ -1,0 +1,164 @@
+"""Sandbox trials: what an extension changes while it runs changes nothing about its next start."""
+
+from pathlib import Path
+
+import exthost
+from exthost.config.extension_settings import PermissionSettings
+from exthost.errors import ExtensionGone, Refused
+from exthost.events import Bus, Spawned
+from exthost.extension.extension import Extension
+from exthost.launch.integrity import file_digest
+from tests.extensions.driving import failing, until
+from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
+from tests.sandbox.trial_host import impatient
+from tests.sandbox.trials import trial
+
+AGAIN = {"strategy": "immediate", "max_retries": 3}
+
+# It puts another program in its place, whose first line names somebody's key.
+REPLACE = """
+    import os
+    old, new = facts["old"], facts["new"]
+    text = open(facts["program"]).read()
+    os.rename(old, new)
+    os.makedirs(os.path.dirname(facts["program"]))
+    with open(facts["program"], "w") as file:
+        file.write(facts["first_line"] + text)
+    os.chmod(facts["program"], 0o755)
+"""
+
+
+async def leave(ext: Extension) -> None:
+    """Have the process end by itself."""
+    gone = await failing(ext.call("explore", {"code": "import os; os._exit(3)"}))
+    assert isinstance(gone, ExtensionGone), gone
+
+
+async def refusal(ext: Extension) -> Refused:
+    """Wait until it is refused, and return why."""
+    await until(lambda: ext.state in ("refused", "failed"))
+    assert ext.state == "refused" and isinstance(ext.cause, Refused), (ext.state, ext.cause)
+    return ext.cause
+
+
+@trial
+async def a_program_in_a_folder_that_it_may_write_is_refused_unless_it_is_pinned() -> None:
+    with shared_folder() as place:
+        program = system_explorer(place / "mid" / "sub" / "run")
+        permissions: PermissionSettings = {"filesystem": [f"{place}:rw"]}
+        for words in ([str(program)], ["/usr/bin/python3", "-S", str(program)]):
+            bus, spawned = Bus(), list[Spawned]()
+            bus.subscribe(Spawned, spawned.append)
+            try:
+                async with exthost.connect(words, permissions=permissions, events=bus):
+                    raise AssertionError("it was started")
+            except Refused as refused:
+                assert refused.code == "X0391" and not spawned, refused
+                assert f'sha256 = "{file_digest(str(program))}"' in refused.help
+            pin = file_digest(str(program))
+            async with impatient(words, permissions=permissions, sha256=pin) as ext:
+                assert await explore(ext, "result = 1") == 1
+        data = place / "data"
+        data.write_text("its own to change")
+        words = ["/usr/bin/python3", "-S", str(EXPLORER_SOURCE), str(data)]
+        async with impatient(words, permissions=permissions) as ext:
+            assert ext.state == "ready", "an argument is no program"
+
+
+EXPLORER_SOURCE = Path(__file__).with_name("explorer.py")
+
+
+@trial
+async def a_pinned_program_that_replaces_itself_is_not_started_again() -> None:
+    with shared_folder() as place, folder() as victim:
+        key = victim / "key"
+        key.write_text("secret-" + "key")
+        program = system_explorer(place / "mid" / "sub" / "run")
+        settings = {
+            "permissions": {"filesystem": [f"{place}:rw"]},
+            "sha256": file_digest(str(program)),
+            "restart": AGAIN,
+        }
+        async with impatient([str(program)], **settings) as ext:
+            replaced = await explore(
+                ext,
+                REPLACE,
+                program=str(program),
+                old=str(place / "mid"),
+                new=str(place / "moved"),
+                first_line=f"#!/usr/bin/env -S /usr/bin/python3 {program} {key}\n",
+            )
+            assert replaced is None, replaced
+            await leave(ext)
+            assert (await refusal(ext)).code in ("X0384", "X0386")
+
+
+@trial
+async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> None:
+    with shared_folder() as place, shared_folder() as own, folder() as victim:
+        (victim / "key").write_text("secret")
+        program = system_explorer(own / "run")
+        granted = place / "a" / "data"
+        granted.mkdir(parents=True)
+        for path in (granted, granted.parent):
+            path.chmod(0o777)
+        settings = {
+            "permissions": {"filesystem": [f"{place}:rw", str(granted)]},
+            "restart": AGAIN,
+        }
+        for swap in (
+            "os.makedirs(facts['granted'])",
+            "os.makedirs(facts['above']); os.symlink(facts['victim'], facts['granted'])",
+        ):
+            async with impatient([str(program)], **settings) as ext:
+                told = await explore(
+                    ext,
+                    f"import os; os.rename(facts['above'], facts['above'] + '.moved'); {swap}",
+                    above=str(granted.parent),
+                    granted=str(granted),
+                    victim=str(victim),
+                )
+                assert told is None, told
+                await leave(ext)
+                refused = await refusal(ext)
+                assert refused.code == "X0384" and refused.evidence.path == str(granted), refused
+            granted.parent.rename(place / f"used{swap.count('symlink')}")
+            Path(f"{granted.parent}.moved").rename(granted.parent)
+
+
+@trial
+async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> None:
+    with shared_folder() as own, folder() as elsewhere:
+        program = system_explorer(own / "run")
+        (elsewhere / "tool" / "bin").mkdir(parents=True)
+        (elsewhere / "tool" / "lib").mkdir()
+        interpreter = elsewhere / "tool" / "bin" / "python3"
+        interpreter.write_bytes(Path("/usr/bin/python3").resolve().read_bytes())
+        interpreter.chmod(0o755)
+        async with impatient([str(program)], permissions={}, restart=AGAIN) as ext:
+            before = ext.enforced["paths"]
+            text = program.read_text().split("\n", 1)[1]
+            with program.open("r+") as file:  # the same file, with another content
+                file.write(f"#!{interpreter}\n{text}")
+            await leave(ext)
+            await until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
+            assert ext.enforced["paths"] == before
+            assert not any(str(elsewhere) in one["path"] for one in before)
+            await until(lambda: ext.state in ("failed", "refused"))
+
+
+@trial
+async def a_restart_that_the_operator_requests_judges_it_anew() -> None:
+    with shared_folder() as own:
+        program = system_explorer(own / "run")
+        async with impatient([str(program)], permissions={}, restart=AGAIN) as ext:
+            new = system_explorer(own / "new")
+            new.replace(program)  # as an update does it: another file of the same name
+            await leave(ext)
+            assert (await refusal(ext)).code == "X0384"
+            await ext.restart()
+            assert await explore(ext, "result = 1") == 1
+            new = system_explorer(own / "new")
+            new.replace(program)
+            await ext.restart()
+            assert await explore(ext, "result = 2") == 2
