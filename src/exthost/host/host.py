@@ -66,7 +66,7 @@ class Host:
         harden: bool = False,
     ) -> None:
         """`confirm` asks a person, where a hook wants that; without it the answer is no.
-        `shared`: other threads call its extensions, as the blocking face does. `harden`: no
+        `shared`: other threads call its extensions, as the blocking API does. `harden`: no
         other process of this user may read or trace this whole process from now on."""
         if harden:
             hardening.harden()
