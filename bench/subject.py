@@ -48,7 +48,7 @@ class Host(Protocol):
 
 
 class SyncExtension(Protocol):
-    """What the blocking face gives."""
+    """What the blocking API gives."""
 
     def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Ask, and wait for the answer."""

@@ -132,7 +132,7 @@ def c_ping_pong(pin: Pin) -> Measure:
 
 
 def blocking_call(pin: Pin) -> Measure:
-    """One call at a time through the blocking face / raw Python."""
+    """One call at a time through the blocking API / raw Python."""
 
     def measure(setting: Setting) -> Reading:
         pair = cores.pair(pin)

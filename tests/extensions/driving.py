@@ -56,13 +56,17 @@ def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension
 
 
 def unstarted(
-    *flags: str, dialect: Dialect = DIALECT, bus: Bus | None = None, **settings: Any
+    *flags: str,
+    dialect: Dialect = DIALECT,
+    bus: Bus | None = None,
+    shared: bool = False,
+    **settings: Any,
 ) -> Extension:
     """One that nobody has started yet. Close it."""
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
     entry = {"name": "hostile", "source": source, **settings}
-    return Extension(spec_from_mapping(entry), dialect, bus=bus)
+    return Extension(spec_from_mapping(entry), dialect, bus=bus, shared=shared)
 
 
 @asynccontextmanager

@@ -65,7 +65,7 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
         watcher = Watcher(host)
         await host.replace(spec())
         before = watcher.tools_changed
-        await until(lambda: not host._leaving)
+        await until(lambda: not host._extensions.leaving)
         assert watcher.changes == []
         assert watcher.tools_changed == before  # the old one ends without a word
         assert host["a"].state == "ready" and "ext_a_echo" in host.tools
@@ -181,7 +181,7 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
         assert (stats.calls, stats.in_flight) == (0, 1)
         session.internal.send(Request("release", None))
         assert await kept == "late"
-        await until(lambda: not host._leaving)
+        await until(lambda: not host._extensions.leaving)
         stats = host["a"].stats
         assert (stats.calls, stats.result, stats.in_flight) == (1, 1, 0)
 
@@ -191,7 +191,7 @@ async def test_a_new_name_is_a_new_extension() -> None:
         seen: list[tuple[str, ...]] = []
         host.events.subscribe(StateChanged, lambda event: seen.append(event[:3]))
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
-        await until(lambda: not host._leaving)
+        await until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
         assert [one[2] for one in seen if one[0] == "b"] == ["admitted", "starting", "ready"]
         assert [one[2] for one in seen if one[0] == "a"] == ["draining", "stopped"]

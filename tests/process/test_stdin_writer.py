@@ -253,7 +253,7 @@ async def test_a_large_message_widens_the_pipe_once() -> None:
 
 @pytest.mark.both_loops
 async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe() -> None:
-    """The blocking face writes from its callers' threads, under the lock."""
+    """The blocking API writes from its callers' threads, under the lock."""
     pipe = Pipe()
     filled = pipe.fill()
 

@@ -1,4 +1,4 @@
-"""What the blocking face has beside plain calls: facets, streams, hooks, by their own names."""
+"""What the blocking API has beside plain calls: facets, streams, hooks, by their own names."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The blocking face: the same host, for programs without a loop, from any thread."""
+"""The blocking API: the same host, for programs without a loop, from any thread."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

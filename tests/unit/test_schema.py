@@ -264,7 +264,7 @@ TANGLE = {
     ids=["forking", "forking-all", "chain", "deep", "forked-loop", "tangle", "huge"],
 )
 def test_a_hostile_schema_neither_holds_nor_kills_the_host(schema: Any, arguments: Any) -> None:
-    # In a thread with little stack, as the blocking face may be called from. If a guard fails,
+    # In a thread with little stack, as the blocking API may be called from. If a guard fails,
     # this crashes or hangs the whole test run: the claim cannot be shown more plainly.
     answer: list[list[str]] = []
     before = threading.stack_size(512 * 1024)

@@ -21,7 +21,7 @@ from exthost.extension.startup import Start, Starter
 from exthost.session.session import Session
 
 # A call may have been given its session in the moment before that was dismissed: by a thread of
-# the blocking face, or by a coroutine that was made and not yet run.
+# the blocking API, or by a coroutine that was made and not yet run.
 DOORS_SECONDS = 0.05
 
 

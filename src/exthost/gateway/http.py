@@ -89,12 +89,12 @@ async def serve(server: McpServer, listener: socket.socket, host: str, token: st
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    face = _Uvicorn(config)
-    serving = asyncio.get_running_loop().create_task(face.serve(sockets=[listener]))
+    uvicorn_server = _Uvicorn(config)
+    serving = asyncio.get_running_loop().create_task(uvicorn_server.serve(sockets=[listener]))
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        face.should_exit = True
+        uvicorn_server.should_exit = True
         await asyncio.wait([serving])
         raise
 

@@ -2,15 +2,19 @@
 
 In reading order:
 
-    host             the public object
-    registry         pure: names and tools
-    hooks            extensions that look at calls before and after they happen
-    tool_loop        runs the tools that a model asks for
-    event_sinks      forwards events to extensions that want them
-    manifest_reload  watches manifests and reloads extensions
-    audit            a JSON line per call
-    extension_logs   log files of extensions, rotated
-    file_merge       merges the file fragments of a result into files
-    file_writer      writes those files into a folder, all or none
-    api/             what extensions may request: memory and settings
+    host               the public object
+    extension_set      the extensions by their ids: added, replaced, removed, ended
+    extension_factory  makes an extension from its spec
+    registry           pure: names and tools
+    tool_finder        finds a tool by name, starting extensions if needed
+    hooks              extensions that look at calls before and after they happen
+    hooked_call        a tool call between its hooks
+    tool_loop          runs the tools that a model asks for
+    event_sinks        forwards events to extensions that want them
+    manifest_reload    watches manifests and reloads extensions
+    audit              a JSON line per call
+    extension_logs     log files of extensions, rotated
+    file_merge         merges the file fragments of a result into files
+    file_writer        writes those files into a folder, all or none
+    api/               what extensions may request: memory and settings
 """

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 from exthost.discovery.watch import Change, Watch
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
 from exthost.model import Spec
 
@@ -32,12 +32,20 @@ class ManifestReloader:
     """Handles the changes of one watch until it is closed."""
 
     def __init__(
-        self, watch: Watch, bus: Bus, replace: Replace | None, unload: Unload | None = None
+        self,
+        watch: Watch,
+        bus: Bus,
+        replace: Replace | None,
+        unload: Unload,
+        *,
+        config_ids: frozenset[str],
     ) -> None:
+        """`config_ids` are the entries of the config: a manifest never replaces one of them."""
         self._watch = watch
         self._bus = bus
         self._replace = replace
         self._unload = unload
+        self._config_ids = config_ids
         self._brought = dict(watch.brought)
         self._stop = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
@@ -76,9 +84,8 @@ class ManifestReloader:
             self._bus.publish(ManifestChanged(id, change.path, change.what, note))
 
     async def _reload(self, spec: Spec, change: Change) -> str:
-        assert self._replace is not None
         try:
-            await self._replace(spec, change.before)
+            await self._replace_found(spec, change.before)
         except ExthostError as error:
             return f"not reloaded, what runs goes on: {error.message}"
         before, self._brought[change.path] = self._brought.get(change.path, ()), change.also
@@ -87,11 +94,25 @@ class ManifestReloader:
             if server in before or server.unrunnable:
                 continue
             try:
-                await self._replace(server, "")
+                await self._replace_found(server, "")
             except ExthostError as error:
                 notes.append(f"its server {server.id} is not: {error.message}")
         left = {server.id for server in change.also}
         for server in before:
-            if server.id not in left and self._unload is not None:
-                await self._unload(server.id)
+            if server.id not in left:
+                await self._unload_found(server.id)
         return "; ".join(notes)
+
+    async def _replace_found(self, spec: Spec, before: str) -> None:
+        assert self._replace is not None
+        if spec.id in self._config_ids:
+            raise UsageError("X1312", f"{spec.id} is an entry of the config", extension=spec.id)
+        await self._replace(spec, "" if before in self._config_ids else before)
+
+    async def _unload_found(self, id: str) -> None:
+        if id in self._config_ids:
+            return
+        try:
+            await self._unload(id)
+        except NotFound:
+            pass  # it never got ready, or somebody has unloaded it

@@ -1,0 +1,58 @@
+"""A tool call between its hooks: `before_tool_call` may change the arguments or stop the call,
+`after_tool_call` may change the result and sees failures as well."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from exthost.errors import ExthostError, Refused
+from exthost.host.hooks import Hooks
+from exthost.host.registry import RegisteredTool
+from exthost.tool_result import ToolResult
+
+__all__ = ["HookedCall"]
+
+Call = Callable[[Any], Awaitable[ToolResult]]
+"""Calls the tool with these arguments; a tool that fails is returned as a result."""
+
+
+class HookedCall:
+    """One call of one tool."""
+
+    def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._hooks = hooks
+        self._event: dict[str, Any] = {
+            "tool_name": tool.name,
+            "tool": tool.tool,
+            "extension_id": tool.extension,
+            "agent_id": context.get("agent_id"),
+            "session_id": context.get("session_id"),
+        }
+
+    async def run(self, arguments: Any, call: Call) -> ToolResult:
+        """Run the hooks and the call. Raises Refused if a hook stops it, and CallFailed for an
+        error reply; a result that is marked as an error is returned."""
+        self._event["arguments"] = await self._before({} if arguments is None else arguments)
+        try:
+            result = await call(self._event["arguments"])
+            if result.error_reply is not None:
+                raise result.error_reply
+        except ExthostError as error:
+            failure = {"code": error.code, "message": error.message}
+            await self._hooks.run("after_tool_call", {**self._event, "error": failure})
+            raise
+        after = await self._hooks.run("after_tool_call", {**self._event, "result": result.raw})
+        if after.event["result"] is not result.raw:
+            result = result.with_raw(after.event["result"])
+        return result
+
+    async def _before(self, arguments: Any) -> Any:
+        """Return the arguments that the hooks leave."""
+        event = {**self._event, "arguments": arguments}
+        before = await self._hooks.run("before_tool_call", event)
+        if before.stopped:
+            stopper = before.aborted_by or before.decided_by
+            reason = f": {before.reason}" if before.reason else ""
+            name = self._tool.name
+            raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
+        return before.event["arguments"]

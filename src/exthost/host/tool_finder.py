@@ -1,0 +1,60 @@
+"""Finds a tool by its name; starts extensions whose tools only a handshake tells."""
+
+import asyncio
+
+from exthost.errors import ExthostError, NotFound
+from exthost.host.extension_set import ExtensionSet
+from exthost.host.registry import RegisteredTool, Registry
+from exthost.names import registered_name
+
+__all__ = ["ToolFinder"]
+
+
+class ToolFinder:
+    """Finds the tools of one host."""
+
+    def __init__(self, registry: Registry, extensions: ExtensionSet) -> None:
+        self._registry = registry
+        self._extensions = extensions
+
+    async def find(self, name: str, capability: str, ask_all: bool) -> RegisteredTool:
+        """Return the tool of this name, of an extension with this capability.
+
+        If it is not known, the extensions that have not told their tools yet are started: those
+        that the name can belong to, or with `ask_all` each of them.
+        """
+        try:
+            return self._registry.find(name, capability=capability)
+        except NotFound:
+            silent = [ext for ext in self._extensions if ext.is_silent]
+            named = [ext for ext in silent if _can_belong_to(name, ext.id)]
+            started = named or (silent if ask_all else [])
+            self._extensions.require_open()
+            if not started:
+                self._raise_absence(name)
+                raise
+        outcomes = await asyncio.gather(*(ext.start() for ext in started), return_exceptions=True)
+        try:
+            return self._registry.find(name, capability=capability)
+        except NotFound:
+            for outcome in outcomes:
+                if named and isinstance(outcome, ExthostError):
+                    raise outcome from None
+            self._raise_absence(name)
+            raise
+
+    def _raise_absence(self, name: str) -> None:
+        """Raise why the extension of this tool does not serve, if there is one."""
+        for extension in self._extensions:
+            if not extension.serves and (
+                name in extension.tools or _can_belong_to(name, extension.id)
+            ):
+                raise extension.absence(name) from None
+
+
+def _can_belong_to(name: str, extension: str) -> bool:
+    """Return whether a tool's name, in any spelling, can belong to this extension."""
+    extension_part, colon, _ = name.partition(":")
+    if colon:
+        return extension_part == extension
+    return name.startswith(registered_name(extension, ""))
