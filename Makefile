@@ -160,7 +160,7 @@ recall: $(STAMP)
 proto: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group proto
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src \
-		exthost/dialects/cigen_proto/plugin.proto
+		exthost/dialects/cigen/proto/plugin.proto
 
 # The first process of a namespace is committed as code; this is for whoever changes init.c.
 init: $(STAMP)

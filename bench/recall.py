@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from exthost.dialects.wishes import Recall, Remember
+from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api import memory
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import Store

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from exthost import dialects
+from exthost.dialects import find
 from exthost.dialects.codec import Positional
 from exthost.errors import UsageError
-from exthost.messages import Failure, Message, Notice, Reply, Request
+from exthost.messages import Failure, Message, Notification, Reply, Request
 from exthost.model import Role
 from exthost.testing.guests import GUESTS
 
@@ -13,13 +13,13 @@ from exthost.testing.guests import GUESTS
 def plant(name: str, folder: Path) -> None:
     """Write seeds for a target; the first two bytes choose a cap and the size of pieces."""
     dialect_name, _, role_name = name.rpartition("-")
-    guest, dialect = GUESTS[dialect_name], dialects.get(dialect_name)
+    guest, dialect = GUESTS[dialect_name], find.find_dialect(dialect_name)
     speaker = Role.GUEST if role_name == "host" else Role.HOST  # it reads what the other says
     said: list[Message] = [
         Request(guest.method, guest.worded({"do": "echo"}), 1),
         Reply(1, guest.answered({"a": [1, 2.5, None, "ü"]})),
         Failure(1, "no", -32601, {"why": 1}),
-        Notice("log", {"level": "info", "message": "hello"}),
+        Notification("log", {"level": "info", "message": "hello"}),
     ]
     said += [one for one in (guest.notice, guest.question) if one is not None]
     for method in (guest.last, *_handshake_methods(dialect_name)):

@@ -20,30 +20,29 @@ from exthost.config import spec_from_mapping
 from exthost.discovery.configfile import completed
 
 with atheris.instrument_imports(include=["exthost"]):
-    from exthost import dialects
+    from exthost.dialects import find
+    from exthost.dialects.base import Dialect
+    from exthost.dialects.calls import HookCall, ToolCall
     from exthost.dialects.codec import Positional
-    from exthost.dialects.dialect import (
-        Dialect,
+    from exthost.dialects.steps import (
+        AskHost,
         Exchanges,
-        HookCall,
-        Inquiry,
-        Offered,
-        Once,
+        GetOffer,
+        MaybeMore,
         Operation,
-        Row,
-        Tentative,
-        ToolCall,
+        Simple,
+        TryRequest,
         expect,
     )
     from exthost.errors import ExthostError, ProtocolViolation
-    from exthost.messages import Failure, Noise, Notice, Reply, Request
-    from exthost.model import Introduction, Offer, Role, Tool
+    from exthost.messages import Failure, Noise, Notification, Reply, Request
+    from exthost.model import HandshakeContext, Offer, Role, Tool
     from exthost.testing.guests import GUESTS, Guest
     from exthost.wire.framing import Broken, Skipped
 
     # Dialects are imported when they are asked for; here that must be now.
     for one in GUESTS:
-        dialects.get(one)
+        find.find_dialect(one)
 
 # Small caps, so that the fuzzer gets past them; the largest of them lets most through.
 CAPS = (0, 8, 64, 1024, 65536)
@@ -57,8 +56,8 @@ def target(name: str) -> Callable[[bytes], None]:
     """What is called with each input that the fuzzer thinks of."""
     dialect_name, _, role_name = name.rpartition("-")
     guest = GUESTS[dialect_name]
-    dialect, role = dialects.get(dialect_name), Role[role_name.upper()]
-    introduction = _introduction(guest)
+    dialect, role = find.find_dialect(dialect_name), Role[role_name.upper()]
+    context = _introduction(guest)
 
     def one_input(data: bytes) -> None:
         if len(data) < 2:
@@ -76,7 +75,7 @@ def target(name: str) -> Callable[[bytes], None]:
         _prepare(codec, guest, role)
         _hear(codec, frames, dialect)
         if role is Role.HOST:
-            _operate(dialect, frames, introduction)
+            _operate(dialect, frames, context)
 
     return one_input
 
@@ -103,7 +102,7 @@ def _hear(codec: Any, frames: list[bytes], dialect: Dialect) -> None:
             message = codec.decode(frame)
         except ProtocolViolation:
             return
-        if isinstance(message, Notice):
+        if isinstance(message, Notification):
             _notice(dialect, message)
         elif isinstance(message, Request):
             dialect.refuse(message)
@@ -111,9 +110,9 @@ def _hear(codec: Any, frames: list[bytes], dialect: Dialect) -> None:
             assert isinstance(message, tuple | Reply | Failure | Noise), message
 
 
-def _operate(dialect: Dialect, frames: list[bytes], introduction: Introduction) -> None:
+def _operate(dialect: Dialect, frames: list[bytes], context: HandshakeContext) -> None:
     """The handshake, and what can be asked after it, answered with these frames."""
-    _converse(dialect, dialect.handshake(introduction), frames)
+    _converse(dialect, dialect.handshake(context), frames)
     asked = {
         "call_tool": ToolCall("generate" if dialect.closed else "do", {}, tool=Tool("do")),
         "hook": HookCall("before_message", {}),
@@ -126,23 +125,23 @@ def _operate(dialect: Dialect, frames: list[bytes], introduction: Introduction) 
 
 def _steps(operation: Operation, params: Any) -> Exchanges:
     """Any operation as a generator of exchanges."""
-    if isinstance(operation, Row):
+    if isinstance(operation, Simple):
         method, asked = operation.request(params)
         result = expect((yield Request(method, asked)), method)
         return operation.result(result) if operation.result is not None else result
-    if isinstance(operation, Once):
-        method, asked = operation.ask(params)
-        settled = operation.settle(params, expect((yield Request(method, asked)), method))
+    if isinstance(operation, MaybeMore):
+        method, asked = operation.request(params)
+        settled = operation.finish(params, expect((yield Request(method, asked)), method))
         return (yield from settled) if isinstance(settled, Generator) else settled
     return (yield from operation(params))
 
 
-def _notice(dialect: Dialect, notice: Notice) -> None:
-    meaning = dialect.notices.get(notice.method)
+def _notice(dialect: Dialect, notice: Notification) -> None:
+    meaning = dialect.notifications.get(notice.method)
     if meaning is not None:
         meaning(notice.params)
     for kind in dialect.streams.values():
-        if notice.method in kind.notices:
+        if notice.method in kind.notifications:
             kind.decode(notice.method, notice.params)
 
 
@@ -154,11 +153,11 @@ def _converse(dialect: Dialect, steps: Any, frames: list[bytes]) -> None:
         while True:
             said = steps.send(heard)
             heard = None
-            if isinstance(said, Tentative):
+            if isinstance(said, TryRequest):
                 said = said.request
-            if isinstance(said, Offered):
+            if isinstance(said, GetOffer):
                 heard = OFFER
-            elif isinstance(said, Inquiry):
+            elif isinstance(said, AskHost):
                 heard = Failure(None, "nobody here answers that")
             elif isinstance(said, Request):
                 codec.request(said.method, said.params, 1)
@@ -184,7 +183,7 @@ OFFER = Offer(
 )
 
 
-def _introduction(guest: Guest) -> Introduction:
+def _introduction(guest: Guest) -> HandshakeContext:
     manifest = None
     if guest.manifest is not None:
         with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +196,7 @@ def _introduction(guest: Guest) -> Introduction:
                 "manifest": str(Path(folder) / name),
             }
             manifest = completed(spec_from_mapping(entry)).manifest
-    return Introduction(extension="fuzz", config={}, manifest=manifest, cwd="/", env={})
+    return HandshakeContext(extension="fuzz", config={}, manifest=manifest, cwd="/", env={})
 
 
 def main() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from exthost import dialects
 from exthost.config import spec_from_mapping
 from exthost.config.extension_settings import ExtensionSettings
+from exthost.dialects import find
 from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
@@ -88,8 +88,8 @@ class Connection:
 
     async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None
-        dialect = dialects.get(spec.dialect)
-        if dialect.questions or spec.settings:
+        dialect = find.find_dialect(spec.dialect)
+        if dialect.host_requests or spec.settings:
             self._api = HostApi(os.environ if environ is None else environ)
             spec = await self._api.with_stored_settings(spec)
             attend = self._api.handlers_for(spec, dialect)

@@ -37,7 +37,7 @@ class Failure(NamedTuple):
     data: Any = None
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """Something told, never answered."""
 
     method: str
@@ -55,7 +55,7 @@ PlainReply: TypeAlias = tuple[Id, Any]
 """`(id, result)`: how a codec may hand over the commonest of all messages. Making a Reply of it
 costs as much as decoding it did."""
 
-Message: TypeAlias = Request | Reply | Failure | Notice
+Message: TypeAlias = Request | Reply | Failure | Notification
 
 
 class Batch(NamedTuple):

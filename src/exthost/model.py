@@ -12,14 +12,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
-from exthost.messages import Notice, Request
+from exthost.messages import Notification, Request
 
-NONE: Mapping[str, Any] = MappingProxyType({})
+EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
-def nothing() -> Mapping[str, Any]:
+def empty_mapping() -> Mapping[str, Any]:
     """The empty mapping, as a default that a dataclass accepts."""
-    return NONE
+    return EMPTY_MAPPING
 
 
 # In place of a number of retries; None would mean that nothing was said.
@@ -41,7 +41,7 @@ class Tool:
     description: str = ""
     input_schema: Any = None
     output_schema: Any = None
-    extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Offer:
     name: str = ""
     hooks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=nothing, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
     capabilities: tuple[str, ...] = ()
     details: tuple[Any, ...] = field(default=(), compare=False)
 
@@ -153,7 +153,7 @@ class Permissions:
     max_execution_time: float | None = None
 
 
-class FromHost(str):
+class HostEnvRef(str):
     """In place of a variable's value: the name of a variable of the host's that has it. So a
     secret stands in no config, and is read at the start of the process that gets it."""
 
@@ -220,11 +220,11 @@ class Spec:
     origin: str = ""
     cwd: str | None = None
     own_cwd: bool = False
-    env: Mapping[str, str] = field(default_factory=nothing, repr=False)
+    env: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     env_policy: str | None = None
     requires: Requires = Requires()
     config: Any = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=nothing)
+    options: Mapping[str, Any] = field(default_factory=empty_mapping)
     limits: Limits = Limits()
     restart: Restart = Restart()
     breaker: Breaker = Breaker()
@@ -245,7 +245,7 @@ class Spec:
     wire_id: str = ""
     claims: tuple[Claim, ...] = ()
     settings: tuple[Setting, ...] = ()
-    stored: Mapping[str, str] = field(default_factory=nothing, repr=False)
+    stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
 
 
 class ResourceLimit(NamedTuple):
@@ -300,7 +300,7 @@ class LaunchPlan:
 
     argv: tuple[str, ...]
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=nothing)
+    env: Mapping[str, str] = field(default_factory=empty_mapping)
     wrapper: Wrapper | None = None
     before: tuple[str, ...] = ()
     ceiling: Ceiling = Ceiling()
@@ -308,14 +308,14 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Introduction:
+class HandshakeContext:
     """What a handshake may tell the extension, or needs in order to judge its answer."""
 
     extension: str
     config: Any = None
-    options: Mapping[str, Any] = field(default_factory=nothing)
+    options: Mapping[str, Any] = field(default_factory=empty_mapping)
     cwd: str = ""
-    env: Mapping[str, str] = field(default_factory=nothing)
+    env: Mapping[str, str] = field(default_factory=empty_mapping)
     host_version: str = ""
     state_folder: str = ""
     manifest: Any = None
@@ -326,7 +326,7 @@ class Introduction:
 class Say(NamedTuple):
     """Send this, and give the child so many seconds to answer or to exit."""
 
-    message: Request | Notice
+    message: Request | Notification
     wait: float
 
 

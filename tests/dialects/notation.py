@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import ProtocolViolation
-from exthost.messages import Batch, Failure, Incoming, Message, Noise, Notice, Reply, Request
+from exthost.messages import Batch, Failure, Incoming, Message, Noise, Notification, Reply, Request
 from exthost.wire.framing import Broken, Skipped
 
-MESSAGES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Request, Reply, Failure, Notice)}
+MESSAGES: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Request, Reply, Failure, Notification)
+}
 GARBAGE = {kind.__name__ for kind in (Noise, Skipped, Broken, ProtocolViolation)}
 
 
@@ -27,7 +29,9 @@ class Stated:
 
     def message(self, id: Any = None) -> Message:
         """The message itself; `id` where none is stated."""
-        given = {"id": id, "message": ""} | self.fields if self.kind != "Notice" else self.fields
+        given = (
+            {"id": id, "message": ""} | self.fields if self.kind != "Notification" else self.fields
+        )
         kind = MESSAGES[self.kind]
         made: Message = kind(**{name: given[name] for name in kind._fields if name in given})
         return made

@@ -34,29 +34,26 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from exthost.dialects.base import Dialect, method_unknown
+from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Codec, Positional
-from exthost.dialects.dialect import (
-    Dialect,
-    Inquiry,
-    Log,
-    Offered,
-    Once,
-    Progress,
-    Row,
-    Spent,
-    Standing,
-    Tentative,
-    ToolCall,
-    Unfit,
-    method_unknown,
+from exthost.dialects.manifest_format import Found
+from exthost.dialects.meanings import Log, Progress, Unusable
+from exthost.dialects.steps import (
+    AskHost,
+    GetOffer,
+    MaybeMore,
+    RetireProcess,
+    Simple,
+    Subscribe,
+    TryRequest,
 )
 from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
 from exthost.extension.extension import Extension
-from exthost.manifests.format import Found
-from exthost.messages import Noise, Notice, Reply, Request
-from exthost.model import Introduction, Limits, Offer, Role, Spec, Tool
+from exthost.messages import Noise, Notification, Reply, Request
+from exthost.model import HandshakeContext, Limits, Offer, Role, Spec, Tool
 from exthost.session.inbound import Handler
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 from tests.dialects.notation import Garbage, Stated, messages_in, parse, parse_message
@@ -261,7 +258,7 @@ def drive(
     while True:
         try:
             said = steps.send(heard)
-            while isinstance(said, Offered | Spent | Inquiry):
+            while isinstance(said, GetOffer | RetireProcess | AskHost):
                 said = steps.send(_inside(said, offer, handlers or {}))
         except StopIteration as done:
             assert not lines, f"the script has more than was said: {lines}"
@@ -269,22 +266,22 @@ def drive(
         assert lines, f"said more than the script has: {said}"
         sign, stated = lines.pop(0)
         assert sign == ">", f"said {said} where the child was to say {stated}"
-        spoken = said.request if isinstance(said, Tentative | Standing) else said
+        spoken = said.request if isinstance(said, TryRequest | Subscribe) else said
         _assert_said(stated, spoken)
         heard = None
-        if isinstance(spoken, Request) and not isinstance(said, Standing):
+        if isinstance(spoken, Request) and not isinstance(said, Subscribe):
             answered = bool(lines) and lines[0][0] == "<"
-            assert answered or isinstance(said, Tentative), f"the script does not answer {said}"
+            assert answered or isinstance(said, TryRequest), f"the script does not answer {said}"
             heard = lines.pop(0)[1].message() if answered else None
 
 
 def _inside(said: Any, offer: Any, handlers: dict[str, Any]) -> Any:
     """What the session itself answers."""
-    if isinstance(said, Inquiry):
+    if isinstance(said, AskHost):
         asked = Request(said.method, said.params)
         known = said.method in handlers
         return Reply(None, handlers[said.method]) if known else method_unknown(asked)
-    return offer if isinstance(said, Offered) else None
+    return offer if isinstance(said, GetOffer) else None
 
 
 def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
@@ -295,7 +292,7 @@ def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
         if sign == "!":
             continue
         stated = parse_message(rest)
-        aside = ("Request", "Notice") if sign == "<" else ("Reply", "Failure")
+        aside = ("Request", "Notification") if sign == "<" else ("Reply", "Failure")
         if stated.kind not in aside:
             told.append((sign, stated))
     return told
@@ -309,7 +306,7 @@ def _assert_said(stated: Stated, said: Any) -> None:
 
 def handshake_without_process(vector: Vector) -> Any:
     spec = vector.spec()
-    introduction = Introduction(
+    context = HandshakeContext(
         extension="scripted",
         config=spec.config,
         options=spec.options,
@@ -318,7 +315,7 @@ def handshake_without_process(vector: Vector) -> Any:
         wire_id=spec.wire_id,
         handles=frozenset(vector.json("handlers", {})),
     )
-    return drive(vector.dialect.handshake(introduction), vector.row["script"])
+    return drive(vector.dialect.handshake(context), vector.row["script"])
 
 
 def operation_without_process(vector: Vector) -> Any:
@@ -332,10 +329,10 @@ def operation_without_process(vector: Vector) -> Any:
             params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
         operation = dialect.methods[row["method"]]
-    if isinstance(operation, Row):
+    if isinstance(operation, Simple):
         return drive(_one_exchange(operation, params), row["script"])
     handlers = vector.json("handlers", {})
-    if isinstance(operation, Once):
+    if isinstance(operation, MaybeMore):
         return drive(_once(operation, params), row["script"], _offer_before(vector), handlers)
     return drive(operation(params), row["script"], _offer_before(vector), handlers)
 
@@ -349,15 +346,15 @@ def _offer_before(vector: Vector) -> Any:
     return handshake_without_process(replace(vector, table="handshake", row=first))
 
 
-def _once(operation: Once, params: Any) -> Generator[Any, Any, Any]:
-    heard = yield Request(*operation.ask(params))
+def _once(operation: MaybeMore, params: Any) -> Generator[Any, Any, Any]:
+    heard = yield Request(*operation.request(params))
     if type(heard).__name__ == "Failure":
         raise CallFailed("X0701", heard.message, error_message=heard.message)
-    value = operation.settle(params, heard.result)
+    value = operation.finish(params, heard.result)
     return (yield from value) if isinstance(value, Generator) else value
 
 
-def _one_exchange(row: Row, params: Any) -> Generator[Any, Any, Any]:
+def _one_exchange(row: Simple, params: Any) -> Generator[Any, Any, Any]:
     heard = yield Request(*row.request(params))
     if type(heard).__name__ == "Failure":
         raise CallFailed("X0701", heard.message, error_message=heard.message)
@@ -452,12 +449,12 @@ def assert_error(vector: Vector, error: ExthostError) -> None:
 
 def meaning(vector: Vector) -> str:
     """What a notice is to the host, as the vector writes it down."""
-    notice = parse_message(vector.row["notice"]).message()
-    assert isinstance(notice, Notice)
-    read = vector.dialect.notices.get(notice.method)
+    notice = parse_message(vector.row["notification"]).message()
+    assert isinstance(notice, Notification)
+    read = vector.dialect.notifications.get(notice.method)
     meant = read(notice.params) if read is not None else None
-    if isinstance(meant, Unfit):
-        return f"Unfit {meant.why}"
+    if isinstance(meant, Unusable):
+        return f"Unusable {meant.why}"
     if isinstance(meant, Progress):
         return f"Progress {list(meant)}"
     if isinstance(meant, Log):

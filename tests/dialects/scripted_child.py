@@ -19,8 +19,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NoReturn
 
+from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional
-from exthost.dialects.dialect import Dialect
 from exthost.messages import Message, Noise, Reply, Request
 from exthost.model import Role, Say
 from tests.dialects.notation import Stated, messages_in, parse_message

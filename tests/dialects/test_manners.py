@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exthost import dialects
+from exthost.dialects import find
 from exthost.extension.lifecycle import Event
 from exthost.extension.policy import breaker_of, pool_of, restart_of
 from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
@@ -100,7 +100,7 @@ def crashed() -> History:
 )
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
-    page, dialect = PAGES[name], dialects.get(name)
+    page, dialect = PAGES[name], find.find_dialect(name)
     spec = Spec(id="x", argv=("x",), dialect=name)
     policy = restart_of(spec, dialect)
     assert policy == page.restart
@@ -116,7 +116,7 @@ def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_what_the_operator_says_goes_before_the_page(name: str) -> None:
-    dialect = dialects.get(name)
+    dialect = find.find_dialect(name)
     spec = Spec(
         id="x",
         argv=("x",),

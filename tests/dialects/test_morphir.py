@@ -22,7 +22,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Spawned
-from exthost.messages import Failure, Noise, Notice, Reply, Request
+from exthost.messages import Failure, Noise, Notification, Reply, Request
 from exthost.model import CloseStdin, Role, Terminate
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
@@ -48,7 +48,7 @@ for line in sys.stdin:
 @shows("morphir-wire-07")
 def test_neither_side_can_say_what_the_dialect_has_no_words_for() -> None:
     host, guest = DIALECT.codec(Role.HOST), DIALECT.codec(Role.GUEST)
-    for unsaid in (Notice("log", {}), Reply(1, 2), Failure(1, "no")):
+    for unsaid in (Notification("log", {}), Reply(1, 2), Failure(1, "no")):
         with pytest.raises(UsageError) as refused:
             host.encode(unsaid)
         assert refused.value.code == "X1304"

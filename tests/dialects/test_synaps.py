@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects import synaps_types as types
-from exthost.dialects.synaps import DIALECT
+from exthost.dialects.synaps import DIALECT, types
 from exthost.errors import (
     CallFailed,
     CallTimeout,

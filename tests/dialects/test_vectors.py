@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
-from exthost.messages import Failure, Message, Noise, Notice, Reply, Request
+from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
 from exthost.model import Role
 from exthost.wire.framing import Skipped
 from tests.dialects import runner
@@ -122,10 +122,8 @@ def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
 async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) -> None:
     assert vector.first_handshake is not None
     script = [*vector.first_handshake["script"], *vector.row["script"]]
-    introduction = {
-        key: vector.first_handshake[key] for key in _KEPT & vector.first_handshake.keys()
-    }
-    row = introduction | vector.row
+    context = {key: vector.first_handshake[key] for key in _KEPT & vector.first_handshake.keys()}
+    row = context | vector.row
     joined = Vector(vector.file, vector.module, vector.table, row, manifest=vector.manifest)
     async with runner.Scripted(joined, script, tmp_path) as extension:
         await extension.start()
@@ -170,7 +168,7 @@ def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
     except ProtocolViolation as violation:
         assert violation.message
     else:
-        kinds = (Request, Reply, Failure, Notice, Noise)
+        kinds = (Request, Reply, Failure, Notification, Noise)
         assert all(type(one) in kinds for one in said)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 

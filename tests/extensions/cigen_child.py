@@ -14,7 +14,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from exthost.dialects.cigen_proto import plugin_pb2 as pb
+from exthost.dialects.cigen.proto import plugin_pb2 as pb
 
 HEARD: list[list[Any]] = []
 TEN_MIB = 10 * 2**20

@@ -11,7 +11,7 @@ from typing import Any
 
 import exthost
 from exthost.config import spec_from_mapping
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged

@@ -4,7 +4,7 @@ import json
 import os
 from typing import Any
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.dialects.morphir import DIALECT
 from exthost.extension.call_queue import CallQueue
 from exthost.model import Offer

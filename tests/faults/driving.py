@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exthost import dialects
 from exthost.config import spec_from_mapping
+from exthost.dialects import find
+from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional
-from exthost.dialects.dialect import Dialect
 from exthost.discovery.configfile import completed
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
@@ -95,12 +95,12 @@ def extension(
         entry["manifest"] = str(here / name)
     spec = completed(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
-    return Extension(spec, dialect or dialects.get(guest.dialect), bus=bus)
+    return Extension(spec, dialect or find.find_dialect(guest.dialect), bus=bus)
 
 
 def hurried(guest: Guest, seconds: float) -> Dialect:
     """The dialect with a ladder of short steps, for trials that are not about its length."""
-    whole = dialects.get(guest.dialect)
+    whole = find.find_dialect(guest.dialect)
     ladder = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
         for step in whole.traits.ladder
@@ -186,12 +186,12 @@ def at(stage: str, **words: Any) -> tuple[str, str]:
 
 def frame(guest: Guest, message: Message) -> bytes:
     """A message of the extension's, in its dialect's framing."""
-    framing = dialects.get(guest.dialect).framing(_CAP)
+    framing = find.find_dialect(guest.dialect).framing(_CAP)
     return framing.wrap(payload(guest, message))
 
 
 def payload(guest: Guest, message: Message) -> bytes:
-    codec = dialects.get(guest.dialect).codec(Role.GUEST)
+    codec = find.find_dialect(guest.dialect).codec(Role.GUEST)
     if isinstance(codec, Positional):  # it must have been asked before it can answer
         codec.expect(guest.method)
         codec.decode(b"")
@@ -205,7 +205,7 @@ def answer(guest: Guest, value: Any, id: Any = ID) -> bytes:
 
 def wrapped(guest: Guest, data: bytes) -> bytes:
     """Any bytes as a frame."""
-    return dialects.get(guest.dialect).framing(_CAP).wrap(data)
+    return find.find_dialect(guest.dialect).framing(_CAP).wrap(data)
 
 
 def answer_in_text(guest: Guest, text: bytes) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from exthost import dialects
+from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
 from exthost.model import Write
 from exthost.testing.guests import GUESTS, Guest
@@ -38,7 +38,7 @@ NEVER = {"strategy": "never"}
 
 def waits(guest: Guest) -> list[float]:
     """How long each step of the dialect's ladder is, from its first word to SIGKILL."""
-    ladder = dialects.get(guest.dialect).traits.ladder
+    ladder = find.find_dialect(guest.dialect).traits.ladder
     return [step.wait for step in ladder if not isinstance(step, Write)]
 
 
@@ -109,7 +109,7 @@ DEATHS: dict[str, tuple[dict[str, Any], str]] = {
 async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -> None:
     async def dies(guest: Guest, words: dict[str, Any], status: str) -> None:
         async with held(guest, folder) as child:
-            at_once = 0 if in_turn(guest) else 3  # in turn, those would only wait behind it
+            at_once = 0 if serial(guest) else 3  # in turn, those would only wait behind it
             kept = [asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(at_once)]
             error = await fatal(child, words)
             assert isinstance(error, ExtensionGone), error
@@ -129,9 +129,9 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
     await trials.run(sample=0.5)
 
 
-def in_turn(guest: Guest) -> bool:
-    traits = dialects.get(guest.dialect).traits
-    return traits.in_turn or traits.limits.max_in_flight == 1
+def serial(guest: Guest) -> bool:
+    traits = find.find_dialect(guest.dialect).traits
+    return traits.serial or traits.limits.max_in_flight == 1
 
 
 async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
@@ -367,4 +367,4 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
 
 
 def test_every_dialect_has_its_row() -> None:
-    assert set(GUESTS) == set(dialects.BUILT_IN)
+    assert set(GUESTS) == set(find.BUILT_IN)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exthost import dialects
+from exthost.dialects import find
 from exthost.errors import (
     CallTimeout,
     ExtensionGone,
@@ -40,12 +40,12 @@ def speaks_text(guest: Guest) -> bool:
 
 
 def by_order(guest: Guest) -> bool:
-    return dialects.get(guest.dialect).traits.correlation == "order"
+    return find.find_dialect(guest.dialect).traits.correlation == "order"
 
 
 def fatal_noise(guest: Guest) -> bool:
     """Where a message says how long it is, garbage in it means that the count is off."""
-    dialect = dialects.get(guest.dialect)
+    dialect = find.find_dialect(guest.dialect)
     return dialect.traits.noise == "fatal" or dialect.framing is not Lines
 
 
@@ -97,7 +97,7 @@ async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_proc
 
     trials = Trials("pipes")
     for guest in every():
-        for name, data in BAD_LENGTHS[dialects.get(guest.dialect).framing].items():
+        for name, data in BAD_LENGTHS[find.find_dialect(guest.dialect).framing].items():
             trials.add(name, guest.dialect, partial(bad_length, guest, data))
     await trials.run(sample=0.5)
 
@@ -106,7 +106,7 @@ async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path
     """A line of a hundred megabytes, or a body that was announced and never comes."""
 
     async def endless(guest: Guest) -> None:
-        dialect = dialects.get(guest.dialect)
+        dialect = find.find_dialect(guest.dialect)
         async with held(guest, folder, limits={"max_message": 2**20}) as child:
             if dialect.framing is Lines:
                 error = await child.spew(
@@ -168,7 +168,7 @@ async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
             "old id": answer(guest, "wrong", PREVIOUS),
             "an error to nobody": frame(guest, Failure(10**9 + 7, "wrong")),
         }
-        if dialects.get(guest.dialect).framing is not Headers:
+        if find.find_dialect(guest.dialect).framing is not Headers:
             plain = answer(guest, "wrong")
             odd = {
                 "text": b'"%d"' % ID,
@@ -291,7 +291,7 @@ async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> 
     trials = Trials("pipes")
     for guest in filter(speaks_text, every()):
         texts = dict(NOT_JSON)
-        if dialects.get(guest.dialect).framing is Lines:
+        if find.find_dialect(guest.dialect).framing is Lines:
             texts = {name: text.replace(b"\n", b" ") for name, text in texts.items()}
         trials.add(
             "text that is no JSON", guest.dialect, partial(no_json, guest, texts), len(texts)
@@ -308,7 +308,7 @@ async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
                 assert meant is None or result == meant, (name, result)
             whole = answer(guest, "right")
             doubled = whole.replace(b'"right"', b'"wrong","result":"right"')
-            if dialects.get(guest.dialect).framing is Lines:
+            if find.find_dialect(guest.dialect).framing is Lines:
                 assert await child.spew(doubled, then="nothing") == "right"
             await child.is_well()
             assert child.ext.stats.restarts == 0

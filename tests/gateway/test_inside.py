@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from exthost.dialects.dialect import Progress
+from exthost.dialects.meanings import Progress
 from exthost.gateway.server import Gateway
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until

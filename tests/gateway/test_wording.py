@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from exthost.dialects.mcp_result import MCP_RESULT
+from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
 from exthost.gateway import wording

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.dialect import HookAnswer
+from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.host.hooks import MAX_HANDLERS, Hooks

@@ -12,12 +12,12 @@ import pytest
 
 import exthost
 from exthost import errors
-from exthost.dialects.dialect import EventSink
+from exthost.dialects.calls import EventSink
 from exthost.discovery.configfile import read_config, wanted
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
 from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
-from exthost.manifests.gate import clash
-from exthost.messages import Notice
+from exthost.launch.gate import clash
+from exthost.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, pid_of, until
@@ -218,7 +218,9 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
     failures: list[SinkFailed] = []
     bus.subscribe(SinkFailed, failures.append)
     sinks = EventSinks(bus)
-    sinks.add(deaf, EventSink(("k",), lambda one: Notice("events/handle", {"envelope": one}), 2.0))
+    sinks.add(
+        deaf, EventSink(("k",), lambda one: Notification("events/handle", {"envelope": one}), 2.0)
+    )
     for n in range(QUEUE_EVENTS + 10):
         bus.publish(HostEvent("k", n))
     assert sinks.lost("deaf") == 10 and len(failures) == 10

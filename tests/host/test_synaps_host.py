@@ -10,8 +10,9 @@ import pytest
 
 import exthost
 from exthost.config import Config, config_from_mapping
-from exthost.dialects.dialect import HookCall
-from exthost.dialects.synaps import DIALECT, hook_event
+from exthost.dialects.calls import HookCall
+from exthost.dialects.synaps import DIALECT
+from exthost.dialects.synaps.dialect import hook_event
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
 from exthost.host.api import external_changes
@@ -466,5 +467,5 @@ async def test_who_subscribed_is_told_of_what_another_host_changes(
 
 
 def test_an_extension_without_a_manifest_has_no_hooks() -> None:
-    assert DIALECT.looks_at is not None
-    assert not DIALECT.looks_at(Spec(id="a", argv=()), "before_tool_call", {})
+    assert DIALECT.wants_hook is not None
+    assert not DIALECT.wants_hook(Spec(id="a", argv=()), "before_tool_call", {})

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from exthost.messages import Notice, Request
+from exthost.messages import Notification, Request
 from exthost.model import CloseStdin, LadderStep, Say, Terminate, Write
 from exthost.process.ending import CLEAN_KILL_SECONDS, KILL_SECONDS, climb
 
@@ -19,7 +19,7 @@ class Scripted:
     def _note(self, what: object) -> None:
         self.asked.append(what)
 
-    async def say(self, message: Request | Notice, wait: float) -> None:
+    async def say(self, message: Request | Notification, wait: float) -> None:
         self._note(f"say {message.method} {wait:g}")
 
     def write_raw(self, data: bytes) -> None:

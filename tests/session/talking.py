@@ -5,7 +5,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Progress
+from exthost.dialects.base import Dialect
+from exthost.dialects.meanings import Progress
 from exthost.errors import ExthostError
 from exthost.messages import Incoming, Reply
 from exthost.model import Offer
@@ -40,7 +41,7 @@ SPELT_OUT = replace(
     askback.DIALECT,
     name="by id",
     framing=Lines,
-    notices=MappingProxyType({**askback.DIALECT.notices, "progress": _progress}),
+    notifications=MappingProxyType({**askback.DIALECT.notifications, "progress": _progress}),
 )
 BY_ID = replace(SPELT_OUT, codec=lambda role: PlainCodec())
 BOTH = [BY_ID, SPELT_OUT]

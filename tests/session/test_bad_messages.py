@@ -163,9 +163,9 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:
 async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are_told() -> None:
     bus = Bus()
     lines: list[LogLine] = []
-    notices: list[Noticed] = []
+    notifications: list[Noticed] = []
     bus.subscribe(LogLine, lines.append)
-    bus.subscribe(Noticed, notices.append)
+    bus.subscribe(Noticed, notifications.append)
     async with hostile(events=bus) as ext:
         await ext.call("log", {"level": "error", "message": "it hurts"})
         await ext.call("log", {"level": "shouting", "message": {"a": 1}})
@@ -174,7 +174,7 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
         (logging.ERROR, "it hurts"),
         (logging.INFO, '{"a":1}'),
     ]
-    assert [notice.method for notice in notices] == ["log"] * 3
+    assert [notice.method for notice in notifications] == ["log"] * 3
 
 
 async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:

@@ -6,26 +6,24 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.dialect import (
-    Dialect,
-    Inquiry,
-    Offered,
-    Once,
-    Progress,
-    Spent,
-    Standing,
-    StreamEvent,
-    StreamKind,
-    Tentative,
+from exthost.dialects.base import Dialect
+from exthost.dialects.meanings import Progress
+from exthost.dialects.steps import (
+    AskHost,
+    GetOffer,
+    MaybeMore,
+    RetireProcess,
+    Subscribe,
+    TryRequest,
     expect,
 )
+from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError, UsageError
-from exthost.messages import Batch, Failure, Incoming, Noise, Notice, Reply, Request
+from exthost.messages import Batch, Failure, Incoming, Noise, Notification, Reply, Request
 from exthost.model import NO_OFFER, Offer
 from exthost.session.conversation import PHASES, Conversation, Phase
 from exthost.session.effects import (
     Acknowledge,
-    AskHost,
     Count,
     DeliverEvent,
     Effect,
@@ -33,6 +31,7 @@ from exthost.session.effects import (
     Failed,
     Interrupt,
     Notified,
+    RunHandler,
     SendInternal,
     ServeRequest,
     SetDeadline,
@@ -296,7 +295,7 @@ def ended_by_violation(effect: Effect) -> str:
 def test_a_handshake_runs_step_by_step_and_its_value_ends_it() -> None:
     def handshake() -> Generator[Any, Any, Offer]:
         told = expect((yield Request("initialize", 1)), "initialize")
-        yield Notice("initialized", None)
+        yield Notification("initialized", None)
         return Offer(name=told)
 
     conversation = Conversation(BY_ID, MAX_MESSAGE)
@@ -327,7 +326,7 @@ def test_without_a_limit_for_each_request_only_the_frame_is_written() -> None:
 
 def test_a_generator_is_sent_the_offer_when_it_asks_for_it() -> None:
     def ask() -> Generator[Any, Any, Any]:
-        offer = yield Offered()
+        offer = yield GetOffer()
         reply = yield Request("echo", offer.name)
         return offer, reply
 
@@ -339,7 +338,7 @@ def test_a_generator_is_sent_the_offer_when_it_asks_for_it() -> None:
 
 def test_a_generator_may_end_before_its_first_request() -> None:
     def nothing() -> Generator[Any, Any, Any]:
-        yield Notice("bye")
+        yield Notification("bye")
         return "done"
 
     call, effects = generator(opened(), nothing())
@@ -354,7 +353,7 @@ def test_an_exception_in_a_generator_fails_its_call_alone(
     error: Exception, code: str, at: str
 ) -> None:
     def fail() -> Generator[Any, Any, Any]:
-        yield Notice("first")
+        yield Notification("first")
         if at == "reply":
             yield Request("one")
         raise error
@@ -399,12 +398,12 @@ def test_the_generator_of_a_call_that_is_given_up_is_closed() -> None:
 def test_a_question_to_the_host_waits_under_an_id_that_no_child_can_send() -> None:
     def ask() -> Generator[Any, Any, Any]:
         yield Request("one")
-        return (yield Inquiry("config.get", {"key": 1}))
+        return (yield AskHost("config.get", {"key": 1}))
 
     conversation = opened()
     call, _ = generator(conversation, ask())
     (effect,) = conversation.receive_bytes(reply(1))
-    assert isinstance(effect, AskHost) and effect.call is call
+    assert isinstance(effect, RunHandler) and effect.call is call
     assert effect.request[:2] == ("config.get", {"key": 1})
     held = effect.request.id
     assert conversation.calls() == [call], "it can time out while it waits"
@@ -416,11 +415,11 @@ def test_a_question_to_the_host_waits_under_an_id_that_no_child_can_send() -> No
 
 def test_the_answer_of_the_host_to_a_call_that_ended_meanwhile_is_dropped() -> None:
     def ask() -> Generator[Any, Any, Any]:
-        yield Inquiry("config.get", None)
+        yield AskHost("config.get", None)
 
     conversation = opened()
     call, (effect,) = generator(conversation, ask())
-    assert isinstance(effect, AskHost)
+    assert isinstance(effect, RunHandler)
     conversation.abandon(call, "timed out")
     assert conversation.resume(call, effect.request.id, Reply(None, 1)) == []
 
@@ -429,7 +428,7 @@ def test_the_answer_of_the_host_to_a_call_that_ended_meanwhile_is_dropped() -> N
 
 
 def try_once() -> Generator[Any, Any, Any]:
-    heard = yield Tentative(Request("maybe"), 3.0)
+    heard = yield TryRequest(Request("maybe"), 3.0)
     then = yield Request("then")
     return heard, then.result
 
@@ -455,7 +454,7 @@ def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_holds_again
 
 
 def iter_tentative(seconds: float) -> Generator[Any, Any, Any]:
-    return (yield Tentative(Request("maybe"), seconds))
+    return (yield TryRequest(Request("maybe"), seconds))
 
 
 def handler_of(call: StubCall) -> Any:
@@ -486,7 +485,7 @@ def test_a_reply_in_time_goes_to_the_generator() -> None:
 @pytest.mark.parametrize("error", [None, CallFailed("X0701", "no"), KeyError("x")])
 def test_a_process_that_is_used_up_ends_before_its_call_does(error: Exception | None) -> None:
     def use_up() -> Generator[Any, Any, Any]:
-        yield Spent()
+        yield RetireProcess()
         yield Request("one")
         if error is not None:
             raise error
@@ -505,7 +504,7 @@ def test_a_process_that_is_used_up_ends_before_its_call_does(error: Exception | 
 
 # Subscriptions
 
-SUBSCRIPTION = Standing(Request("subscribe", "changes"), (1.0,), stale=True)
+SUBSCRIPTION = Subscribe(Request("subscribe", "changes"), (1.0,), stale=True)
 
 
 def test_a_subscription_is_sent_and_the_generator_goes_on_at_once() -> None:
@@ -546,7 +545,7 @@ def maybe_more() -> MaybeMoreReply:
     def settle(params: Any, result: Any) -> Any:
         return more(params) if result == "more" else result
 
-    return MaybeMoreReply(Once(lambda params: ("wire", {"with": params}), settle))
+    return MaybeMoreReply(MaybeMore(lambda params: ("wire", {"with": params}), settle))
 
 
 @pytest.mark.parametrize("dialect", BOTH)
@@ -715,7 +714,7 @@ def test_a_dialect_that_fails_on_an_event_loses_that_event_and_nothing_else() ->
     def decode(method: str, params: Any) -> StreamEvent:
         return StreamEvent(params["n"])
 
-    kind = StreamKind(notices={"tick": None}, decode=decode)
+    kind = StreamKind(notifications={"tick": None}, decode=decode)
     conversation = opened(replace(BY_ID, streams={"one": kind}))
     one = stream(conversation, "one", {})
     data = notification("tick", wrong=1) + notification("tick", n=2) + reply(1)
@@ -733,7 +732,9 @@ def test_a_stream_that_cannot_be_asked_for_leaves_nothing_open() -> None:
 
 
 def test_two_streams_that_share_a_notification_both_get_it() -> None:
-    kind = StreamKind(notices={"tick": None}, decode=lambda method, params: StreamEvent(params))
+    kind = StreamKind(
+        notifications={"tick": None}, decode=lambda method, params: StreamEvent(params)
+    )
     conversation = opened(replace(BY_ID, streams={"one": kind, "two": kind}))
     one, two = stream(conversation, "one", {}), stream(conversation, "two", {})
     effects = conversation.receive_bytes(notification("tick", n=1))
@@ -757,7 +758,7 @@ def test_a_nameless_stream_that_is_left_keeps_its_place_until_its_reply() -> Non
     conversation = opened()
     run = stream(conversation, "run", {})
     assert conversation.leave(run, "enough") == [
-        SendInternal(Notice("run.cancel", {"why": "enough"}))
+        SendInternal(Notification("run.cancel", {"why": "enough"}))
     ]
     assert conversation.pending == {1: run.call}
     assert conversation.receive_bytes(notification("run.event", n=1))[0] == NO_STREAM
@@ -789,7 +790,7 @@ def test_a_request_of_the_child_is_served() -> None:
 def test_a_notification_comes_with_its_meaning() -> None:
     effects = opened().receive_bytes(notification("say", text="hi") + notification("unheard"))
     assert isinstance(effects[0], Notified) and type(effects[0].meaning).__name__ == "Log"
-    assert effects[1] == Notified(Notice("unheard", {}), None, None)
+    assert effects[1] == Notified(Notification("unheard", {}), None, None)
 
 
 @pytest.mark.parametrize(("id", "is_found"), [(1, True), (2, False), ("1", False), ([1], False)])
@@ -798,7 +799,7 @@ def test_progress_finds_its_call(id: Any, is_found: bool) -> None:
     call = sent(conversation)
     (effect,) = conversation.receive_bytes(notification("progress", id=id, done=5))
     assert effect == Notified(
-        Notice("progress", {"id": id, "done": 5}), Progress(id, 5), call if is_found else None
+        Notification("progress", {"id": id, "done": 5}), Progress(id, 5), call if is_found else None
     )
 
 
@@ -860,11 +861,13 @@ def test_an_over_long_reply_to_no_call_is_counted() -> None:
 @pytest.mark.parametrize(
     ("method", "cancel"),
     [
-        ("run", Notice("run.cancel", {"why": "its answer was too large"})),
+        ("run", Notification("run.cancel", {"why": "its answer was too large"})),
         ("watch", Request("watch.cancel", {"stream": "a", "why": "its answer was too large"})),
     ],
 )
-def test_an_over_long_reply_to_a_stream_cancels_it(method: str, cancel: Request | Notice) -> None:
+def test_an_over_long_reply_to_a_stream_cancels_it(
+    method: str, cancel: Request | Notification
+) -> None:
     conversation = opened()
     one = stream(conversation, method, {"stream": "a"})
     effects = conversation.receive_bytes(too_long(1))
@@ -893,7 +896,7 @@ def decoding(decoded: Any) -> Conversation:
 
 
 def test_the_messages_of_a_batch_are_handled_in_order() -> None:
-    batch = Batch((Reply(2, "b"), Notice("say", "x"), Noise(b"?", "no"), Failure(1, "no")))
+    batch = Batch((Reply(2, "b"), Notification("say", "x"), Noise(b"?", "no"), Failure(1, "no")))
     conversation = decoding(batch)
     a, b = sent(conversation), sent(conversation)
     effects = conversation.receive_bytes(b"now\n")
@@ -903,7 +906,9 @@ def test_the_messages_of_a_batch_are_handled_in_order() -> None:
 
 
 def test_the_bytes_of_a_batch_are_shared_among_its_events() -> None:
-    conversation = decoding(Batch((Notice("run.event", {"n": 1}), Notice("run.event", {"n": 2}))))
+    conversation = decoding(
+        Batch((Notification("run.event", {"n": 1}), Notification("run.event", {"n": 2})))
+    )
     stream(conversation, "run", {})
     effects = conversation.receive_bytes(b"now\n")
     assert sum(effect.size for effect in effects if isinstance(effect, DeliverEvent)) <= 3
@@ -935,7 +940,9 @@ def test_an_interrupt_comes_after_the_replies_before_it(interrupt: BaseException
 def test_a_call_that_is_given_up_is_withdrawn_once() -> None:
     conversation = opened()
     call = sent(conversation)
-    assert conversation.abandon(call, "timed out") == [SendInternal(Notice("cancelled", {"id": 1}))]
+    assert conversation.abandon(call, "timed out") == [
+        SendInternal(Notification("cancelled", {"id": 1}))
+    ]
     assert conversation.abandon(call, "timed out") == []
     assert is_empty(conversation)
 
@@ -946,9 +953,9 @@ def test_during_the_handshake_nothing_is_withdrawn() -> None:
     assert conversation.abandon(call, "timed out") == []
 
 
-@pytest.mark.parametrize("withdraw", [None, lambda request, why: None])
-def test_a_dialect_may_have_no_words_for_giving_up(withdraw: Any) -> None:
-    conversation = opened(replace(BY_ID, withdraw=withdraw))
+@pytest.mark.parametrize("cancel_message", [None, lambda request, why: None])
+def test_a_dialect_may_have_no_words_for_giving_up(cancel_message: Any) -> None:
+    conversation = opened(replace(BY_ID, cancel_message=cancel_message))
     assert conversation.abandon(sent(conversation), "timed out") == []
 
 
@@ -973,7 +980,7 @@ def test_giving_up_a_stream_cancels_it(acknowledged: bool) -> None:
         conversation.receive_bytes(reply(1, {"stream": "a"}))
     effects = conversation.abandon(a.call, "enough")
     cancel = SendInternal(Request("watch.cancel", {"stream": "a", "why": "enough"}))
-    withdrawal = SendInternal(Notice("cancelled", {"id": 1}))
+    withdrawal = SendInternal(Notification("cancelled", {"id": 1}))
     assert effects == [cancel] if acknowledged else [cancel, withdrawal]
     assert is_empty(conversation)
 
@@ -982,7 +989,9 @@ def test_giving_up_a_stream_that_ended_before_its_acknowledgement_withdraws_the_
     conversation = opened()
     a = stream(conversation, "watch", {"stream": "a"})
     conversation.receive_bytes(event("a", "done"))
-    assert conversation.abandon(a.call, "enough") == [SendInternal(Notice("cancelled", {"id": 1}))]
+    assert conversation.abandon(a.call, "enough") == [
+        SendInternal(Notification("cancelled", {"id": 1}))
+    ]
 
 
 def test_giving_up_between_two_requests_withdraws_the_one_in_flight() -> None:
@@ -993,7 +1002,9 @@ def test_giving_up_between_two_requests_withdraws_the_one_in_flight() -> None:
     conversation = opened()
     call, _ = generator(conversation, twice())
     conversation.receive_bytes(reply(1))
-    assert conversation.abandon(call, "enough") == [SendInternal(Notice("cancelled", {"id": 2}))]
+    assert conversation.abandon(call, "enough") == [
+        SendInternal(Notification("cancelled", {"id": 2}))
+    ]
 
 
 # -- the end ---------------------------------------------------------------------------------
@@ -1001,7 +1012,7 @@ def test_giving_up_between_two_requests_withdraws_the_one_in_flight() -> None:
 
 def test_the_end_returns_every_call_once_and_leaves_nothing() -> None:
     def ask() -> Generator[Any, Any, Any]:
-        yield Inquiry("config.get", None)
+        yield AskHost("config.get", None)
 
     conversation = opened()
     simple = sent(conversation)

@@ -12,12 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.dialects.dialect import Inquiry, Once, Standing, Tentative
+from exthost.dialects.steps import AskHost, MaybeMore, Subscribe, TryRequest
 from exthost.errors import CallFailed
 from exthost.messages import Reply, Request
 from exthost.session.call import Call
 from exthost.session.conversation import Phase
-from exthost.session.effects import Acknowledge, AskHost, Effect, End, Failed, Write
+from exthost.session.effects import Acknowledge, Effect, End, Failed, RunHandler, Write
 from exthost.session.replies import GeneratorReply, MaybeMoreReply
 from tests.session.talking import (
     BOTH,
@@ -43,9 +43,9 @@ def more(params: Any) -> Generator[Any, Any, Any]:
 
 def operation() -> Generator[Any, Any, Any]:
     """Every kind of step."""
-    yield Standing(Request("subscribe"))
-    yield Tentative(Request("maybe"), 1.0)
-    heard = yield Inquiry("config.get", None)
+    yield Subscribe(Request("subscribe"))
+    yield TryRequest(Request("maybe"), 1.0)
+    heard = yield AskHost("config.get", None)
     second = yield Request("second", heard.result)
     if not isinstance(second, Reply):
         raise CallFailed("X0701", "no")
@@ -61,7 +61,7 @@ class Talk(RuleBasedStateMachine):
         self.made: list[Call] = []
         self.ends: Counter[Call] = Counter()
         self.given_up: set[Call] = set()
-        self.asking: list[AskHost] = []
+        self.asking: list[RunHandler] = []
         self.ids: list[int] = []
         self.names = 0
         self.is_over = False
@@ -75,7 +75,7 @@ class Talk(RuleBasedStateMachine):
                 self.end_call(effect.call)
             elif isinstance(effect, Write):
                 self.ids += [said["id"] for said in written([effect]) if "id" in said]
-            elif isinstance(effect, AskHost):
+            elif isinstance(effect, RunHandler):
                 self.asking.append(effect)
             elif isinstance(effect, Acknowledge):
                 assert effect.stream.call not in self.given_up
@@ -102,7 +102,7 @@ class Talk(RuleBasedStateMachine):
     @is_open
     @rule()
     def call_that_may_ask_for_more(self) -> None:
-        once = Once(lambda params: ("wire", params), lambda params, result: more(params))
+        once = MaybeMore(lambda params: ("wire", params), lambda params, result: more(params))
         call = StubCall("tool", None, MaybeMoreReply(once))
         self.made.append(call)
         self.perform([Write(self.conversation.send(call))])

@@ -16,21 +16,22 @@ from typing import Any, NoReturn, TypeAlias
 
 import pytest
 
+from exthost.dialects.base import Dialect
+from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Positional
-from exthost.dialects.dialect import Dialect, ToolCall
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.extension.call_factory import CallFactory
-from exthost.messages import Failure, Message, Noise, Notice, Reply, Request
-from exthost.model import Introduction, Limits, Role, Spec
+from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
+from exthost.model import HandshakeContext, Limits, Role, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
-    AskHost,
     Count,
     Effect,
     End,
     Failed,
     Notified,
+    RunHandler,
     ServeRequest,
     Stray,
     Write,
@@ -89,7 +90,7 @@ def test_every_dialect_is_played() -> None:
 # -- read ------------------------------------------------------------------------------------
 
 
-class Heard:
+class Received:
     """A conversation that has asked for everything that a `read` vector answers."""
 
     def __init__(self, reading: Reading, times: int) -> None:
@@ -131,7 +132,7 @@ class Heard:
         return found
 
 
-def assert_effects(reading: Reading, heard: Heard, effects: list[Any], times: int) -> None:
+def assert_effects(reading: Reading, heard: Received, effects: list[Any], times: int) -> None:
     """Each message that the vector states has its effect, in order, and there is no other."""
     remaining = deque(effect for effect in effects if not _is_unclaimed_event(effect))
     open_calls = list(heard.calls)
@@ -142,7 +143,7 @@ def assert_effects(reading: Reading, heard: Heard, effects: list[Any], times: in
             _assert_garbage(stated, effect, remaining, open_calls)
             continue
         message = stated.message()
-        if isinstance(message, Notice):
+        if isinstance(message, Notification):
             assert isinstance(effect, Notified) and stated.fits(effect.notification)
         elif isinstance(message, Request):
             assert isinstance(effect, ServeRequest) and stated.fits(effect.request)
@@ -202,7 +203,7 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     data = reading.bytes
 
     def play(chunks: list[bytes], times: int = 1) -> None:
-        heard = Heard(reading, times)
+        heard = Received(reading, times)
         assert_effects(reading, heard, heard.effects(chunks), times)
 
     play([data])
@@ -220,7 +221,7 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
     reading = Reading(vector)
     answers = vector.row["answers"]
     for chunks in ([reading.bytes], bytewise(reading.bytes)):
-        heard = Heard(reading, 1)
+        heard = Received(reading, 1)
         if answers != "nothing":
             heard._ask(Request("asked", {}, answers))
         effects = heard.effects(chunks)
@@ -265,12 +266,12 @@ def _write(conversation: Conversation, message: Message) -> bytes:
 
 @each("meaning")
 def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Vector) -> None:
-    stated = parse_message(vector.row["notice"])
+    stated = parse_message(vector.row["notification"])
     notice = stated.message()
-    assert isinstance(notice, Notice)
+    assert isinstance(notice, Notification)
     dialect = vector.dialect
     data = dialect.framing(runner.CAP).wrap(dialect.codec(Role.GUEST).encode(notice))
-    read = dialect.notices.get(notice.method)
+    read = dialect.notifications.get(notice.method)
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
         conversation = Conversation(dialect, runner.CAP)
@@ -385,7 +386,7 @@ class Player:
                 case ServeRequest(request):
                     frame = self.conversation.requests.encode(self._answer(request))
                     self._frames += self._guest_framing.feed(whole(frame))
-                case AskHost(call, request):
+                case RunHandler(call, request):
                     answer = self._answer(request)
                     self._perform(self.conversation.resume(call, request.id, answer))
                 case Count(what):
@@ -401,9 +402,9 @@ class Player:
         return self.dialect.refuse(request)
 
 
-def introduction(vector: Vector) -> Introduction:
+def context(vector: Vector) -> HandshakeContext:
     spec = vector.spec()
-    return Introduction(
+    return HandshakeContext(
         extension="scripted",
         config=spec.config,
         options=spec.options,
@@ -414,7 +415,7 @@ def introduction(vector: Vector) -> Introduction:
     )
 
 
-def handshake(player: Player, about: Introduction, script: list[str]) -> Any:
+def handshake(player: Player, about: HandshakeContext, script: list[str]) -> Any:
     steps = player.dialect.handshake(about)
     call = StubCall("the handshake", None, GeneratorReply(steps, limits_each_request=True))
     return player.run(call, script)
@@ -431,7 +432,7 @@ def cuts(script: list[str]) -> Iterator[Cut]:
 
 @each("handshake")
 def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
-    script, about = vector.row["script"], introduction(vector)
+    script, about = vector.row["script"], context(vector)
     for cut in cuts(script):
         player = Player(vector, cut)
         runner.assert_offer(vector, handshake(player, about, script))
@@ -442,7 +443,7 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
 
 @each("refusal")
 def test_a_refusal_is_told(vector: Vector) -> None:
-    script, about = vector.row["script"], introduction(vector)
+    script, about = vector.row["script"], context(vector)
     for cut, number in zip(cuts(script), count(), strict=False):
         player = Player(vector, cut, doubled=number == 0)
         with pytest.raises((ExthostError, Silent, Exited, Ended)) as refused:
@@ -483,7 +484,7 @@ def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
     kept = {"config", "options", "handlers"}
     before = {key: value for key, value in vector.first_handshake.items() if key in kept}
     joined = replace(vector, row=before | vector.row)
-    script, about, spec = vector.row["script"], introduction(joined), joined.spec()
+    script, about, spec = vector.row["script"], context(joined), joined.spec()
     for cut in (*cuts(script), None):
         player = Player(joined, cut or entire, doubled=cut is None)
         offer = handshake(player, about, vector.first_handshake["script"])

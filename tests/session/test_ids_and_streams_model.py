@@ -12,8 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.dialects.dialect import Dialect, Exchanges, StreamEvent, StreamKind
+from exthost.dialects.base import Dialect
 from exthost.dialects.morphir import DIALECT, HostCodec
+from exthost.dialects.steps import Exchanges
+from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Reply, Request
 from exthost.session.call import Call
@@ -40,13 +42,13 @@ def read_event(method: str, params: Any) -> StreamEvent:
 
 # A stream that its last event ends, and one that its reply ends.
 NAMED = StreamKind(
-    notices=MappingProxyType({"event": "key", "other": "key"}),
+    notifications=MappingProxyType({"event": "key", "other": "key"}),
     decode=read_event,
     key="key",
     ends="terminal",
 )
 NAMELESS = StreamKind(
-    notices=MappingProxyType({"said": None}),
+    notifications=MappingProxyType({"said": None}),
     decode=lambda method, params: StreamEvent(params),
 )
 

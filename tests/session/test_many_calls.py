@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from exthost.dialects.dialect import StreamKind
 from exthost.dialects.morphir import DIALECT
+from exthost.dialects.streams import StreamKind
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
 from tests.extensions.driving import (
     Ledger,
@@ -172,7 +172,7 @@ async def test_an_error_in_the_moment_of_a_cancellation_is_not_reported_as_unsee
 
 
 async def test_a_stream_that_could_not_be_asked_for_is_not_left_open() -> None:
-    kind = StreamKind(notices={"event": None}, decode=lambda method, params: None)
+    kind = StreamKind(notifications={"event": None}, decode=lambda method, params: None)
     dialect = replace(DIALECT, streams={"watch": kind})
     async with closing(unstarted(dialect=dialect)) as ext:
         await ext.start()

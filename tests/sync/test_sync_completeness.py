@@ -9,8 +9,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import exthost
-from exthost import dialects
 from exthost.connection import connect
+from exthost.dialects import find
 from exthost.extension.extension import Extension
 from exthost.extension.facets import Facet
 from exthost.extension.toolbox import Toolbox
@@ -87,8 +87,8 @@ def test_connecting_takes_the_same_parameters() -> None:
 def facets() -> list[tuple[str, Any]]:
     return [
         (name, make)
-        for dialect in dialects.BUILT_IN
-        for name, make in dialects.get(dialect).facets.items()
+        for dialect in find.BUILT_IN
+        for name, make in find.find_dialect(dialect).facets.items()
     ]
 
 

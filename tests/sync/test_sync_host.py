@@ -9,7 +9,7 @@ import pytest
 
 import exthost
 from exthost import errors
-from exthost.dialects.dialect import Progress
+from exthost.dialects.meanings import Progress
 from exthost.extension.extension import Extension
 from tests.extensions.driving import command
 from tests.host.test_host import FRAGILE, config, entry

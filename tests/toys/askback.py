@@ -8,19 +8,12 @@ flight, until its reply; `watch` is acknowledged, and its events carry its name 
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.dialect import (
-    Dialect,
-    Handshake,
-    Log,
-    Row,
-    Said,
-    StreamEvent,
-    StreamKind,
-    Traits,
-    expect,
-)
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notice, Reply, Request
-from exthost.model import CloseStdin, Introduction, Limits, Offer, Role, Say, Tool
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.meanings import Log
+from exthost.dialects.steps import Handshake, Outgoing, Simple, expect
+from exthost.dialects.streams import StreamEvent, StreamKind
+from exthost.messages import Failure, Id, Incoming, Message, Noise, Notification, Reply, Request
+from exthost.model import CloseStdin, HandshakeContext, Limits, Offer, Role, Say, Tool
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.headers import Headers
@@ -40,7 +33,7 @@ class Codec:
         match message:
             case Request(method, params, id):
                 said |= {"method": method, "params": params, "id": id}
-            case Notice(method, params):
+            case Notification(method, params):
                 said |= {"method": method, "params": params}
             case Reply(id, result):
                 said |= {"result": result, "id": id}
@@ -57,7 +50,7 @@ class Codec:
             return Noise(bytes(frame), "not a JSON object")
         id, method, params = said.get("id"), said.get("method"), said.get("params")
         if isinstance(method, str):
-            return Notice(method, params) if id is None else Request(method, params, id)
+            return Notification(method, params) if id is None else Request(method, params, id)
         error = said.get("error")
         if isinstance(error, dict):
             # Also under an id of null: JSON-RPC's answer to what could not be read.
@@ -74,10 +67,10 @@ def _codec(role: Role) -> Codec:
     return Codec()
 
 
-def _handshake(introduction: Introduction) -> Handshake:
-    heard = yield Request("initialize", {"serves": sorted(introduction.handles)})
+def _handshake(context: HandshakeContext) -> Handshake:
+    heard = yield Request("initialize", {"serves": sorted(context.handles)})
     told = expect(heard, "initialize")
-    yield Notice("initialized", None)
+    yield Notification("initialized", None)
     tools = tuple(Tool(name) for name in told["tools"])
     return Offer(name=told["name"], tools=tools, extra={"learnt": told.get("learnt")})
 
@@ -86,8 +79,8 @@ def _run_event(method: str, params: Any) -> StreamEvent | None:
     return StreamEvent(params["n"]) if isinstance(params, dict) and "n" in params else None
 
 
-def _cancel_run(params: Any, why: str) -> Said:
-    return Notice("run.cancel", {"why": why})
+def _cancel_run(params: Any, why: str) -> Outgoing:
+    return Notification("run.cancel", {"why": why})
 
 
 def _watch_event(method: str, params: Any) -> StreamEvent | None:
@@ -98,28 +91,27 @@ def _acknowledged(params: Any, result: Any) -> bool:
     return bool(result == {"stream": params["stream"]})
 
 
-def _cancel_watch(params: Any, why: str) -> Said:
+def _cancel_watch(params: Any, why: str) -> Outgoing:
     return Request("watch.cancel", {"stream": params["stream"], "why": why})
 
 
 DIALECT = Dialect(
     name="askback",
-    versions=("1",),
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
     operations=MappingProxyType(
-        {"call_tool": Row(lambda call: ("tool", {"name": call.name, "with": call.arguments}))}
+        {"call_tool": Simple(lambda call: ("tool", {"name": call.name, "with": call.arguments}))}
     ),
     streams=MappingProxyType(
         {
             "run": StreamKind(
-                notices=MappingProxyType({"run.event": None}),
+                notifications=MappingProxyType({"run.event": None}),
                 decode=_run_event,
                 cancel=_cancel_run,
             ),
             "watch": StreamKind(
-                notices=MappingProxyType({"watch.event": "stream"}),
+                notifications=MappingProxyType({"watch.event": "stream"}),
                 decode=_watch_event,
                 key="stream",
                 ends="terminal",
@@ -128,8 +120,8 @@ DIALECT = Dialect(
             ),
         }
     ),
-    notices=MappingProxyType({"say": lambda params: Log(20, str(params))}),
-    withdraw=lambda request, why: Notice("cancelled", {"id": request.id}),
+    notifications=MappingProxyType({"say": lambda params: Log(20, str(params))}),
+    cancel_message=lambda request, why: Notification("cancelled", {"id": request.id}),
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=4 * 2**20, max_in_flight=1),
         first_id=1,

@@ -8,10 +8,11 @@ from collections import deque
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Exchanges, Handshake, Row, Traits, expect
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
-from exthost.model import CloseStdin, Introduction, Limits, Offer, Restart, Role
+from exthost.model import CloseStdin, HandshakeContext, Limits, Offer, Restart, Role
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.prefixed import Prefixed
@@ -93,7 +94,7 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
     return HostCodec() if role is Role.HOST else GuestCodec()
 
 
-def _handshake(introduction: Introduction) -> Handshake:
+def _handshake(context: HandshakeContext) -> Handshake:
     heard = yield Request("hello", {"protocol": 1})
     told = expect(heard, "hello")
     if told["protocol"] != 1:
@@ -111,21 +112,20 @@ def _make(params: Any) -> Exchanges:
     return expect(heard, "build")
 
 
-def _verb(verb: str) -> Row:
-    return Row(lambda params: (verb, params))
+def _verb(verb: str) -> Simple:
+    return Simple(lambda params: (verb, params))
 
 
 _VERBS = ("say", "plan", "ping", "hold", "twice", "garble", "overrun", "refuse", "die", "heard")
 
 DIALECT = Dialect(
     name="byorder",
-    versions=("1",),
     framing=Prefixed,
     codec=_codec,
     handshake=_handshake,
     methods=MappingProxyType(
         {verb: _verb(verb) for verb in _VERBS}
-        | {"make": _make, "shout": Row(lambda text: ("say", text), str.upper)}
+        | {"make": _make, "shout": Simple(lambda text: ("say", text), str.upper)}
     ),
     closed=True,
     traits=Traits(

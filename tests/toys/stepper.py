@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.dialect import Progress
+from exthost.dialects.meanings import Progress
 from exthost.model import CloseStdin, Limits, Spec
 from exthost.wire.lines import Lines
 from tests.toys import askback
@@ -26,7 +26,7 @@ DIALECT = replace(
     name="stepper",
     framing=Lines,
     streams=MappingProxyType({}),
-    notices=MappingProxyType({"progress": _progress}),
+    notifications=MappingProxyType({"progress": _progress}),
     traits=replace(
         askback.DIALECT.traits,
         limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=100),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import (
     CallFailed,
     CallTimeout,

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from exthost.cli.stream_display import StreamDisplay
-from exthost.dialects.dialect import Bar
-from exthost.dialects.synaps_types import Output, TaskDone, TaskStart, TaskUpdate, Text, shown
+from exthost.dialects.streams import ProgressBar
+from exthost.dialects.synaps.types import Output, TaskDone, TaskStart, TaskUpdate, Text, shown
 
 
 class Terminal(io.StringIO):
@@ -73,5 +73,5 @@ def test_without_words_of_the_dialect_an_event_is_shown_as_it_is(
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     with StreamDisplay(None) as display:
-        display.show(Bar("a"))
+        display.show(ProgressBar("a"))
     assert "Bar(id='a'" in stderr.getvalue()

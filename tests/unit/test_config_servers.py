@@ -9,7 +9,7 @@ import pytest
 from exthost.config import config_from_json, config_from_toml
 from exthost.discovery.configfile import read_config, wanted
 from exthost.errors import ConfigError
-from exthost.model import FromHost, Limits
+from exthost.model import HostEnvRef, Limits
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config as tree_config
 from tests.extensions.nexo_tree import plugin
@@ -109,7 +109,7 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     config = of_json({"mcpServers": {"s": server, "far": far}})
     said = config.specs[0].env
     assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER"}
-    assert [name for name, value in said.items() if isinstance(value, FromHost)] == ["KEY", "B"]
+    assert [name for name, value in said.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.args.1", "${workspaceFolder} is not filled in here"],

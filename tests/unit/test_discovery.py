@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from exthost.dialects.manifest_format import Accepted, Format, Found, Rejected, Verdict, invalid
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
-from exthost.manifests.format import Accepted, Format, Found, Rejected, Verdict, invalid
 from exthost.model import Spec
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.config import DiscoverySettings
+from exthost.dialects.nexo.manifest import FORMAT
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
-from exthost.manifests.nexo import FORMAT
 from tests.dialects.requirements import shows
 
 NAMES = ("a", "b", "c", "target", "node_modules")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.manifests.gate import Missing, gate
+from exthost.launch.gate import Missing, gate
 from exthost.model import Requires
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(tuple)

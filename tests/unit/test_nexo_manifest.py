@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exthost.dialects.manifest_format import Accepted, Found, Rejected
+from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
+from exthost.dialects.nexo.mcp_servers import expanded
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import admit
-from exthost.manifests.format import Accepted, Found, Rejected
-from exthost.manifests.mcpservers import expanded
-from exthost.manifests.nexo import RESERVED_IDS, Manifest, read
-from exthost.model import FromHost, Requires, Spec
+from exthost.model import HostEnvRef, Requires, Spec
 from tests.dialects.requirements import shows
 
 PLUGIN = '[plugin]\nid = "weather"\nversion = "1.2.3"\n'
@@ -166,8 +166,8 @@ def test_a_manifest_for_a_newer_host_is_refused_and_the_hosts_version_can_be_sai
 def test_a_variable_that_the_operator_configured_is_there() -> None:
     spec = spec_of(GOOD + '[requires]\nenv = ["A_TOKEN"]\n')
     admit(replace(spec, env={"A_TOKEN": "t"}), {})
-    admit(replace(spec, env={"A_TOKEN": FromHost("B")}), {"B": "t"})
-    for env in ({}, {"A_TOKEN": ""}, {"A_TOKEN": FromHost("B")}):
+    admit(replace(spec, env={"A_TOKEN": HostEnvRef("B")}), {"B": "t"})
+    for env in ({}, {"A_TOKEN": ""}, {"A_TOKEN": HostEnvRef("B")}):
         with pytest.raises(Refused, match="A_TOKEN"):
             admit(replace(spec, env=env), {})
 

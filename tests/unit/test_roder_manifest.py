@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings, config_from_mapping, config_from_toml
+from exthost.dialects.roder.manifest import FORMAT, checksum, parse
 from exthost.discovery.configfile import read_config, wanted
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
-from exthost.manifests.gate import clash
-from exthost.manifests.roder import FORMAT, checksum, parse
+from exthost.launch.gate import clash
 from exthost.model import Limits, Spec
 from tests.dialects.requirements import shows
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings
+from exthost.dialects.manifest_format import Accepted, Found
+from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
 from exthost.discovery.configfile import FORMATS
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
-from exthost.manifests.format import Accepted, Found
-from exthost.manifests.gate import configured
-from exthost.manifests.synaps import FORMAT, Manifest, Subscription, read
+from exthost.launch.gate import configured
 from exthost.model import Setting, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin

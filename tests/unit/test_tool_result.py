@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost import dialects
+from exthost.dialects import find
 from exthost.errors import CallFailed, Evidence, ProtocolViolation
 from exthost.tool_result import (
     AudioBlock,
@@ -24,7 +24,7 @@ VALUE_DIALECTS = ("morphir", "nexo", "synaps", "cigen")
 
 
 def read(dialect: str, raw: Any) -> ToolResult:
-    return ToolResult(raw, dialects.get(dialect).result_reader)
+    return ToolResult(raw, find.find_dialect(dialect).result_reader)
 
 
 def nested(depth: int) -> Any:
@@ -148,7 +148,7 @@ def test_an_mcp_result_is_content_structured_content_and_is_error(
     assert result.raw is raw and isinstance(result.content, tuple)
 
 
-@pytest.mark.parametrize("name", dialects.BUILT_IN)
+@pytest.mark.parametrize("name", find.BUILT_IN)
 def test_a_value_too_deep_for_json_has_no_text_but_can_be_had_and_shown(name: str) -> None:
     raw = nested(100_000)
     result = read(name, raw)
@@ -174,7 +174,7 @@ def test_it_is_read_only() -> None:
 
 def test_nothing_but_the_error_flag_is_read_before_it_is_asked_for() -> None:
     seen: list[str] = []
-    reader = dialects.get("morphir").result_reader
+    reader = find.find_dialect("morphir").result_reader
 
     def is_error(raw: Any) -> bool:
         seen.append("is_error")
@@ -209,7 +209,7 @@ def test_results_are_equal_if_dialect_format_and_value_are() -> None:
         hash(read("morphir", 1))
 
 
-@pytest.mark.parametrize("name", dialects.BUILT_IN)
+@pytest.mark.parametrize("name", find.BUILT_IN)
 def test_results_can_be_pickled_and_copied(name: str) -> None:
     error = CallFailed("X0701", "boom", error_code=-1, error_message="no", data=[1])
     mine = read(name, {"content": "a", "isError": True})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost import dialects
+from exthost.dialects import find
 from exthost.messages import Reply
 from exthost.model import Role
 from exthost.wire.framing import Broken, Item, Skipped
@@ -136,14 +136,14 @@ _scraps = st.sampled_from(
 def test_what_is_decoded_at_once_is_what_it_is_one_by_one(scraps: list[bytes], end: bool) -> None:
     lines = b"".join(scraps) + (b"\n" if end else b"")
     for name in ("morphir", "nexo", "roder", "mcp"):
-        codec: Any = dialects.get(name).codec(Role.HOST)
+        codec: Any = find.find_dialect(name).codec(Role.HOST)
         assert at_once(lines, codec) == one_by_one(lines, codec), name
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**20), _values), min_size=2, max_size=6))
 def test_any_results_come_out_as_they_went_in(answers: list[tuple[int, Any]]) -> None:
     for name in ("morphir", "nexo", "roder", "mcp"):
-        dialect = dialects.get(name)
+        dialect = find.find_dialect(name)
         guest, host = dialect.codec(Role.GUEST), dialect.codec(Role.HOST)
         lines = b"".join(guest.encode(Reply(*answer)) + b"\n" for answer in answers)
         assert at_once(lines, host) == answers, name

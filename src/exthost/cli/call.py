@@ -138,7 +138,7 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
     """The result of a method that answers in events, which are shown as they come."""
-    with StreamDisplay(extension.dialect.show) as display:
+    with StreamDisplay(extension.dialect.render_event) as display:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
                 display.show(event)

@@ -7,7 +7,6 @@ import asyncio
 import os
 from typing import Any, NamedTuple
 
-from exthost import dialects
 from exthost.cli.common import (
     Args,
     config_option,
@@ -22,13 +21,14 @@ from exthost.cli.list import all_option, enforcement, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
+from exthost.dialects import find
 from exthost.discovery.configfile import FORMATS, Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
+from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
-from exthost.manifests.gate import clash
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
@@ -167,7 +167,7 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
-        dialect = dialects.get(spec.dialect)
+        dialect = find.find_dialect(spec.dialect)
         wanted = read_stored_settings(spec, os.environ)
         admit(wanted, os.environ)
         if (objection := clash(wanted, before)) is not None:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from exthost import dialects
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
 from exthost.cli.list import enforcement, standing
 from exthost.cli.target import find_spec
+from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import restart_of
 from exthost.host.api.host_api import read_stored_settings
@@ -42,7 +42,7 @@ def run(args: Args) -> int:
 def describe(spec: Spec) -> dict[str, Any]:
     """An extension as data, as far as it is known before its start."""
     state, reason = standing(spec)
-    dialect = dialects.get(spec.dialect)
+    dialect = find.find_dialect(spec.dialect)
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -70,7 +70,7 @@ def environment(spec: Spec) -> dict[str, Any]:
     """Which variables it would get, and which would be held back, by name."""
     try:
         spec = read_stored_settings(spec, os.environ)
-        found = prepare(spec, dialects.get(spec.dialect), os.environ).environment
+        found = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
     except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
         return {"passed": [], "held_back": [], "configured": []}
     return {

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from exthost import dialects
 from exthost.cli.common import (
     Args,
     config_option,
@@ -20,13 +19,14 @@ from exthost.cli.common import (
 from exthost.cli.target import read_wanted
 from exthost.control.client import ask
 from exthost.control.protocol import Request
+from exthost.dialects import find
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
 from exthost.host.api.host_api import read_stored_settings
+from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
-from exthost.manifests.gate import clash
 from exthost.model import Spec
 
 # A listing does not wait for a host that hangs.
@@ -117,7 +117,7 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
 def enforcement(spec: Spec) -> dict[str, str]:
     """What would hold it, as data; nothing for one that would not be started."""
     try:
-        return dict(prepare(spec, dialects.get(spec.dialect), os.environ).enforced)
+        return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
     except (ExthostError, IndexError):
         return {}
 
@@ -137,7 +137,7 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
         state, reason = "disabled", "enabled = false"
     else:
         try:
-            dialects.get(spec.dialect)
+            find.find_dialect(spec.dialect)
             admit(read_stored_settings(spec, os.environ), os.environ)
             if (objection := clash(spec, before)) is not None:
                 raise objection

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from exthost.dialects.dialect import Bar
+from exthost.dialects.streams import ProgressBar
 
 _WIDTH = 24
 
@@ -18,9 +18,9 @@ _WIDTH = 24
 class StreamDisplay:
     """Shows events while it is entered."""
 
-    def __init__(self, show: Callable[[Any], Bar | str | None] | None) -> None:
+    def __init__(self, show: Callable[[Any], ProgressBar | str | None] | None) -> None:
         self._show = show
-        self._bars: dict[str, Bar] = {}
+        self._bars: dict[str, ProgressBar] = {}
         self._tenths: dict[str, int] = {}
         self._live = sys.stderr.isatty()
         self._line = ""  # what stands in the terminal's last line
@@ -42,7 +42,7 @@ class StreamDisplay:
     def show(self, event: Any) -> None:
         """Show one event."""
         told = self._show(event) if self._show is not None else f"{event!r}\n"
-        if isinstance(told, Bar):
+        if isinstance(told, ProgressBar):
             self._progress(told)
         elif told:
             self._text(told)
@@ -54,9 +54,9 @@ class StreamDisplay:
         sys.stderr.write(text)
         self._open = not text.endswith("\n")
 
-    def _progress(self, told: Bar) -> None:
-        before = self._bars.get(told.id, Bar(told.id, told.id))
-        bar = Bar(
+    def _progress(self, told: ProgressBar) -> None:
+        before = self._bars.get(told.id, ProgressBar(told.id, told.id))
+        bar = ProgressBar(
             told.id,
             told.label or before.label,
             before.current if told.current is None else told.current,
@@ -70,7 +70,7 @@ class StreamDisplay:
         else:
             self._note(bar, is_new=before.label == told.id and not before.done)
 
-    def _draw(self, bar: Bar) -> None:
+    def _draw(self, bar: ProgressBar) -> None:
         self._clear()
         if bar.done:
             sys.stderr.write(f"{_bar(bar)}\n")
@@ -78,7 +78,7 @@ class StreamDisplay:
         self._line = _bar(bar)
         sys.stderr.write(self._line)
 
-    def _note(self, bar: Bar, *, is_new: bool) -> None:
+    def _note(self, bar: ProgressBar, *, is_new: bool) -> None:
         tenth = int(_share(bar) * 10)
         if is_new or bar.done or tenth != self._tenths.get(bar.id, 0) or not bar.total:
             self._tenths[bar.id] = tenth
@@ -98,13 +98,13 @@ class StreamDisplay:
             self._open = False
 
 
-def _share(bar: Bar) -> float:
+def _share(bar: ProgressBar) -> float:
     if not bar.total or bar.current is None:
         return 0.0
     return min(1.0, max(0.0, bar.current / bar.total))
 
 
-def _bar(bar: Bar) -> str:
+def _bar(bar: ProgressBar) -> str:
     message = f"  {bar.message}" if bar.message else ""
     if bar.done:
         return f"{bar.label}: {'failed' if bar.message else 'done'}{message}"

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exthost import dialects
 from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
+from exthost.dialects import find
 from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
@@ -91,7 +91,7 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
 def command_spec(command: Sequence[str], dialect: str) -> Spec:
     """A bare command as an extension."""
     source = {"type": "process", "command": command[0], "args": list(command[1:])}
-    dialects.get(dialect)
+    find.find_dialect(dialect)
     return spec_from_mapping({"name": command_id(command), "dialect": dialect, "source": source})
 
 
@@ -153,7 +153,7 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
 async def detect_dialect(args: Args, unknown: Spec) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
     command = args.command
-    tried = [name for name in DETECTION_ORDER if name in dialects.BUILT_IN]
+    tried = [name for name in DETECTION_ORDER if name in find.BUILT_IN]
     named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
     tried.sort(key=lambda dialect: dialect not in named)
     answers: list[tuple[str, str]] = []

@@ -28,7 +28,7 @@ from exthost.config.servers import foreign_servers, read_servers
 from exthost.config.settings import NO_SETTINGS, Settings, settings, within
 from exthost.config.toml_positions import line_of
 from exthost.errors import ConfigError, Evidence
-from exthost.model import NONE, Spec
+from exthost.model import EMPTY_MAPPING, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Config:
 
     specs: tuple[Spec, ...] = ()
     defaults: Settings = NO_SETTINGS
-    overrides: Mapping[str, Settings] = field(default_factory=lambda: NONE)
+    overrides: Mapping[str, Settings] = field(default_factory=lambda: EMPTY_MAPPING)
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
     origin: str = ""
@@ -141,7 +141,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     problems.raise_any()
     said = Config(
         defaults=read.get("defaults", NO_SETTINGS),
-        overrides=read.get("overrides", NONE),
+        overrides=read.get("overrides", EMPTY_MAPPING),
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
         origin=reading.origin,
@@ -202,7 +202,7 @@ def _defaults(value: Any, place: Place, reading: _Reading) -> Settings:
 def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Settings]:
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table by extension, and is {kind(value)}")
-        return NONE
+        return EMPTY_MAPPING
     read: dict[str, Settings] = {}
     for id, item in value.items():
         if isinstance(id, str):

@@ -34,7 +34,7 @@ from exthost.config.readers import (
     words,
 )
 from exthost.config.settings import Settings, readers, settings_of, within
-from exthost.dialects import NAMES
+from exthost.dialects.find import NAMES
 from exthost.model import Spec
 
 # Ours, and what other packages bring.

@@ -8,9 +8,9 @@ and names when an extension is about to be started.
 from collections.abc import Mapping
 from typing import Any
 
-from exthost import dialects
 from exthost.config.problems import WRONG_VALUE, Place
 from exthost.config.readers import Reader, kind, table
+from exthost.dialects import find
 from exthost.dialects.options import EVERYWHERE, Option
 from exthost.errors import ConfigError
 
@@ -22,18 +22,18 @@ def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str 
     if not options:
         return
     known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *_own(dialect))}
-    if dialect and len(known) == len(EVERYWHERE) and dialect not in dialects.BUILT_IN:
+    if dialect and len(known) == len(EVERYWHERE) and dialect not in find.BUILT_IN:
         return  # somebody else's, who says nothing of them
     said = options if dialect else {name: one for name, one in options.items() if name in known}
     table(said, place, known)
 
 
 def _own(dialect: str) -> list[tuple[str, Option]]:
-    names = (dialect,) if dialect else dialects.BUILT_IN
+    names = (dialect,) if dialect else find.BUILT_IN
     found: list[tuple[str, Option]] = []
     for name in names:
         try:
-            found += dialects.get(name).options.items()
+            found += find.find_dialect(name).options.items()
         except (ImportError, ConfigError):  # not here, which is told where it is used
             pass
     return found

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from exthost.config import units
 from exthost.config.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
-from exthost.model import FromHost
+from exthost.model import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
@@ -218,7 +218,7 @@ def variables_or_names(value: Any, place: Place) -> dict[str, str] | None:
         if "from" not in item:
             place.at(key).wrong(WRONG_VALUE, 'must be text, or { from = "NAME" }')
         elif said is not None and variables({key: said}, place):
-            read[key] = FromHost(said)
+            read[key] = HostEnvRef(said)
     return read
 
 

@@ -36,7 +36,7 @@ from exthost.config.readers import (
     words,
 )
 from exthost.model import (
-    NONE,
+    EMPTY_MAPPING,
     UNLIMITED,
     Breaker,
     Limits,
@@ -107,7 +107,7 @@ class Settings:
     pool: Pool = Pool()
     permissions: Permissions | None = None
     sandbox: str | None = None
-    env: Mapping[str, str] = field(default_factory=lambda: NONE)
+    env: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     env_policy: str | None = None
     cwd: str | None = None
     args: tuple[str, ...] | None = None
@@ -115,7 +115,7 @@ class Settings:
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
-    options: Mapping[str, Any] = field(default_factory=lambda: NONE)
+    options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
     def over(self, outer: "Settings") -> "Settings":
         """These settings, with `outer` wherever nothing was said."""
@@ -156,7 +156,7 @@ def _joined(mine: Any, theirs: Any) -> Any:
     if isinstance(mine, Limits | Restart | Breaker | Pool):
         return mine.over(theirs)
     if isinstance(mine, Mapping):
-        return MappingProxyType({**theirs, **mine}) if mine or theirs else NONE
+        return MappingProxyType({**theirs, **mine}) if mine or theirs else EMPTY_MAPPING
     return theirs if mine is None else mine
 
 

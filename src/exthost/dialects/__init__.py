@@ -1,49 +1,21 @@
-"""The dialects by name. Each is one module here, or a third party's by entry point.
+"""The dialects: frames ↔ messages, and everything that one system alone says.
 
-A dialect is imported when it is first asked for: cigen's protobuf costs nobody else anything.
+A dialect is one importable package, or one module, with a `DIALECT`. Nothing outside of it names
+it. In reading order:
+
+    base             Dialect and Traits: what a dialect supplies
+    steps            operations and handshakes, and what a generator may yield
+    calls            the params and results of the neutral operations
+    streams          calls that are answered in events
+    meanings         what notifications of the child mean to the host
+    host_requests    what an extension may ask of its host
+    codec            the interface of codecs
+    jsonrpc          what the codecs of JSON messages share
+    value_result     tool results that are plain values
+    options          the keys of `options` in a config, checked
+    manifest_format  what a manifest format is
+    find             dialects by name: the built-in ones, and those of installed packages
+    sniff            what the first bytes of a child look like
+
+The built-in dialects are `morphir`, `nexo`, `cigen`, `roder`, `synaps` and `mcp`.
 """
-
-import importlib
-from typing import TYPE_CHECKING
-
-from exthost.dialects.dialect import Dialect
-from exthost.errors import ConfigError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-BUILT_IN = ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")
-ENTRY_POINTS = "exthost.dialects"
-
-
-class Names(frozenset[str]):
-    """The names of dialects. Those of third parties are looked for when one is asked for that is
-    not ours: finding them takes longer than reading a config."""
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in _entry_points()
-
-
-NAMES = Names(BUILT_IN)
-
-
-def get(name: str) -> Dialect:
-    """The dialect of that name. Raises ConfigError with the names there are."""
-    if name in BUILT_IN:
-        found = importlib.import_module(f"exthost.dialects.{name}").DIALECT
-    else:
-        entries = _entry_points()
-        if name not in entries:
-            known = ", ".join([*BUILT_IN, *sorted(entries)])
-            raise ConfigError(
-                "X0107", f"there is no dialect {name!r}", help=f"the dialects here are: {known}"
-            )
-        found = entries[name].load()
-    assert isinstance(found, Dialect)
-    return found
-
-
-def _entry_points() -> "dict[str, EntryPoint]":
-    from importlib import metadata  # costs more than all of a built-in dialect
-
-    return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}

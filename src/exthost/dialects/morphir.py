@@ -11,31 +11,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.dialect import (
-    Dialect,
-    Exchanges,
-    Handshake,
-    Log,
-    Operation,
-    Row,
-    ToolCall,
-    Traits,
-    expect,
-    initialized,
-)
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.calls import ToolCall
+from exthost.dialects.jsonrpc import decoder, noise
+from exthost.dialects.meanings import Log
+from exthost.dialects.steps import Exchanges, Handshake, Operation, Simple, expect, initialized
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.messages import (
     Failure,
     Id,
     Incoming,
     Message,
-    Notice,
+    Notification,
     Reply,
     Request,
 )
 from exthost.model import (
     CloseStdin,
-    Introduction,
+    HandshakeContext,
     Limits,
     Offer,
     Restart,
@@ -45,7 +38,6 @@ from exthost.model import (
 )
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
-from exthost.wire.jsoncodec import decoder, noise
 from exthost.wire.jsontext import encode_fast
 from exthost.wire.lines import Lines
 
@@ -99,7 +91,7 @@ class HostCodec:
             return Failure(number, error if type(error) is str else jsontext.shown(error))
         method = said["method"]
         if type(method) is str and said.get("id") is None:
-            return Notice(method, said.get("params"))
+            return Notification(method, said.get("params"))
         return noise(frame, "a request: morphir extensions cannot ask the host")
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
@@ -123,7 +115,7 @@ class GuestCodec:
                 return jsontext.encode({"id": number, "result": result})
             case Failure(id=number, message=text):
                 return jsontext.encode({"id": number, "error": text})
-            case Notice(method=method, params=params):
+            case Notification(method=method, params=params):
                 return jsontext.encode({"method": method, "params": params})
         return self.request("", None, 0)
 
@@ -147,8 +139,8 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
     return HostCodec() if role is Role.HOST else GuestCodec()
 
 
-def _handshake(introduction: Introduction) -> Handshake:
-    initialized((yield Request("initialize", introduction.config)))
+def _handshake(context: HandshakeContext) -> Handshake:
+    initialized((yield Request("initialize", context.config)))
     heard = yield Request("capabilities", None)
     try:
         listed = expect(heard, "capabilities")
@@ -215,19 +207,18 @@ def _health(_: Any) -> Exchanges:
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "call_tool": Row(_ask_tool),
+        "call_tool": Simple(_ask_tool),
         "health": _health,
     }
 )
 
 DIALECT = Dialect(
     name="morphir",
-    versions=("0.1.0",),
     framing=Lines,
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notices=MappingProxyType({"log": _log}),
+    notifications=MappingProxyType({"log": _log}),
     traits=Traits(
         # The seed's figures: 30 s for each of the handshake's questions and for a call.
         limits=Limits(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exthost import dialects
 from exthost.config import (
     Config,
     config_from_json,
@@ -18,12 +17,16 @@ from exthost.config import (
     config_from_toml,
     config_from_yaml,
 )
+from exthost.dialects import find
+from exthost.dialects.cigen import manifest as cigen
+from exthost.dialects.manifest_format import Format, Found, Rejected
+from exthost.dialects.nexo import manifest as nexo
+from exthost.dialects.roder import manifest as roder
+from exthost.dialects.synaps import manifest as synaps
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.manifests import cigen, nexo, roder, synaps
-from exthost.manifests.format import Format, Found, Rejected
 from exthost.model import Spec
 from exthost.process.environment import looks_secret
 
@@ -60,7 +63,7 @@ class Wanted:
 
 def _policy(spec: Spec) -> str:
     """Only where variables are filtered does requiring one let it through."""
-    return spec.env_policy or dialects.get(spec.dialect).traits.environment
+    return spec.env_policy or find.find_dialect(spec.dialect).traits.environment
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config.discovery import ON_PATH
+from exthost.dialects.manifest_format import Format, Found, Rejected, Verdict
 from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import settle
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
-from exthost.manifests.format import Format, Found, Rejected, Verdict
 from exthost.model import Spec
 
 __all__ = ["Settings", "canonical", "discover", "roots"]

@@ -17,9 +17,9 @@ import os
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from exthost.dialects.manifest_format import Format
 from exthost.discovery.files import escape, is_inside, system_words
 from exthost.discovery.report import Diagnostic
-from exthost.manifests.format import Format
 
 __all__ = ["Folder", "Hit", "Walked", "unsearchable", "walk"]
 

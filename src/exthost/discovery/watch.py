@@ -17,12 +17,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
 from exthost.config.discovery import ON_PATH
+from exthost.dialects.manifest_format import Format
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Candidate, Diagnostic
 from exthost.discovery.search import discover, roots
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
-from exthost.manifests.format import Format
 from exthost.model import Spec
 
 __all__ = ["Change", "Watch"]

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from exthost.dialects.dialect import Dialect, Once, Operation, Row, ToolCall
+from exthost.dialects.base import Dialect
+from exthost.dialects.calls import ToolCall
+from exthost.dialects.steps import MaybeMore, Operation, Simple
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import given
 from exthost.launch.limits import method_limits_of
@@ -67,7 +69,9 @@ class CallFactory:
         self._prepared: dict[str, _Prepared] = {}
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
-        self._tool_request = self._call_tool.request if isinstance(self._call_tool, Row) else None
+        self._tool_request = (
+            self._call_tool.request if isinstance(self._call_tool, Simple) else None
+        )
         self.tool_limit = self.limit_of("call_tool")
 
     def limit_of(self, method: str) -> float:
@@ -148,11 +152,11 @@ class CallFactory:
     def _of_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
-        if isinstance(operation, Row):
+        if isinstance(operation, Simple):
             method, asked = operation.request(params)
             mapped = DELIVER if operation.result is None else MapResult(operation.result)
             return method, asked, mapped, limit
-        if isinstance(operation, Once):
+        if isinstance(operation, MaybeMore):
             return name, params, MaybeMoreReply(operation), limit
         each = is_default and self._limits_each_request
         handler = GeneratorReply(operation(params), limits_each_request=each)
@@ -184,6 +188,6 @@ class CallFactory:
 
 def _shared_handler(operation: Operation | None) -> ReplyHandler | None:
     """Return a handler that serves every call of this operation; None if each needs its own."""
-    if isinstance(operation, Row):
+    if isinstance(operation, Simple):
         return DELIVER if operation.result is None else MapResult(operation.result)
-    return MaybeMoreReply(operation) if isinstance(operation, Once) else None
+    return MaybeMoreReply(operation) if isinstance(operation, MaybeMore) else None

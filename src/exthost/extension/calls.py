@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, OnProgress
+from exthost.dialects.base import Dialect
+from exthost.dialects.meanings import OnProgress
 from exthost.errors import NOTHING, CallFailed, NotFound
 from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
@@ -45,7 +46,7 @@ def make_queue(
         max_in_flight=limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
-        is_serial=dialect.traits.in_turn,
+        is_serial=dialect.traits.serial,
         is_pool=pool_of(spec).most > 1,
         bus=bus,
         loop=loop,

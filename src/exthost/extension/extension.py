@@ -13,7 +13,9 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from exthost.dialects.dialect import Dialect, HookAnswer, HookCall, OnProgress
+from exthost.dialects.base import Dialect
+from exthost.dialects.calls import HookAnswer, HookCall
+from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
@@ -28,8 +30,8 @@ from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
-from exthost.messages import Notice
-from exthost.model import NONE, Offer, Spec, Tool
+from exthost.messages import Notification
+from exthost.model import EMPTY_MAPPING, Offer, Spec, Tool
 from exthost.names import registered_name
 from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
@@ -39,10 +41,10 @@ from exthost.session.stream import EventStream
 from exthost.tool_result import ToolResult
 
 if TYPE_CHECKING:
-    from exthost.dialects.cigen import Typed
-    from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
-    from exthost.dialects.roder_facets import Inference, Subagents, Tasks
-    from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
+    from exthost.dialects.cigen.dialect import Typed
+    from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
+    from exthost.dialects.roder.facets import Inference, Subagents, Tasks
+    from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
 
 F = TypeVar("F")
 
@@ -140,7 +142,7 @@ class Extension:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
@@ -201,7 +203,7 @@ class Extension:
                     extension=self.id,
                     help="the extension must read its stdin while it works",
                 ) from None
-        session.send(Notice(method, params))
+        session.send(Notification(method, params))
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None

@@ -10,7 +10,7 @@ call.
 
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import UsageError
 
 

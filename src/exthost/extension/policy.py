@@ -7,7 +7,7 @@ reads a Spec and a Dialect, and returns values.
 from dataclasses import replace
 from typing import NamedTuple
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.extension.breaker import DEFAULTS
 from exthost.model import UNLIMITED, Breaker, Restart, Spec
 

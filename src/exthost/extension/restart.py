@@ -63,7 +63,7 @@ MAX_DOUBLINGS: Final = 64
 class Phase(Enum):
     """How far the present (or the last) process got."""
 
-    NONE = "never started"
+    EMPTY_MAPPING = "never started"
     STARTING = "never got ready"
     SERVING = "crashed while serving"
 
@@ -118,7 +118,7 @@ class History:
     fruitless: int = 0
     crashes: int = 0
     restarts: int = 0
-    phase: Phase = Phase.NONE
+    phase: Phase = Phase.EMPTY_MAPPING
     ready_at: float | None = None
     has_served: bool = False
     been_ready: bool = False

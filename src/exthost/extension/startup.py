@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
 from exthost.extension.call_queue import CallQueue
@@ -16,7 +16,7 @@ from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.containment import RealPaths, suggest_grant
 from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.model import NO_OFFER, NONE, Limits, Offer, Spec, Tool
+from exthost.model import EMPTY_MAPPING, NO_OFFER, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
 from exthost.session.handshake import shake_hands
@@ -67,7 +67,7 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.argv = spec.argv
-        self.real_paths: RealPaths = NONE  # where its paths led when it was admitted
+        self.real_paths: RealPaths = EMPTY_MAPPING  # where its paths led when it was admitted
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
@@ -194,9 +194,7 @@ class Start:
         session.on_stale = self.tool_refresh.request
         began = queue.loop.time()
         try:
-            self.offer = await shake_hands(
-                session, launch.introduction, fallback=starter.falls_back
-            )
+            self.offer = await shake_hands(session, launch.context, fallback=starter.falls_back)
             known = check_tools(starter.spec, self.offer.tools, starter.known_tools)
             if starter.vet is not None:
                 starter.vet(self.offer)

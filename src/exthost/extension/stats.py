@@ -14,7 +14,7 @@ from exthost.extension.accounting import LOSSES
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
-from exthost.model import NONE
+from exthost.model import EMPTY_MAPPING
 
 _OUTCOMES = ("result", *LOSSES)
 
@@ -76,7 +76,7 @@ class Totals:
 
     def __init__(self, counts: Counts) -> None:
         self._instances: tuple[Counts, ...] = (counts,)
-        self._ended: Mapping[str, int] = NONE
+        self._ended: Mapping[str, int] = EMPTY_MAPPING
 
     def add(self, counts: Counts) -> None:
         """Count one more instance: it replaces the others."""

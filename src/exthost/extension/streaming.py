@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.session.stream import EventStream, StreamCall

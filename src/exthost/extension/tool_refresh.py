@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from exthost.dialects.dialect import Once, Row
+from exthost.dialects.steps import MaybeMore, Simple
 from exthost.model import Tool
 from exthost.session.session import Session
 
@@ -45,7 +45,7 @@ class ToolRefresh:
         self._wanted = False
         session = self._session
         operation = session.dialect.operations.get("list_tools")
-        if operation is None or isinstance(operation, Row | Once):
+        if operation is None or isinstance(operation, Simple | MaybeMore):
             return
         limit = session.limits.call
         assert limit is not None

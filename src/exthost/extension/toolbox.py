@@ -9,9 +9,9 @@ of the dialect. Dialects without such results have no such call.
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError, UsageError
-from exthost.model import NONE, Tool
+from exthost.model import EMPTY_MAPPING, Tool
 from exthost.tool_result import ToolResult
 
 
@@ -51,7 +51,7 @@ class Toolbox(Mapping[str, Tool]):
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> ToolResult:
         """Call a tool; what fails is returned as an error result. Only cancelling raises."""
         word = self._dialect.error_result

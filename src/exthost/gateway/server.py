@@ -25,7 +25,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 from exthost._version import __version__
-from exthost.dialects.dialect import Progress
+from exthost.dialects.meanings import Progress
 from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.extension.extension import Extension

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from exthost.dialects.dialect import EventSink
+from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError
 from exthost.events import (
     Bus,
@@ -177,7 +177,7 @@ class _Sink:
             self._task = None
 
     async def _tell(self, envelope: Mapping[str, Any]) -> None:
-        method, params = self._sink.notice(envelope)
+        method, params = self._sink.notification(envelope)
         try:
             jsontext.encode(params)  # one that cannot be said must not start a process
             await self.extension.start()

@@ -1,6 +1,6 @@
 """The hook bus: extensions that want to look at what is about to happen, one after another.
 
-Whoever offers a hook, and wants it for this very event (`Dialect.looks_at`), is asked: the lowest
+Whoever offers a hook, and wants it for this very event (`Dialect.wants_hook`), is asked: the lowest
 priority first, then in the host's order. What one of them overrides, those after it see. Before
 something happens, the first that says abort ends it, and the outcome says who and why; one that
 wants a person asked ends it unless that person agrees; an answer that is `final` is the last.
@@ -15,7 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.dialects.dialect import Dialect, HookAnswer
+from exthost.dialects.base import Dialect
+from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExthostError
 from exthost.model import Offer, Spec
 
@@ -148,8 +149,8 @@ async def _answer(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
     try:
-        looks_at = handler.dialect.looks_at
-        if looks_at is not None and not looks_at(handler.spec, name, event):
+        wants_hook = handler.dialect.wants_hook
+        if wants_hook is not None and not wants_hook(handler.spec, name, event):
             return None
         if handler.state != "ready":
             # Waiting for its restart would hold up every call of everyone.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from exthost import dialects
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects.dialect import OnProgress
+from exthost.dialects import find
+from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
@@ -35,8 +35,8 @@ from exthost.host.hooks import Confirm, Hooks
 from exthost.host.manifest_reload import ManifestReloader
 from exthost.host.registry import RegisteredTool, Registry
 from exthost.host.tool_loop import ROUNDS, complete_with_tools
-from exthost.manifests.gate import clash
-from exthost.model import NONE, Offer, Spec
+from exthost.launch.gate import clash
+from exthost.model import EMPTY_MAPPING, Offer, Spec
 from exthost.names import nearest, registered_name
 from exthost.process import hardening
 from exthost.process.ourselves import our_variables
@@ -60,7 +60,7 @@ class Host:
         self,
         config: Config | None = None,
         *,
-        handlers: Mapping[str, Handler] = NONE,
+        handlers: Mapping[str, Handler] = EMPTY_MAPPING,
         environ: Mapping[str, str] | None = None,
         confirm: Confirm | None = None,
         shared: bool = False,
@@ -229,7 +229,7 @@ class Host:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
@@ -273,7 +273,7 @@ class Host:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> ToolResult:
@@ -367,7 +367,7 @@ class Host:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
@@ -460,13 +460,13 @@ class Host:
 
     def _add_sink(self, extension: Extension) -> None:
         """Before anything is told of it: its own admission wakes no other."""
-        make = extension.dialect.sink
+        make = extension.dialect.event_sink
         sink = make(extension.spec) if make is not None else None
         if sink is not None:
             self._sinks.add(extension, sink)
 
     def _made(self, spec: Spec, *, replaces: bool = False) -> Extension:
-        dialect = dialects.get(spec.dialect)
+        dialect = find.find_dialect(spec.dialect)
         return Extension(
             spec,
             dialect,
@@ -476,7 +476,7 @@ class Host:
             on_change=self.registry.changed,
             objection=lambda: self._objection(spec),
             attend=self._api.handlers_for(spec, dialect),
-            vet=self._own_names(spec) if dialect.traits.own_name == "unique" else None,
+            vet=self._own_names(spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
         )

@@ -6,8 +6,8 @@ Pure: reads a Spec and a Dialect, and returns values.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exthost.dialects.dialect import Dialect
-from exthost.model import NONE, Limits, Spec
+from exthost.dialects.base import Dialect
+from exthost.model import EMPTY_MAPPING, Limits, Spec
 
 # For limits that neither the operator nor the dialect speaks of.
 _LIMITS = Limits(
@@ -21,14 +21,14 @@ def limits_of(spec: Spec, dialect: Dialect) -> Limits:
     most = spec.permissions.max_execution_time if spec.permissions is not None else None
     if most is not None and limits.call is not None:
         limits = replace(limits, call=min(limits.call, most))
-    return replace(limits, max_in_flight=1) if dialect.traits.in_turn else limits
+    return replace(limits, max_in_flight=1) if dialect.traits.serial else limits
 
 
 def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:
     """The limits of methods and operations that have their own. What the operator says of calls
     holds for every one of them; a granted max_execution_time bounds them all."""
     if spec.limits.call is not None:
-        return NONE
+        return EMPTY_MAPPING
     most = spec.permissions.max_execution_time if spec.permissions is not None else None
     own = dialect.traits.method_limits
     return own if most is None else {name: min(limit, most) for name, limit in own.items()}

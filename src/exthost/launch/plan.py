@@ -14,20 +14,20 @@ from typing import Any
 
 from exthost import semver
 from exthost._version import __version__
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch.containment import RealPaths, check_policy, contain
+from exthost.launch.gate import configured, gate
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
-from exthost.manifests.gate import configured, gate
 from exthost.model import (
-    NONE,
-    FromHost,
-    Introduction,
+    EMPTY_MAPPING,
+    HandshakeContext,
+    HostEnvRef,
     LaunchPlan,
     Spec,
-    nothing,
+    empty_mapping,
 )
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables, child_environment
@@ -42,9 +42,9 @@ class Launch:
 
     plan: LaunchPlan
     environment: Environment
-    introduction: Introduction
+    context: HandshakeContext
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
-    enforced: Mapping[str, str] = field(default_factory=nothing)  # what holds it, as data
+    enforced: Mapping[str, str] = field(default_factory=empty_mapping)  # what holds it, as data
 
 
 def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
@@ -52,7 +52,7 @@ def admit(spec: Spec, environ: Mapping[str, str]) -> RealPaths:
     enforced. Return where its paths lead now."""
     path = environ.get("PATH")
     given = {
-        name: environ.get(value, "") if isinstance(value, FromHost) else value
+        name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
         for name, value in spec.env.items()
     }
     seen = {**environ, **given} if given else environ
@@ -92,7 +92,7 @@ def prepare(
     dialect: Dialect,
     environ: Mapping[str, str],
     handles: frozenset[str] = frozenset(),
-    real_paths: RealPaths = NONE,
+    real_paths: RealPaths = EMPTY_MAPPING,
 ) -> Launch:
     """Return what the next start executes, with which variables and in which containment."""
     traits = dialect.traits
@@ -108,7 +108,7 @@ def prepare(
     version = host_version(spec)
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": version, "state_folder": folder}
-    told = {name: facts[fact] for name, fact in traits.tells.items()}
+    told = {name: facts[fact] for name, fact in traits.env_vars.items()}
     environment = child_environment(
         environ,
         spec.env_policy or traits.environment,
@@ -117,7 +117,7 @@ def prepare(
         configured={**told, **_resolved(spec, environ)},
     )
     program = find_program(spec.argv[0], cwd, environment.variables.get("PATH", os.defpath))
-    introduction = Introduction(
+    context = HandshakeContext(
         extension=spec.id,
         config=configured(spec, environ),
         options=spec.options,
@@ -130,20 +130,20 @@ def prepare(
         wire_id=spec.wire_id or spec.id,
         handles=handles,
     )
-    named = next((name for name, fact in traits.tells.items() if fact == "state_folder"), "")
+    named = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
     state_variable = "" if named in spec.env else named
     plan = LaunchPlan(argv=(program, *spec.argv[1:]), cwd=cwd, env=environment.variables)
     plan, enforced = contain(
         spec,
         plan=plan,
         limits=limits_of(spec, dialect),
-        state=introduction.state_folder if state_variable else "",
+        state=context.state_folder if state_variable else "",
         real_paths=real_paths,
     )
     return Launch(
         plan=plan,
         environment=environment,
-        introduction=introduction,
+        context=context,
         state_variable=state_variable,
         enforced=enforced,
     )
@@ -153,7 +153,7 @@ def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the configured variables; references to variables of the host are resolved."""
     found = {}
     for name, value in spec.env.items():
-        if isinstance(value, FromHost):
+        if isinstance(value, HostEnvRef):
             if value not in environ:
                 raise Refused(
                     "X0388",
@@ -172,12 +172,12 @@ def make_state_folder(launch: Launch) -> Launch:
     if not launch.state_variable:
         return launch
     try:
-        Path(launch.introduction.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(launch.context.state_folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         _log.warning(
             "[%s] it has no state folder, since %s cannot be made: %s; set EXTHOST_HOME",
-            launch.introduction.extension,
-            launch.introduction.state_folder,
+            launch.context.extension,
+            launch.context.state_folder,
             error.strerror,
         )
         return _without_state_folder(launch)

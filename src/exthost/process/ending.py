@@ -7,7 +7,7 @@ needed. Every step is bounded, so the end is, too.
 from collections.abc import Sequence
 from typing import Protocol
 
-from exthost.messages import Notice, Request
+from exthost.messages import Notification, Request
 from exthost.model import CloseStdin, LadderStep, Say, Terminate, Write
 
 # After SIGKILL only the kernel stands between a process and its end.
@@ -21,7 +21,7 @@ CLEAN_KILL_SECONDS = 1.0
 class Mortal(Protocol):
     """What is to be ended, as far as the ladder needs to know it."""
 
-    async def say(self, message: Request | Notice, wait: float) -> None: ...
+    async def say(self, message: Request | Notification, wait: float) -> None: ...
     def write_raw(self, data: bytes) -> None: ...
     def close_stdin(self) -> None: ...
     def terminate(self) -> None: ...

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from exthost.errors import ConfigError
-from exthost.model import NONE
+from exthost.model import EMPTY_MAPPING
 
 __all__ = [
     "POLICIES",
@@ -114,7 +114,7 @@ def child_environment(
     *,
     names: Collection[str] = (),
     allowed: Collection[str] = (),
-    configured: Mapping[str, str] = NONE,
+    configured: Mapping[str, str] = EMPTY_MAPPING,
 ) -> Environment:
     """The environment of a child.
 

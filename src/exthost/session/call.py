@@ -6,7 +6,7 @@ error; subclasses pass either one on to the caller. The call queue counts the ou
 
 from typing import Any
 
-from exthost.dialects.dialect import OnProgress
+from exthost.dialects.meanings import OnProgress
 from exthost.errors import ExthostError
 from exthost.messages import Id, Noise
 from exthost.session.replies import ReplyHandler

@@ -21,9 +21,11 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Progress, Standing
+from exthost.dialects.base import Dialect
+from exthost.dialects.meanings import Progress
+from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.messages import Batch, Failure, Noise, Notice, Reply, Request
+from exthost.messages import Batch, Failure, Noise, Notification, Reply, Request
 from exthost.model import Offer, Role
 from exthost.session import failures
 from exthost.session.call import Call
@@ -143,7 +145,7 @@ class Conversation:
                 raise
         return effects
 
-    def subscribe(self, subscription: Standing) -> list[Effect]:
+    def subscribe(self, subscription: Subscribe) -> list[Effect]:
         """Send a request that stays open; its reply is its end."""
         effects: list[Effect] = []
         self._operations.subscribe(subscription, effects)
@@ -226,7 +228,7 @@ class Conversation:
                 id = message.id
                 call = self.pending.pop(id, None) if id is not None else self._oldest()
                 self._handle_reply(call, message, effects)
-            case Notice():
+            case Notification():
                 self._handle_notification(message, size, effects)
             case Request():
                 effects.append(ServeRequest(message))
@@ -307,11 +309,13 @@ class Conversation:
                 self._stream_table.leave(call.on_reply.stream, "its answer was too large", effects)
             effects.append(Failed(call, failures.reply_too_long(why, call.method, skipped.head)))
 
-    def _handle_notification(self, notification: Notice, size: int, effects: list[Effect]) -> None:
+    def _handle_notification(
+        self, notification: Notification, size: int, effects: list[Effect]
+    ) -> None:
         method, params = notification
         if self.dialect.streams:
             self._stream_table.on_notification(method, params, size, effects)
-        read = self.dialect.notices.get(method)
+        read = self.dialect.notifications.get(method)
         meaning = read(params) if read is not None else None
         call = None
         if type(meaning) is Progress and type(meaning.id) in (int, str):
@@ -359,9 +363,9 @@ class Conversation:
                 # Now: the late reply may be in the pipe already, and must meet no other call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))
-            elif self.dialect.withdraw is not None and self.phase is not Phase.HANDSHAKE:
+            elif self.dialect.cancel_message is not None and self.phase is not Phase.HANDSHAKE:
                 request = Request(call.method, call.params, call.id)
-                message = self.dialect.withdraw(request, why)
+                message = self.dialect.cancel_message(request, why)
                 if message is not None:
                     effects.append(SendInternal(message))
         return effects

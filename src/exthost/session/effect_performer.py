@@ -8,7 +8,7 @@ needed, because most sessions need few of them and a host may have hundreds of s
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from exthost.dialects.dialect import Standing
+from exthost.dialects.steps import Subscribe
 from exthost.messages import Failure, Message, Reply
 from exthost.model import Limits
 from exthost.session import failures
@@ -18,7 +18,6 @@ from exthost.session.conversation import Conversation, Phase
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effects import (
     Acknowledge,
-    AskHost,
     Count,
     DeliverEvent,
     Effect,
@@ -27,6 +26,7 @@ from exthost.session.effects import (
     Frame,
     Interrupt,
     Notified,
+    RunHandler,
     SendInternal,
     ServeRequest,
     SetDeadline,
@@ -96,7 +96,7 @@ class EffectPerformer:
         self._subscriptions: Subscriptions | None = None
         # Holds messages back while the child waits for an answer, in dialects that need it.
         self.hold: OutboundHold | None = None
-        if self._dialect.traits.answers_first:
+        if self._dialect.traits.quiet_while_asked:
             self.hold = OutboundHold(owner.hold, owner.release)
 
     def perform(self, effect: Any) -> None:
@@ -153,7 +153,7 @@ class EffectPerformer:
     def _perform_serve_request(self, effect: ServeRequest) -> None:
         self._requests_of_child.serve(effect.request)
 
-    def _perform_ask_host(self, effect: AskHost) -> None:
+    def _perform_run_handler(self, effect: RunHandler) -> None:
         call, request = effect
 
         def on_answer(answer: Reply | Failure) -> None:
@@ -187,7 +187,7 @@ class EffectPerformer:
 
     def _extend_deadline(self, call: Call) -> None:
         """Progress gives a call more time, unless its caller said how long it may take."""
-        factor = self._dialect.traits.patience
+        factor = self._dialect.traits.progress_multiplier
         if factor > 1 and call.timeout == self._session.limits.call:
             call.extend_deadline(self._owner.now(), factor * call.timeout)
 
@@ -202,7 +202,7 @@ class EffectPerformer:
             )
         self._subscriptions.opened(*effect)
 
-    def _subscribe(self, subscription: Standing) -> None:
+    def _subscribe(self, subscription: Subscribe) -> None:
         if self._conversation.phase is not Phase.DRAINING:
             self._session.perform(self._conversation.subscribe(subscription))
 
@@ -234,7 +234,7 @@ _PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
     DeliverEvent: EffectPerformer._perform_deliver_event,
     Acknowledge: EffectPerformer._perform_acknowledge,
     ServeRequest: EffectPerformer._perform_serve_request,
-    AskHost: EffectPerformer._perform_ask_host,
+    RunHandler: EffectPerformer._perform_run_handler,
     Subscribed: EffectPerformer._perform_subscribed,
     SubscriptionEnded: EffectPerformer._perform_subscription_ended,
     Notified: EffectPerformer._perform_notified,

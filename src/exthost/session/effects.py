@@ -7,9 +7,10 @@ order of their replies. A list holds as many of them as follow one another.
 
 from typing import Any, NamedTuple, TypeAlias
 
-from exthost.dialects.dialect import Meaning, Standing
+from exthost.dialects.meanings import Meaning
+from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError
-from exthost.messages import Failure, Id, Notice, Request
+from exthost.messages import Failure, Id, Notification, Request
 from exthost.session.call import Call
 from exthost.session.failures import EndCause
 from exthost.session.stream_queue import StreamQueue
@@ -36,7 +37,7 @@ class Write(NamedTuple):
 class SendInternal(NamedTuple):
     """Send a message of the host's own; nobody waits for its reply."""
 
-    message: Request | Notice
+    message: Request | Notification
 
 
 class SetDeadline(NamedTuple):
@@ -67,7 +68,7 @@ class ServeRequest(NamedTuple):
     request: Request
 
 
-class AskHost(NamedTuple):
+class RunHandler(NamedTuple):
     """A reply to this call holds a request to the host. The answer goes back by `resume`."""
 
     call: Call
@@ -78,7 +79,7 @@ class Subscribed(NamedTuple):
     """A request was sent that stays open as long as the session."""
 
     id: Id
-    subscription: Standing
+    subscription: Subscribe
 
 
 class SubscriptionEnded(NamedTuple):
@@ -92,7 +93,7 @@ class Notified(NamedTuple):
     """The child sent a notification. `meaning` is the dialect's reading of it; `call` is the call
     whose progress it tells, if it tells any."""
 
-    notification: Notice
+    notification: Notification
     meaning: Meaning
     call: Call | None
 
@@ -136,7 +137,7 @@ Effect: TypeAlias = (
     | DeliverEvent
     | Acknowledge
     | ServeRequest
-    | AskHost
+    | RunHandler
     | Subscribed
     | SubscriptionEnded
     | Notified

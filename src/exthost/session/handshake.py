@@ -7,6 +7,7 @@ and, where the first bytes show it, that the program speaks another dialect.
 import asyncio
 from dataclasses import replace
 
+from exthost.dialects.sniff import looks_like
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -14,19 +15,18 @@ from exthost.errors import (
     ExthostError,
     HandshakeFailed,
 )
-from exthost.model import Introduction, Offer
+from exthost.model import HandshakeContext, Offer
 from exthost.session.session import Session
-from exthost.wire.guess import looks_like
 
 
 async def shake_hands(
-    session: Session, introduction: Introduction, *, fallback: bool = False
+    session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
     """Run the dialect's handshake, or its fallback. The time limit holds for each request of it."""
     limit = session.limits.handshake
     assert limit is not None
     make = session.dialect.fallback if fallback else None
-    steps = (make or session.dialect.handshake)(introduction)
+    steps = (make or session.dialect.handshake)(context)
     call = session.internal.run_operation("the handshake", steps, limit, limits_each_request=True)
     try:
         offer = await call.future

@@ -7,9 +7,9 @@ import asyncio
 from functools import partial
 from typing import Any, Protocol
 
-from exthost.dialects.dialect import Exchanges
+from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError
-from exthost.messages import Message, Notice, Request
+from exthost.messages import Message, Notification, Request
 from exthost.session.call import Call, FutureCall
 from exthost.session.call_owner import CallOwner
 from exthost.session.outbound_hold import OutboundHold
@@ -36,7 +36,7 @@ class InternalCalls:
         self._owner = owner
         self._hold = hold
 
-    def send(self, message: Request | Notice) -> "asyncio.Future[Any] | None":
+    def send(self, message: Request | Notification) -> "asyncio.Future[Any] | None":
         """Send a message whose reply, if there is one, interests nobody. The future, if there is
         one, is done when the request was answered."""
         if type(message) is not Request:

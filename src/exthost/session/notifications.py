@@ -7,7 +7,7 @@ whose call made progress. Events of streams do not come here.
 import logging
 from collections.abc import Callable
 
-from exthost.dialects.dialect import Emitted, Log, OfferStale, Progress, Told, Unfit
+from exthost.dialects.meanings import DialectEvent, Emitted, Log, OfferStale, Progress, Unusable
 from exthost.events import Bus, ExtensionEvent, Noticed, Progressed
 from exthost.session.call import Call
 from exthost.session.diagnostics import Diagnostics
@@ -50,9 +50,9 @@ class Notifications:
                     self._diagnostics.count_and_log("events in the name of another extension")
                 else:
                     self._publish(kind, version, payload)
-            case Told(kind, payload):
+            case DialectEvent(kind, payload):
                 self._publish(kind, 1, payload)
-            case Unfit(why):
+            case Unusable(why):
                 self._diagnostics.count_and_log(why)
             case Progress():
                 self._progress(meaning, call)

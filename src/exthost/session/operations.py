@@ -8,13 +8,14 @@ dialect's own code fails that one call.
 import logging
 from typing import Any
 
-from exthost.dialects.dialect import Dialect, Inquiry, Offered, Spent, Standing, Step, Tentative
+from exthost.dialects.base import Dialect
+from exthost.dialects.steps import AskHost, GetOffer, RetireProcess, Step, Subscribe, TryRequest
 from exthost.errors import ExthostError
-from exthost.messages import Notice, Request
+from exthost.messages import Notification, Request
 from exthost.model import NO_OFFER, Offer
 from exthost.session import failures
 from exthost.session.call import Call
-from exthost.session.effects import AskHost, Effect, End, Failed, SetDeadline, Subscribed, Write
+from exthost.session.effects import Effect, End, Failed, RunHandler, SetDeadline, Subscribed, Write
 from exthost.session.replies import Continue, GeneratorReply
 from exthost.session.requests import RequestTable
 
@@ -40,7 +41,7 @@ class Operations:
             while type(outcome) is Continue:
                 if self._waits_after(call, handler, outcome.step, effects):
                     return
-                answer = self.offer if isinstance(outcome.step, Offered) else None
+                answer = self.offer if isinstance(outcome.step, GetOffer) else None
                 outcome = handler.advance(answer)
         except ExthostError as error:
             self._retire(call, handler, effects)
@@ -67,24 +68,24 @@ class Operations:
                 handler.is_optional = False
                 effects.append(Write(requests.send_step(call, method, params, id)))
                 return True
-            case Tentative(Request(method, params, id), seconds):
+            case TryRequest(Request(method, params, id), seconds):
                 handler.is_optional = True
                 effects.append(Write(requests.send_step(call, method, params, id)))
                 effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
                 return True
-            case Inquiry(method, params):
+            case AskHost(method, params):
                 held = requests.hold(call)
-                effects.append(AskHost(call, Request(method, params, held)))
+                effects.append(RunHandler(call, Request(method, params, held)))
                 return True
-            case Spent():
+            case RetireProcess():
                 handler.retires_process = True
-            case Standing():
+            case Subscribe():
                 self.subscribe(step, effects)
-            case Notice():
+            case Notification():
                 effects.append(Write(requests.encode(step)))
         return False
 
-    def subscribe(self, subscription: Standing, effects: list[Effect]) -> None:
+    def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:
         """Send a request that stays open; its reply is its end."""
         id, frame = self._requests.subscribe(subscription)
         effects.append(Subscribed(id, subscription))

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from exthost.events import Bus, Exited
-from exthost.messages import Notice, Request
+from exthost.messages import Notification, Request
 from exthost.model import LadderStep
 from exthost.process.child import Child
 from exthost.process.ending import KILL_SECONDS, climb
@@ -30,7 +30,7 @@ LAST_OUTPUT_SECONDS = 0.25
 # pipes first, and on a busy machine it may take a while to go on.
 EXIT_SECONDS = 2.0
 
-Send = Callable[[Request | Notice], "asyncio.Future[None] | None"]
+Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
 """Sends a message; the future, if there is one, is done when the reply or an error came."""
 
 
@@ -122,7 +122,7 @@ class ProcessLifetime:
 
     # What the shutdown steps need.
 
-    async def say(self, message: Request | Notice, wait: float) -> None:
+    async def say(self, message: Request | Notification, wait: float) -> None:
         answered = self._send(message)
         if answered is not None:
             await asyncio.wait([answered, self.exited], timeout=wait, return_when="FIRST_COMPLETED")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
 
-from exthost.dialects.dialect import Exchanges, Heard, Once, Step, refusal
+from exthost.dialects.steps import Exchanges, MaybeMore, Received, Step, refusal
 from exthost.messages import Failure
 from exthost.session.stream_queue import StreamQueue
 
@@ -72,14 +72,14 @@ class MaybeMoreReply(ReplyHandler):
 
     words_request = True
 
-    def __init__(self, operation: Once) -> None:
+    def __init__(self, operation: MaybeMore) -> None:
         self._operation = operation
 
     def request(self, params: Any) -> tuple[str, Any]:
-        return self._operation.ask(params)
+        return self._operation.request(params)
 
     def on_result(self, params: Any, result: Any) -> Any:
-        value = self._operation.settle(params, result)
+        value = self._operation.finish(params, result)
         if type(value) is GeneratorType:
             return Switch(GeneratorReply(value))
         return value
@@ -99,7 +99,7 @@ class GeneratorReply(ReplyHandler):
         self.is_optional = False  # the request in flight may stay without a reply
         self.retires_process = False  # the process can serve no other call afterwards
 
-    def advance(self, heard: Heard) -> Any:
+    def advance(self, heard: Received) -> Any:
         """Send this into the generator; return its next step, or the value of the call."""
         try:
             return Continue(self._steps.send(heard))

@@ -7,7 +7,7 @@ frame is not remembered.
 from typing import Any
 
 from exthost.dialects.codec import Codec
-from exthost.dialects.dialect import Standing
+from exthost.dialects.steps import Subscribe
 from exthost.errors import UsageError
 from exthost.messages import Id, Message
 from exthost.session.call import Call
@@ -42,7 +42,7 @@ class RequestTable:
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
         self.pending: dict[Any, Call] = {}
-        self.subscriptions: dict[Any, Standing] | None = None
+        self.subscriptions: dict[Any, Subscribe] | None = None
 
     def send(self, call: Call) -> Frame:
         """Number the request of a call, remember the call, and return the frame. Raises UsageError
@@ -86,7 +86,7 @@ class RequestTable:
         """Return the frame of a message that waits for no reply."""
         return self._wrap(self._codec.encode(message))
 
-    def subscribe(self, subscription: Standing) -> tuple[Id, Frame]:
+    def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and remember a request that stays open; return its id and its frame."""
         request, id = subscription.request, self.next_id
         frame = self._wrap(self._encode_request(request.method, request.params, id))

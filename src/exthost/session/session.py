@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from threading import get_ident
 
-from exthost.dialects.dialect import Dialect
+from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.messages import Message, Notice
+from exthost.messages import Message, Notification
 from exthost.model import Limits, Offer
 from exthost.process.child import Child
 from exthost.process.stdin_writer import StdinWriter
@@ -104,7 +104,7 @@ class Session:
         self.lock = threading.Lock()
         self.conversation = Conversation(dialect, limits.max_message, first_id)
         self.diagnostics = Diagnostics(
-            owner.extension, child, owner.bus, loop, redacts=dialect.traits.private
+            owner.extension, child, owner.bus, loop, redacts=dialect.traits.redact
         )
         self._owner = owner
         self._loop = loop
@@ -236,7 +236,7 @@ class Session:
 
     def send(self, message: Message) -> None:
         """Send a message that waits for no reply: a notification, or our answer to a request."""
-        hold = self._performer.hold if type(message) is Notice else None
+        hold = self._performer.hold if type(message) is Notification else None
         if hold is not None and hold.keep(partial(self.send, message)):
             return
         with self.lock:

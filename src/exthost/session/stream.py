@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
-from exthost.dialects.dialect import StreamKind
+from exthost.dialects.streams import StreamKind
 from exthost.errors import ExthostError, UsageError
 from exthost.session.call import Call
 from exthost.session.replies import StreamReply

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from exthost.dialects.dialect import StreamKind
+from exthost.dialects.streams import StreamKind
 
 # A full queue: from here on the child's output stays unread, if nothing else waits for it.
 STREAM_EVENTS = 256

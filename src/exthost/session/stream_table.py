@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from exthost.dialects.dialect import StreamKind
+from exthost.dialects.streams import StreamKind
 from exthost.errors import ExthostError
 from exthost.messages import Failure, Reply
 from exthost.session import failures
@@ -36,18 +36,18 @@ class StreamTable:
         # The notifications that are events, and the member of their params that names the stream.
         self._members: dict[str, str | None] = {}
         for kind in kinds:
-            self._members.update(kind.notices)
+            self._members.update(kind.notifications)
         self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
 
     def open(self, stream: StreamQueue) -> None:
-        for method, member in stream.kind.notices.items():
+        for method, member in stream.kind.notifications.items():
             key = stream.key if member is not None else None
             self._streams.setdefault((method, key), []).append(stream)
 
     def close(self, stream: StreamQueue) -> bool:
         """Close a stream; True if it was open."""
         was_open = False
-        for method, member in stream.kind.notices.items():
+        for method, member in stream.kind.notifications.items():
             place = (method, stream.key if member is not None else None)
             queues = self._streams.get(place, [])
             if stream in queues:

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from exthost.dialects.dialect import Standing
+from exthost.dialects.steps import Subscribe
 from exthost.messages import Failure
 
 _log = logging.getLogger("exthost.session")
 
 
 class _Open(NamedTuple):
-    subscription: Standing
+    subscription: Subscribe
     attempt: int  # how often it was sent again in this row
     since: float
 
@@ -32,7 +32,7 @@ class Subscriptions:
         self,
         extension: str,
         loop: asyncio.AbstractEventLoop,
-        send: Callable[[Standing], None],
+        send: Callable[[Subscribe], None],
         on_stale: Callable[[], None],
     ) -> None:
         self._extension = extension
@@ -43,7 +43,7 @@ class Subscriptions:
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._attempt = 0
 
-    def opened(self, id: Any, subscription: Standing) -> None:
+    def opened(self, id: Any, subscription: Subscribe) -> None:
         """A subscription was sent under this id."""
         self._open[id] = _Open(subscription, self._attempt, self._loop.time())
 
@@ -66,7 +66,7 @@ class Subscriptions:
             )
             self._timers[id] = timer
 
-    def _send_again(self, id: Any, subscription: Standing, attempt: int) -> None:
+    def _send_again(self, id: Any, subscription: Subscribe, attempt: int) -> None:
         self._timers.pop(id, None)
         self._attempt = attempt
         try:
@@ -76,7 +76,7 @@ class Subscriptions:
         if subscription.stale:
             self._on_stale()  # nobody told us what changed meanwhile
 
-    def _warn(self, subscription: Standing, why: str) -> None:
+    def _warn(self, subscription: Subscribe, why: str) -> None:
         _log.warning(
             "[%s] %s was %s: what it would have told is not heard of any more",
             self._extension,

@@ -1,6 +1,6 @@
 """Blocking form of cigen's facet."""
 
-from exthost.dialects.cigen import Typed
+from exthost.dialects.cigen.dialect import Typed
 from exthost.sync.facets import SyncFacet
 from exthost.sync.forwarded import forward
 

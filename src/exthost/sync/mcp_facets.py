@@ -1,6 +1,6 @@
 """Blocking forms of mcp's facets."""
 
-from exthost.dialects.mcp_facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
 from exthost.sync.facets import SyncFacet
 from exthost.sync.forwarded import forward
 

@@ -1,6 +1,6 @@
 """Blocking forms of roder's facets."""
 
-from exthost.dialects.roder_facets import Inference, Subagents, Tasks
+from exthost.dialects.roder.facets import Inference, Subagents, Tasks
 from exthost.sync.facets import SyncFacet
 from exthost.sync.forwarded import forward, forward_stream
 

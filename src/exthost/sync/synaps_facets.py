@@ -1,7 +1,7 @@
 """Blocking forms of synaps' facets."""
 
-from exthost.dialects.synaps_facets import About, Commands, Providers, Settings, Sidecar
-from exthost.dialects.synaps_offer import Provider
+from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.offer import Provider
 from exthost.sync.facets import SyncFacet
 from exthost.sync.forwarded import forward, forward_stream
 

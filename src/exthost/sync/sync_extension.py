@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from exthost.dialects.dialect import Dialect, OnProgress
+from exthost.dialects.base import Dialect
+from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed, ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Health, State
 from exthost.extension.stats import Stats
 from exthost.extension.toolbox import Toolbox
-from exthost.model import NONE, Offer, Spec, Tool
+from exthost.model import EMPTY_MAPPING, Offer, Spec, Tool
 from exthost.process.environment import Environment
 from exthost.sync.blocking_call import BlockingCall
 from exthost.sync.blocking_view import BlockingView, blocking_view
@@ -119,7 +120,7 @@ class SyncExtension:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,

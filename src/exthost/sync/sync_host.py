@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from exthost.config import Config
-from exthost.dialects.dialect import OnProgress
+from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import read_config
 from exthost.discovery.report import Diagnostic
 from exthost.events import Bus
@@ -21,7 +21,7 @@ from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host, HostSettings
 from exthost.host.registry import RegisteredTool, Registry
 from exthost.host.tool_loop import ROUNDS
-from exthost.model import NONE, Spec
+from exthost.model import EMPTY_MAPPING, Spec
 from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension
@@ -148,7 +148,7 @@ class SyncHost:
         arguments: Any = None,
         *,
         timeout: float | None = None,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
@@ -179,7 +179,7 @@ class SyncHost:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
-        context: Mapping[str, Any] = NONE,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer and run the tools that it asks for; see `Host.complete`."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from exthost.messages import Failure, Notice, Reply, Request
+from exthost.messages import Failure, Notification, Reply, Request
 
 Flags: TypeAlias = Mapping[str, str]
 
@@ -48,7 +48,7 @@ class Guest:
     words: Callable[[Any], Any] = as_it_is
     answered: Callable[[Any], Any] = as_it_is
     value: Callable[[Any], Any] = as_it_is
-    notice: Notice | None = None
+    notice: Notification | None = None
     question: Request | None = None
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     needs: tuple[str, ...] = ()
@@ -78,14 +78,14 @@ MORPHIR = Guest(
         }
     ),
     last="capabilities",
-    notice=Notice("progress", {"n": 1}),
+    notice=Notification("progress", {"n": 1}),
 )
 
 NEXO = Guest(
     dialect="nexo",
     shake=_answers({"initialize": {"server_version": "6.6.6", "tools": ["do"]}}),
     last="initialize",
-    notice=Notice("progress", {"n": 1}),
+    notice=Notification("progress", {"n": 1}),
     question=Request("host/ask", {"n": 1}, 1),
 )
 
@@ -94,7 +94,7 @@ SYNAPS = Guest(
     dialect="synaps",
     shake=_answers({"initialize": {"protocol_version": 1, "capabilities": []}, "shutdown": None}),
     last="initialize",
-    notice=Notice("progress", {"n": 1}),
+    notice=Notification("progress", {"n": 1}),
     question=Request("host/ask", {"n": 1}, 1),
     settings=MappingProxyType({"retry": "never"}),  # what dies of a request would die of it twice
 )
@@ -112,7 +112,7 @@ MCP = Guest(
         }
     ),
     last="initialize",
-    notice=Notice("notifications/resources/list_changed", {}),
+    notice=Notification("notifications/resources/list_changed", {}),
     question=Request("host/ask", {"n": 1}, 1),
 )
 
@@ -180,7 +180,7 @@ RODER = Guest(
     dialect="roder",
     shake=_echo,
     last="extension/initialize",
-    notice=Notice(
+    notice=Notification(
         "extension/event",
         {"extensionId": "hostile", "eventKind": "tick", "schemaVersion": 1, "payload": 1},
     ),

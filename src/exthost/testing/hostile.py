@@ -28,7 +28,7 @@ if __name__ == "__main__":  # by its path, so that nothing need be installed whe
     if "path" in FLAGS:
         sys.path.append(FLAGS["path"])
 
-from exthost import dialects  # noqa: E402
+from exthost.dialects import find  # noqa: E402
 from exthost.dialects.codec import Positional  # noqa: E402
 from exthost.messages import Failure, Id, Incoming, Reply, Request  # noqa: E402
 from exthost.model import Role  # noqa: E402
@@ -43,7 +43,7 @@ class Hostile:
     """One conversation, from the extension's end."""
 
     def __init__(self, guest: Guest, flags: Flags) -> None:
-        dialect = dialects.get(guest.dialect)
+        dialect = find.find_dialect(guest.dialect)
         self._guest = guest
         self._flags = flags
         self._framing = dialect.framing(_CAP)

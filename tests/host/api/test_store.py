@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exthost.dialects.wishes import Recall, Remember
+from exthost.dialects.host_requests import Recall, Remember
 from exthost.errors import ConfigError, UsageError
 from exthost.host.api import memory
 from exthost.host.api.memory import Memories

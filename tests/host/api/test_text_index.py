@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.wishes import Recall, Remember
+from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api import memory, text_index
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import FILE_NAME, Store

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from exthost.dialects.dialect import Dialect
-from exthost.dialects.wishes import (
-    Question,
+from exthost.dialects.base import Dialect
+from exthost.dialects.host_requests import (
+    HostAction,
+    HostRequest,
     ReadConfig,
     Recall,
     Remember,
     WatchConfig,
-    Wish,
     WriteConfig,
 )
 from exthost.errors import CallFailed, ConfigError, UsageError
@@ -26,7 +26,7 @@ from exthost.host.api.external_changes import ExternalChanges
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import Missing, Store
 from exthost.host.api.stored_settings import StoredSettings
-from exthost.messages import Notice
+from exthost.messages import Notification
 from exthost.model import Spec
 from exthost.process.home import home
 from exthost.session.inbound import Handler
@@ -47,7 +47,7 @@ class Peer(Protocol):
 
     ended: "asyncio.Future[None]"
 
-    def send(self, message: Notice) -> None: ...
+    def send(self, message: Notification) -> None: ...
 
 
 class HostApi:
@@ -63,14 +63,14 @@ class HostApi:
         self, spec: Spec, dialect: Dialect
     ) -> Callable[[Peer], Mapping[str, Handler]] | None:
         """Return what makes the handlers of a process; None if its dialect has no requests."""
-        if not dialect.questions:
+        if not dialect.host_requests:
             return None
 
         def serve(peer: Peer) -> Mapping[str, Handler]:
             server = _RequestServer(self, spec.id, peer)
             return {
                 method: _handler(server, spec, question)
-                for method, question in dialect.questions.items()
+                for method, question in dialect.host_requests.items()
             }
 
         return serve
@@ -118,7 +118,7 @@ class _RequestServer:
         self._end_subscription: Callable[[], None] | None = None
         peer.ended.add_done_callback(lambda _: self._unsubscribe())
 
-    async def serve(self, wish: Wish) -> Any:
+    async def serve(self, wish: HostAction) -> Any:
         """Return the result. Raises CallFailed with the error for the process."""
         settings, memories = self._api.settings, self._api.memories
         try:
@@ -167,7 +167,7 @@ class _RequestServer:
             self._api.external_changes.stop()
 
 
-def _handler(server: _RequestServer, spec: Spec, question: Question) -> Handler:
+def _handler(server: _RequestServer, spec: Spec, question: HostRequest) -> Handler:
     async def handle(params: Any) -> Any:
         return question.answer(spec, await server.serve(question.read(spec, params)))
 

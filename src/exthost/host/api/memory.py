@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from exthost.dialects.wishes import Memory, Recall, Remember
+from exthost.dialects.host_requests import Memory, Recall, Remember
 from exthost.errors import UsageError
 from exthost.host.api import text_index
 from exthost.host.api.store import Store

@@ -1,0 +1,116 @@
+"""cigen's six exchanges, and the codecs that tell by position which of them a frame belongs to."""
+
+from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message as Proto
+
+from exthost.dialects.cigen.proto import plugin_pb2 as messages
+from exthost.dialects.cigen.proto.mapping import decoded, to_message
+from exthost.errors import Evidence, ProtocolViolation, UsageError
+from exthost.messages import Id, Incoming, Message, Reply, Request
+from exthost.model import Role
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+
+__all__ = ["EXCHANGES", "codec"]
+
+
+class Exchange(NamedTuple):
+    """What is asked and what answers it; the method's name is ours, the wire has none."""
+
+    request: type[Proto]
+    result: type[Proto]
+
+
+EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
+    {
+        "hello": Exchange(messages.Hello, messages.PluginInfo),
+        "plan": Exchange(messages.PlanRequest, messages.PlanResult),
+        "generate": Exchange(messages.GenerateRequest, messages.GenerateResult),
+        "detect": Exchange(messages.DetectRequest, messages.DetectResult),
+        "validate": Exchange(messages.ValidateRequest, messages.ValidateResult),
+        "preflight": Exchange(messages.PreflightRequest, messages.PreflightResult),
+    }
+)
+
+
+_ASKED = tuple(name for name in EXCHANGES if name != "hello")
+
+
+class HostCodec:
+    """Remembers what it asked: only that tells what an answer is."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        self._asked: deque[str] = deque()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        message = to_message(EXCHANGES[method].request, params)
+        payload = message.SerializeToString(deterministic=True)
+        self._asked.append(method)
+        return payload
+
+    def forget_last_request(self) -> None:
+        self._asked.pop()
+
+    def encode(self, message: Message) -> bytes:
+        if isinstance(message, Request) and message.method in EXCHANGES:
+            return self.request(message.method, message.params, 0)
+        raise UsageError(
+            "X1304",
+            "a cigen host says nothing but its six requests",
+            help=f"call one of {', '.join(_ASKED)}",
+        )
+
+    def decode(self, frame: Bytes) -> Incoming:
+        if not self._asked:
+            raise ProtocolViolation(
+                "X0621",
+                "it answered, and nobody had asked",
+                help="a plugin answers each message with exactly one",
+                evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
+            )
+        return Reply(None, decoded(EXCHANGES[self._asked.popleft()].result, frame))
+
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
+        return None
+
+
+class GuestCodec:
+    """The same from the plugin's end. After Hello it expects Plan and Generate in turn, as the
+    plugins in the wild do; `expect` tells it otherwise."""
+
+    __slots__ = ("_heard", "_next")
+
+    def __init__(self) -> None:
+        self._next = self._heard = "hello"
+
+    def expect(self, method: str) -> None:
+        self._next = method
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        raise UsageError("X1304", "a cigen plugin cannot ask, and says no by a diagnostic")
+
+    def forget_last_request(self) -> None:
+        pass
+
+    def encode(self, message: Message) -> bytes:
+        if isinstance(message, Reply):
+            answer = to_message(EXCHANGES[self._heard].result, message.result)
+            return answer.SerializeToString(deterministic=True)
+        return self.request("", None, 0)
+
+    def decode(self, frame: Bytes) -> Incoming:
+        self._heard = self._next
+        self._next = "generate" if self._heard == "plan" else "plan"
+        return Request(self._heard, decoded(EXCHANGES[self._heard].request, frame))
+
+    def reply_id_in_prefix(self, head: bytes) -> Id | None:
+        return None
+
+
+def codec(role: Role) -> HostCodec | GuestCodec:
+    return HostCodec() if role is Role.HOST else GuestCodec()

@@ -1,0 +1,254 @@
+"""nexo: JSON-RPC 2.0, one object a line, read with great tolerance.
+
+Host → extension: `initialize` under id 0, then `tools/call`, `tools/list`, `hooks/<name>` and
+whatever else is called, numbered from 1 for as long as the extension lives, over restarts too.
+Extension → host: replies, notifications, and requests, which are refused unless somebody handles
+them. Both ends say and read the same, so one codec serves both roles.
+
+The surprises, all of them other people's habits that are kept: a result beside an error wins; a
+result of null is none; neither is a success with null; an error of any shape is an error. Who
+does not know `tools/call` is asked once more by `tools/<name>` with the bare arguments.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
+from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, written
+from exthost.dialects.options import FLAG
+from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
+from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
+from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
+from exthost.model import (
+    Breaker,
+    CloseStdin,
+    HandshakeContext,
+    Limits,
+    Offer,
+    Restart,
+    Role,
+    Tool,
+    Write,
+)
+from exthost.wire import jsontext
+from exthost.wire.framing import Bytes
+from exthost.wire.lines import Lines
+
+HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
+
+_METHOD_NOT_FOUND = -32601
+
+
+class Codec(JsonRpc):
+    """JSON-RPC 2.0 with the id last; the same at both ends."""
+
+    __slots__ = ()
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
+
+    def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", **answer, "id": id}
+
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
+        number = said.get("id")
+        if "method" in said:
+            method, params = said["method"], said.get("params")
+            if type(method) is not str:
+                return noise(frame, "its method is not text")
+            return (
+                Notification(method, params) if number is None else Request(method, params, number)
+            )
+        if type(number) is not int and type(number) is not str:
+            return noise(frame, "neither a method nor the id of a request")
+        result, error = said.get("result"), said.get("error")
+        if result is not None or error is None:
+            return Reply(number, result)
+        return failure_of(number, error, jsontext.shown(error))
+
+
+def _codec(role: Role) -> Codec:
+    return Codec()
+
+
+# -- the handshake ---------------------------------------------------------------------------
+
+
+def _handshake(context: HandshakeContext) -> Handshake:
+    about = {"agent_version": context.host_version, "extension_id": context.extension}
+    told = initialized((yield Request("initialize", about, id=0)))
+    if told is None:
+        told = {}
+    if type(told) is not dict:
+        raise _bad_answer("it is not an object", told)
+    warnings: list[str] = []
+    tools = _tools(told.get("tools"), warnings)
+    hooks = _hooks(told.get("hooks"), warnings)
+    version = told.get("server_version")
+    return Offer(
+        tools=tools,
+        version=version if type(version) is str else "",
+        hooks=hooks,
+        warnings=tuple(warnings),
+    )
+
+
+def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    if listed is None:
+        return ()
+    if type(listed) is not list:
+        raise _bad_answer("`tools` is not a list", listed)
+    tools: dict[str, Tool] = {}
+    for position, item in enumerate(listed):
+        tool = _tool(item, position)
+        if tool.name in tools:
+            warnings.append(f"it offers {tool.name!r} twice; the first is used")
+        tools.setdefault(tool.name, tool)
+    return tuple(tools.values())
+
+
+def _tool(item: Any, position: int) -> Tool:
+    if type(item) is str:
+        item = {"name": item}
+    if type(item) is not dict:
+        raise _bad_answer(f"tool {position} is neither an object nor a name", item)
+    name, description = item.get("name"), item.get("description")
+    if type(name) is not str or not name:
+        raise _bad_answer(f"tool {position} has no name", item)
+    if description is not None and type(description) is not str:
+        raise _bad_answer(f"the description of tool {position} ({name}) is not text", item)
+    schema = item.get("input_schema")
+    return Tool(name, description or "", {} if schema is None else schema)
+
+
+def _hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
+    if listed is None:
+        return ()
+    if type(listed) is not list:
+        raise _bad_answer("`hooks` is not a list", listed)
+    known: dict[str, None] = {}
+    for item in listed:
+        if type(item) is str and item in HOOKS:
+            known[item] = None
+        else:
+            shown = item if type(item) is str else jsontext.shown(item)
+            warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
+    return tuple(known)
+
+
+def _bad_answer(why: str, value: Any) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0530",
+        f"its answer to `initialize` cannot be used: {why}",
+        help="answer with {server_version?, tools?: [{name, …}], hooks?: [name]}",
+        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
+    )
+
+
+# -- what can be asked -----------------------------------------------------------------------
+
+
+def _call_tool(call: ToolCall) -> Exchanges:
+    arguments = call.arguments
+    if type(arguments) is dict and _passes_context(call):
+        # Whatever the caller put there is replaced: an extension may rely on who is calling.
+        of = call.context
+        meta = {"agent_id": of.get("agent_id"), "session_id": of.get("session_id")}
+        arguments = {**arguments, "_meta": meta}
+    heard = yield Request("tools/call", {"name": call.name, "arguments": arguments})
+    if isinstance(heard, Failure) and heard.code == _METHOD_NOT_FOUND:
+        heard = yield Request(f"tools/{call.name}", arguments)
+    return expect(heard, call.name)
+
+
+def _passes_context(call: ToolCall) -> bool:
+    spec = call.spec
+    if spec is None:
+        return False
+    # An extension that was configured by hand has no manifest to say it in.
+    said = spec.options.get("context_passthrough", getattr(spec.manifest, "passthrough", False))
+    return said is True
+
+
+def _list_tools(_: Any) -> Exchanges:
+    result = expect((yield Request("tools/list", {})), "tools/list")
+    try:
+        return _tools(result.get("tools") if type(result) is dict else result, [])
+    except HandshakeFailed as bad:
+        raise ProtocolViolation(
+            "X0630",
+            bad.message.replace("`initialize`", "`tools/list`"),
+            help='answer with {"tools": […]} or a list',
+            evidence=bad.evidence,
+        ) from None
+
+
+def _hook(call: HookCall) -> Exchanges:
+    """What a hook said; members of the wrong kind count as not said."""
+    method = f"hooks/{call.name}"
+    answer = expect((yield Request(method, call.event)), method)
+    if type(answer) is not dict:
+        if answer is None:
+            return HookAnswer()
+        raise ProtocolViolation(
+            "X0631",
+            "its answer to a hook is neither an object nor null",
+            help="answer with {abort?, reason?, override?, decision?, transformed_body?} or null",
+            evidence=Evidence(bytes=jsontext.shown(answer)[:500]),
+        )
+    reason, override = answer.get("reason"), answer.get("override")
+    decision, body = answer.get("decision"), answer.get("transformed_body")
+    return HookAnswer(
+        abort=answer.get("abort") is True,
+        reason=reason if type(reason) is str else "",
+        override=override if type(override) is dict else {},
+        decision=decision if decision in ("allow", "block", "transform") else None,
+        transformed_body=body,
+        do_not_reply_again=answer.get("do_not_reply_again") is True,
+    )
+
+
+_OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "call_tool": _call_tool,
+        "list_tools": _list_tools,
+        "hook": _hook,
+    }
+)
+
+DIALECT = Dialect(
+    name="nexo",
+    framing=Lines,
+    codec=_codec,
+    handshake=_handshake,
+    operations=_OPERATIONS,
+    options=MappingProxyType({"context_passthrough": FLAG}),
+    traits=Traits(
+        first_id=1,
+        ids_continue=True,
+        limits=Limits(
+            start=60,
+            handshake=10,
+            call=30,
+            write=30,
+            stop=5,
+            max_message=64 * 2**20,
+            max_in_flight=1024,
+        ),
+        restart=Restart(
+            strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
+        ),
+        breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
+        env_vars=MappingProxyType(
+            {
+                "AGENT_VERSION": "host_version",
+                "AGENT_EXTENSION_ID": "extension",
+                "AGENT_STATE_DIR": "state_folder",
+            }
+        ),
+        # A blank line is its empty message; then its stdin ends, and 3 s later so does it.
+        ladder=(Write(b"\n"), CloseStdin(wait=3)),
+    ),
+)

@@ -1,0 +1,199 @@
+"""MCP servers that a manifest brings along, or a `.mcp.json` beside it: read, checked and kept.
+
+Values only; who runs them is another matter. Placeholders are left as they were written, since
+the host's version is known when a server is started: `expanded` fills them in.
+
+A manifest is ours to judge, so an unknown key there is a mistake; a `.mcp.json` is shared with
+other programs, which have keys of their own, so there it is passed over.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
+from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
+from exthost.config.servers import not_stdio
+from exthost.config.settings import within
+from exthost.model import Requires, Spec, empty_mapping
+
+__all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
+
+_MAX_NAME_CHARS = 32
+
+_TRANSPORTS = ("stdio", "streamable_http", "sse", "auto")
+
+# What other programs call the same thing in a `.mcp.json`.
+_FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One server as it was declared. `key` is its name in the host: `{extension}.{name}`."""
+
+    name: str
+    key: str
+    transport: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    log_level: str | None = None
+    context_passthrough: bool | None = None
+
+
+def _transport(value: Any, place: Place) -> str | None:
+    if isinstance(value, str) and value in _TRANSPORTS:
+        return value
+    near = nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
+    guess = f'; did you mean "{near}"?' if near else ""
+    known = ", ".join(f'"{one}"' for one in _TRANSPORTS)
+    place.wrong(WRONG_VALUE, f"must be one of {known}{guess}")
+    return None
+
+
+_READERS: Mapping[str, Reader] = {
+    "transport": _transport,
+    "command": text,
+    "args": words,
+    "env": variables,
+    "cwd": text,
+    "url": text,
+    "headers": variables,
+    "log_level": word,
+    "context_passthrough": flag,
+}
+
+# Which keys make sense for which kind of server.
+_STDIO_ONLY = ("command", "args", "env", "cwd")
+_REMOTE_ONLY = ("url", "headers")
+
+
+def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
+    """The `mcp_servers` of a manifest; mistakes are noted at their place."""
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
+        return ()
+    read = (_server(name, item, place.at(name), extension) for name, item in value.items())
+    return tuple(server for server in read if server is not None)
+
+
+def servers_from_json(data: bytes, extension: str) -> tuple[tuple[McpServer, ...], str]:
+    """The servers in a `.mcp.json`, and what is wrong with it; then there are none."""
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        return (), "it is nested too deep"
+    except ValueError as error:
+        return (), f"it is not JSON: {error}"
+    if not isinstance(document, dict):
+        return (), "it is not an object"
+    said = document.get("mcpServers", document.get("mcp_servers"))
+    if said is None:
+        return (), "it has neither `mcpServers` nor `mcp_servers`"
+    problems = Problems()
+    place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
+    servers = read_servers(_ours(said), place, extension)
+    if problems.found:
+        first = problems.found[0]
+        return (), f"{shown(first.path)}: {first.text}"
+    return servers, ""
+
+
+def _ours(said: Any) -> Any:
+    """A `.mcp.json` in our own words: known keys only, the transport by our name; without those
+    that are switched off."""
+    if not isinstance(said, dict):
+        return said
+    read = {}
+    for name, item in said.items():
+        if isinstance(item, dict):
+            if item.get("disabled") is True:
+                continue
+            transport = item.get("transport", item.get("type"))
+            item = {key: value for key, value in item.items() if key in _READERS}
+            if isinstance(transport, str):
+                item["transport"] = _FOREIGN_NAMES.get(transport, transport)
+        read[name] = item
+    return read
+
+
+def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
+    """A server, its placeholders filled in, as an extension of its own; it runs in `folder`, from
+    which a relative cwd counts. What its manifest cannot do without, it cannot either."""
+    remote = server.transport != "stdio"
+    said = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
+    return Spec(
+        id=server.key,
+        argv=() if remote else (server.command, *server.args),
+        dialect="mcp",
+        env=server.env,
+        cwd=within(folder, server.cwd or "."),
+        requires=requires,
+        options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
+        unrunnable=not_stdio(server.transport) if remote else "",
+    )
+
+
+def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:
+    if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
+        place.wrong(WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters")
+        return None
+    if not name.isprintable():
+        place.wrong(WRONG_VALUE, "a server's name must not hold control characters")
+        return None
+    read = table(value, place, _READERS)
+    if not isinstance(value, Mapping):
+        return None
+    transport = read.get("transport")
+    if "transport" not in value:
+        transport = "stdio" if "command" in value else "auto" if "url" in value else None
+        if transport is None:
+            place.wrong(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?")
+    if transport is None:
+        return None
+    needed, foreign = ("command", _REMOTE_ONLY) if transport == "stdio" else ("url", _STDIO_ONLY)
+    if needed not in value:
+        place.wrong(WRONG_VALUE, f"a server over {transport} needs `{needed}`", f"add {needed}")
+    for key in foreign:
+        if key in value:
+            place.at(key).wrong(WRONG_VALUE, f"means nothing for a server over {transport}")
+    said = {key: item for key, item in read.items() if item is not None and key != "transport"}
+    for key in ("env", "headers"):
+        if key in said:
+            said[key] = MappingProxyType(said[key])
+    return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **said)
+
+
+def expanded(
+    server: McpServer, *, root: str, extension: str, version: str, host_version: str
+) -> McpServer:
+    """The server with its placeholders filled in, ready to be run or reached."""
+    facts = {
+        "${EXTENSION_ROOT}": root,
+        "${EXTENSION_ID}": extension,
+        "${EXTENSION_VERSION}": version,
+        "${AGENT_VERSION}": host_version,
+    }
+
+    def fill(said: str) -> str:
+        for placeholder, fact in facts.items():
+            said = said.replace(placeholder, fact)
+        return said
+
+    def fill_all(said: Mapping[str, str]) -> Mapping[str, str]:
+        return MappingProxyType({key: fill(value) for key, value in said.items()})
+
+    return replace(
+        server,
+        command=fill(server.command),
+        args=tuple(fill(one) for one in server.args),
+        env=fill_all(server.env),
+        cwd=None if server.cwd is None else fill(server.cwd),
+        url=fill(server.url),
+        headers=fill_all(server.headers),
+    )

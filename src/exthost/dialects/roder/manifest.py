@@ -1,0 +1,334 @@
+"""roder's manifest: what an extension provides, in TOML, known before anything is started.
+
+Owns the parsed `Manifest` (with the checksum of its raw bytes, which the child must echo), the
+refusals in their order, and the two ways in: found by discovery, where `[launch]` says what to
+run, or named by a config entry, which says so itself. Pure; the dialect reads `Manifest`, everyone
+else carries it about unopened.
+
+The surprise: `services` keeps the parts that count in the echo and no others, in plain JSON
+values, because they are compared by type: 1, 1.0 and true are three different things.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+from exthost.dialects.manifest_format import Accepted, Format, Found
+from exthost.errors import Evidence, ManifestError
+from exthost.model import Claim, Limits, Spec, Tool, empty_mapping
+from exthost.versionreq import NotAVersion, Version, VersionReq
+
+__all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
+
+API_VERSION: Final = "0.1.0"
+
+# FNV-1a, 64 bits: finds a manifest that drifted from the program; it is no protection.
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+
+_SERVICES: Final = (
+    "inference_engine",
+    "event_sink",
+    "subagent_dispatcher",
+    "task_executor",
+    "tool_provider",
+)
+
+# As deep as a schema may be; JSON readers elsewhere stop somewhere above this.
+_MAX_DEPTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a manifest that was found wants to be run."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    startup_seconds: float | None = None
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One manifest, read and found in order. `services` are as the child must echo them."""
+
+    id: str
+    name: str
+    version: str
+    api_version: str
+    checksum: str
+    services: tuple[Mapping[str, Any], ...]
+    description: str = ""
+    capabilities: tuple[str, ...] = ()
+    launch: Launch | None = None
+
+    def ids(self, kind: str) -> tuple[str, ...]:
+        """The ids of its services of this type."""
+        return tuple(one["id"] for one in self.services if one["type"] == kind)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool of every provider; `extra` says whose it is."""
+        return tuple(
+            Tool(
+                tool["name"],
+                tool["description"],
+                tool["parameters"],
+                extra=MappingProxyType({"provider": service["id"]}),
+            )
+            for service in self.services
+            for tool in service.get("tools", ())
+        )
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What no other extension of the host may have."""
+        return (
+            Claim("extension id", self.id),
+            *(Claim("service", f"{one['type']} {one['id']}") for one in self.services),
+            *(Claim("tool name", tool.name) for tool in self.tools),
+            *(Claim("capability", name) for name in self.capabilities),
+        )
+
+
+def checksum(data: bytes) -> str:
+    """FNV-1a 64 of the raw bytes, in 16 hexadecimal digits."""
+    value = _FNV_OFFSET
+    for byte in data:
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def parse(data: bytes, path: str = "") -> Manifest:
+    """The manifest in these bytes. Raises ManifestError for the first refusal that applies."""
+    table = _Table(_decoded(data, path), path)
+    manifest = Manifest(
+        id=table.text("id"),
+        name=table.text("name"),
+        version=table.text("version"),
+        api_version=table.text("api_version"),
+        description=table.text("description", ""),
+        checksum=checksum(data),
+        services=tuple(_service(one) for one in table.tables("provides")),
+        capabilities=table.texts("required_capabilities"),
+        launch=_launch(table.table("launch")) if "launch" in table.values else None,
+    )
+    _judge(manifest, table)
+    return manifest
+
+
+def _judge(manifest: Manifest, table: "_Table") -> None:
+    """The refusals, in the order of the page."""
+    if not manifest.id.strip():
+        raise table.wrong("its id is blank", "id", "X0241")
+    if not manifest.services:
+        raise table.wrong("it provides no services", "provides", "X0242")
+    try:
+        requirement = VersionReq.parse(manifest.api_version)
+    except NotAVersion as reason:
+        said = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
+        raise table.wrong(said, "api_version", "X0243") from None
+    if not requirement.matches(Version.parse(API_VERSION)):
+        said = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
+        raise table.wrong(said, "api_version", "X0244")
+    for service in manifest.services:
+        if service["type"] == "tool_provider":
+            _judge_tools(service, table)
+    claimed: set[Claim] = set()
+    for claim in manifest.claims:
+        if claim in claimed:
+            raise table.wrong(f"the {claim.kind} {claim.name!r} is there twice", code="X0247")
+        claimed.add(claim)
+
+
+def _judge_tools(service: Mapping[str, Any], table: "_Table") -> None:
+    provider = f"the tool provider {service['id']!r}"
+    if not service["tools"]:
+        raise table.wrong(f"{provider} has no tools", "provides", "X0245")
+    names: set[str] = set()
+    for tool in service["tools"]:
+        name, parameters = tool["name"], tool["parameters"]
+        if not name.strip():
+            raise table.wrong(f"{provider} has a tool with a blank name", "provides", "X0245")
+        if name in names:
+            raise table.wrong(f"{provider} has the tool {name!r} twice", "provides", "X0245")
+        names.add(name)
+        if not isinstance(parameters, dict) or parameters.get("type") != "object":
+            said = f'the parameters of the tool {name!r} are no schema of type "object"'
+            raise table.wrong(said, "provides", "X0245")
+
+
+def _service(table: "_Table") -> Mapping[str, Any]:
+    kind = table.text("type")
+    if kind not in _SERVICES:
+        known = ", ".join(_SERVICES)
+        raise table.wrong(f"there is no service type {kind!r}; there are: {known}", "type")
+    service: dict[str, Any] = {"type": kind, "id": table.text("id")}
+    if kind == "tool_provider":
+        service["tools"] = [
+            {
+                "name": tool.text("name"),
+                "description": tool.text("description"),
+                "parameters": tool.json("parameters"),
+            }
+            for tool in table.tables("tools")
+        ]
+    return MappingProxyType(service)
+
+
+def _launch(table: "_Table") -> Launch:
+    env = table.table("env").values if "env" in table.values else {}
+    if not all(isinstance(value, str) for value in env.values()):
+        raise table.wrong("must be a table of text", "env")
+    milliseconds = table.values.get("startup_timeout_ms")
+    if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
+        raise table.wrong("must be a whole number of milliseconds", "startup_timeout_ms")
+    return Launch(
+        command=table.text("command"),
+        args=table.texts("args"),
+        cwd=table.text("cwd") if "cwd" in table.values else None,
+        env=MappingProxyType(dict(env)),
+        startup_seconds=None if milliseconds is None else milliseconds / 1000,
+        kinds=table.texts("event_filter_kinds"),
+    )
+
+
+class _Table:
+    """Checked reading of one table; unknown keys are nobody's business here."""
+
+    def __init__(self, values: Mapping[str, Any], path: str, place: str = "") -> None:
+        self.values = values
+        self._path = path
+        self._place = place
+
+    def wrong(self, message: str, key: str = "", code: str = "X0240") -> ManifestError:
+        key = ".".join(part for part in (self._place, key) if part)
+        about = f"{key}: " if key and code == "X0240" else ""
+        return ManifestError(
+            code,
+            f"{about}{message}",
+            help="the dialect's page shows what a manifest must say",
+            evidence=Evidence(path=self._path, key=key),
+        )
+
+    def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
+        value = self.values.get(key, default)
+        if value is None:
+            raise self.wrong("is missing", key)
+        if not isinstance(value, kind):
+            raise self.wrong(f"must be {words}", key)
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._get(key, str, "text", default))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        found = self._get(key, list, "a list of text", [])
+        if not all(isinstance(one, str) for one in found):
+            raise self.wrong("must be a list of text", key)
+        return tuple(found)
+
+    def table(self, key: str) -> "_Table":
+        return _Table(self._get(key, dict, "a table"), self._path, self._inside(key))
+
+    def tables(self, key: str) -> list["_Table"]:
+        found = self._get(key, list, "a list of tables")
+        if not all(isinstance(one, dict) for one in found):
+            raise self.wrong("must be a list of tables", key)
+        inside = self._inside(key)
+        return [_Table(one, self._path, f"{inside}[{n}]") for n, one in enumerate(found)]
+
+    def json(self, key: str) -> Any:
+        if key not in self.values:
+            raise self.wrong("is missing", key)
+        if not _sayable(self.values[key], _MAX_DEPTH):
+            raise self.wrong("holds what JSON cannot say", key)
+        return self.values[key]
+
+    def _inside(self, key: str) -> str:
+        return f"{self._place}.{key}" if self._place else key
+
+
+def _sayable(value: Any, depth: int) -> bool:
+    """Whether JSON can say it: TOML also knows dates, nan and inf."""
+    if depth == 0:
+        return False
+    if isinstance(value, dict):
+        return all(_sayable(one, depth - 1) for one in value.values())
+    if isinstance(value, list):
+        return all(_sayable(one, depth - 1) for one in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int)
+
+
+def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(data.decode("utf-8").removeprefix("\ufeff"))
+    except RecursionError:
+        reason = "it is nested too deep"
+    except ValueError as error:  # not UTF-8, not TOML, an integer of 5000 digits
+        reason = str(error)
+    raise ManifestError(
+        "X0240",
+        f"the manifest is not valid TOML: {reason}",
+        help="mend the line named; https://toml.io shows the notation",
+        evidence=Evidence(path=path),
+    )
+
+
+def read(found: Found) -> Accepted:
+    """A manifest that was found: it must say itself how to run it."""
+    manifest = parse(found.data, found.path)
+    launch = manifest.launch
+    if launch is None:
+        raise ManifestError(
+            "X0246",
+            "the manifest has no [launch], so there is nothing to run",
+            extension=manifest.id,
+            help="add [launch] command = …, or name it in [[process_extensions]] of a config",
+            evidence=Evidence(path=found.path, key="launch"),
+        )
+    command = launch.command
+    if "/" in command:  # a bare name is looked up on PATH
+        command = str(PurePosixPath(found.folder, command))
+    spec = Spec(
+        id=manifest.id,
+        argv=(command, *launch.args),
+        dialect="roder",
+        cwd=str(PurePosixPath(found.folder, launch.cwd or "")),
+        env=launch.env,
+        limits=Limits(start=launch.startup_seconds, handshake=launch.startup_seconds),
+        options=MappingProxyType({"event_filter": {"kinds": list(launch.kinds)}}),
+    )
+    return Accepted(spec=_with(spec, manifest))
+
+
+def join(spec: Spec, found: Found) -> Spec:
+    """A config entry that names its manifest: what is run, and as whom, is the entry's word."""
+    try:
+        return _with(spec, parse(found.data, found.path))
+    except ManifestError as error:
+        error.extension = spec.id
+        raise
+
+
+def _with(spec: Spec, manifest: Manifest) -> Spec:
+    return replace(
+        spec,
+        version=manifest.version,
+        tools=manifest.tools,
+        manifest=manifest,
+        manifest_path=None,
+        wire_id=manifest.id,
+        claims=manifest.claims,
+    )
+
+
+FORMAT = Format(dialect="roder", names=("roder-extension.toml",), read=read, join=join)

@@ -1,0 +1,251 @@
+"""roder's payloads as values: events of streams, models, definitions, task specs.
+
+Typed lightly: the members that programs look at are attributes, whatever else came is kept in
+`extra`, and an event of a kind not known here is an `Other` and no error. A payload that lacks a
+required member, or has it with the wrong type, is None: whoever reads decides what follows.
+Beside its dialect because these are the words of that one system; knows no session.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
+
+from exthost.dialects.streams import StreamEvent
+from exthost.model import empty_mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """Members by name; `extra` is what else there was."""
+
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+T = TypeVar("T", bound=Payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Other(Payload):
+    """An event of a kind that has no type here: hosted tool calls, compactions, metadata."""
+
+    kind: str
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDelta(Payload):
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta(Payload):
+    """A piece of its reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted(Payload):
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta(Payload):
+    id: str
+    arguments_delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallCompleted(Payload):
+    """A call that the model wants made; `arguments` is JSON text, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Payload):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cached_prompt_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Payload):
+    """The last event of a turn that went well."""
+
+    stop_reason: Any = None
+    provider_response_id: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Payload):
+    """The last event of a turn that did not."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status(Payload):
+    """What a subagent is doing."""
+
+    status: str
+    detail: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output(Payload):
+    """Something a task wrote: to stdout, stderr or its log."""
+
+    stream: str
+    chunk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Payload):
+    """The last event of a dispatch or a task that went well."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken(Payload):
+    """The last event of a dispatch or a task that did not."""
+
+    error: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Payload):
+    id: str
+    name: str
+    context_window: int | None = None
+    default_reasoning: Any = None
+    supported_reasoning: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Payload):
+    """A subagent that can be dispatched to."""
+
+    agent_type: str
+    description: str
+    tools: Any = None
+    model: Any = None
+    system_prompt: Any = field(default=None, repr=False)
+    permission_mode: Any = None
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec(Payload):
+    """What a task executor takes."""
+
+    kind: str
+    description: str
+    input_schema: Any = None
+    default_timeout_seconds: float | None = None
+    metadata: Any = None
+
+
+def read(kind: type[T], value: Any) -> T | None:
+    """The payload in this value, or None if it does not fit."""
+    if type(value) is not dict:
+        return None
+    known: dict[str, Any] = {}
+    for one in fields(kind):
+        if one.name == "extra":
+            continue
+        if one.name in value:
+            if not _fits(one.type, value[one.name]):
+                return None
+            known[one.name] = value[one.name]
+        elif one.default is MISSING:
+            return None
+    known["extra"] = {name: item for name, item in value.items() if name not in known}
+    return kind(**known)
+
+
+def _fits(wanted: Any, value: Any) -> bool:
+    """Only what a program would stumble over is checked: text, whole numbers, tables."""
+    expected = _CHECKED.get(wanted)
+    return expected is None or type(value) is expected
+
+
+_CHECKED: Mapping[Any, type] = {str: str, int: int, Mapping[str, Any]: dict}
+
+
+_TURN: Mapping[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        MessageDelta,
+        ReasoningDelta,
+        ToolCallStarted,
+        ToolCallDelta,
+        ToolCallCompleted,
+        Usage,
+        Completed,
+        Failed,
+    )
+}
+# What the page gives no shape: whatever a provider has to say of itself.
+_SHAPELESS = ("ProviderMetadata",)
+_SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": Broken}
+_TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": Broken}
+
+
+def inference_event(method: str, params: Any) -> StreamEvent | None:
+    """`{"Kind": {…}}`: one key, which is the kind."""
+    event = params.get("event") if isinstance(params, dict) else None
+    if isinstance(event, str):  # how the original writes a kind without members
+        event = {event: {}}
+    if not isinstance(event, dict) or len(event) != 1:
+        return None
+    ((kind, body),) = event.items()
+    if kind not in _TURN:
+        known = type(body) is dict or kind in _SHAPELESS
+        return StreamEvent(Other(kind, body)) if known else None
+    made = read(_TURN[kind], body)
+    return None if made is None else StreamEvent(made, kind in ("Completed", "Failed"))
+
+
+def shown(event: Any) -> str | None:
+    """An event of a stream, for a person; its last one is the result, and shown as such."""
+    match event:
+        case MessageDelta(text) | ReasoningDelta(text):
+            return text
+        case Output(_, chunk):
+            return chunk
+        case ToolCallCompleted(_, name, arguments):
+            return f"\n(wants {name} {arguments})\n"
+        case Status(status, detail):
+            return f"{status}: {detail}\n" if detail else f"{status}\n"
+        case Other(kind):
+            return f"\n({kind})\n"
+    return None
+
+
+def subagent_event(method: str, params: Any) -> StreamEvent | None:
+    return _by_type(_SUBAGENT, params)
+
+
+def task_event(method: str, params: Any) -> StreamEvent | None:
+    return _by_type(_TASK, params)
+
+
+def _by_type(kinds: Mapping[str, type[Any]], params: Any) -> StreamEvent | None:
+    """`{"type": "kind", …}`."""
+    event = params.get("event") if isinstance(params, dict) else None
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        return None
+    body = {name: item for name, item in event.items() if name != "type"}
+    kind = event["type"]
+    if kind not in kinds:
+        return StreamEvent(Other(kind, body))
+    made = read(kinds[kind], body)
+    return None if made is None else StreamEvent(made, kind in ("completed", "failed"))

@@ -1,0 +1,135 @@
+"""What the host sends for an operation, and what a generator of a dialect may yield.
+
+An operation is one of three things:
+
+    Simple       one request and its reply
+    MaybeMore    one request, whose reply may lead to more
+    a generator  any number of steps
+
+A generator yields one step at a time and is resumed with the answer to it:
+
+    Request        resumed with its Reply or Failure
+    Notification   resumed with None
+    TryRequest     resumed with its Reply or Failure, or with None if neither came in time
+    Subscribe      resumed with None at once
+    AskHost        resumed with the Reply or Failure of the host's own handler
+    GetOffer       resumed with the Offer of this session's handshake
+    RetireProcess  resumed with None
+
+It returns the value of the operation, or raises one of the errors in `exthost.errors`. It does no
+I/O and never waits. The session does both, and handles everything else that the child sends in the
+meantime. A handshake is such a generator, and returns an Offer.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias
+
+from exthost.errors import CallFailed, HandshakeFailed
+from exthost.messages import Failure, Notification, Reply, Request
+from exthost.model import Offer
+
+
+class GetOffer(NamedTuple):
+    """Get the Offer of this session's handshake. Sends nothing. A handshake can put there what
+    its operations need later: an option, or the name that the child gave itself."""
+
+
+class RetireProcess(NamedTuple):
+    """End the process when this operation is over. Sends nothing. For a child that now expects
+    something that no other operation begins with."""
+
+
+class TryRequest(NamedTuple):
+    """Send a request that some children leave unanswered.
+
+    After `seconds`, or after half of the time limit if that is shorter, the generator is resumed
+    with None. A reply that comes later is dropped.
+    """
+
+    request: Request
+    seconds: float
+
+
+class Subscribe(NamedTuple):
+    """Send a request that stays open as long as the session. Nobody waits for its reply.
+
+    When the child ends it without an error, it is sent again after the next of `pauses`, in
+    seconds. `stale` says that the offer may have changed meanwhile, so it is requested again, too.
+    """
+
+    request: Request
+    pauses: tuple[float, ...] = ()
+    stale: bool = False
+
+
+class AskHost(NamedTuple):
+    """Put a request of the child that came inside a reply to the host's own handlers, as if the
+    child had sent it."""
+
+    method: str
+    params: Any
+
+
+Outgoing: TypeAlias = Request | Notification
+Received: TypeAlias = Reply | Failure | Offer | None
+Step: TypeAlias = Outgoing | GetOffer | RetireProcess | TryRequest | Subscribe | AskHost
+Exchanges: TypeAlias = Generator[Step, Received, Any]
+Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe, Received, Offer]
+
+
+class Simple(NamedTuple):
+    """An operation of one request. `request` returns the wire method and its params; `result` maps
+    the result."""
+
+    request: Callable[[Any], tuple[str, Any]]
+    result: Callable[[Any], Any] | None = None
+
+
+class MaybeMore(NamedTuple):
+    """An operation whose first reply is usually its last one.
+
+    `request` returns the wire method and its params. `finish` takes the params of the operation
+    and the result. It returns the value of the operation, raises one of our errors, or returns a
+    generator that goes on from there.
+    """
+
+    request: Callable[[Any], tuple[str, Any]]
+    finish: Callable[[Any, Any], Any]
+
+
+Operation: TypeAlias = Simple | MaybeMore | Callable[[Any], Exchanges]
+
+
+def expect(received: Received, method: str) -> Any:
+    """Return the result of a reply. Raises CallFailed for an error reply. For use in generators."""
+    if isinstance(received, Reply):
+        return received.result
+    assert isinstance(received, Failure), "the session answers a Request with a Reply or a Failure"
+    raise refusal(received, method)
+
+
+def refusal(failure: Failure, method: str) -> CallFailed:
+    """Return an error reply of the extension as an exception."""
+    code = "" if failure.code is None else f" (code {failure.code})"
+    text = failure.message if failure.message.strip() else "it does not say why"
+    return CallFailed(
+        "X0701",
+        f"{method} was answered with an error{code}: {text}",
+        error_code=failure.code,
+        error_message=failure.message,
+        data=failure.data,
+        help="this is the extension's own answer; its arguments or its log tell why",
+    )
+
+
+def initialized(received: Received, method: str = "initialize") -> Any:
+    """Return the result of the first request of a handshake. Raises HandshakeFailed for an error
+    reply."""
+    try:
+        return expect(received, method)
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message or 'it does not say why'}",
+            help="its config, or its own log, tells what it is missing",
+        ) from None

@@ -1,0 +1,358 @@
+"""synaps: JSON-RPC 2.0 in Content-Length frames, in both directions.
+
+A plugin answers calls, and asks the host of its own accord: memory and config, at any moment, even
+in the middle of its own `initialize`. Many plugins are one plain loop that takes the next message
+for the answer to what it asked; so calls go one at a time, and while a question of the plugin's is
+open nothing else is said to it (the trait `answers_first`).
+
+What it may offer is bounded by the permissions of its manifest. Hooks come from the manifest too;
+the handshake has tools, providers and capabilities (`synaps_offer`). Providers and commands answer
+in events that belong to the call in flight, and only the reply ends it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
+from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
+from exthost.dialects.options import TEXTS
+from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
+from exthost.dialects.streams import StreamKind
+from exthost.dialects.synaps import types
+from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted
+from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
+from exthost.dialects.synaps.offer import offer
+from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
+from exthost.model import CloseStdin, HandshakeContext, Limits, Restart, Role, Say, Spec
+from exthost.wire import jsontext
+from exthost.wire.framing import EVIDENCE_BYTES, Bytes
+from exthost.wire.headers import Headers
+
+# The page's: how much of a tool's output a hook sees.
+HOOK_OUTPUT_BYTES = 32 * 1024
+
+# Ids are u64; what is none is dropped.
+_IDS = 2**64
+
+
+def _not_json(frame: Bytes, why: str) -> Incoming:
+    """In a framing that says how long a message is, garbage means that the count is off."""
+    head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
+    raise ProtocolViolation(
+        "X0650",
+        f"the body of a frame is {why}",
+        help="Content-Length counts the bytes of the body in UTF-8, and nothing may follow them",
+        evidence=Evidence(bytes=head),
+    )
+
+
+class Codec(JsonRpc):
+    """JSON-RPC 2.0 with the id last; both ends say the same things."""
+
+    __slots__ = ()
+
+    decode = decoder(members=3, marker="jsonrpc", not_json=_not_json)
+
+    def request(self, method: str, params: Any, id: Id) -> bytes:
+        return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
+
+    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
+        id, method = said.get("id"), said.get("method")
+        if "method" in said and type(method) is not str:
+            return noise(frame, "its method is not text")
+        if id is None:
+            if method is None:
+                return noise(frame, "neither a method nor an id")
+            return Notification(method, said.get("params"))
+        if type(id) is not int or not 0 <= id < _IDS:
+            return noise(frame, "its id is not a whole number")
+        if method is not None:
+            return Request(method, said.get("params"), id)
+        error = said.get("error")
+        return Reply(id, said.get("result")) if error is None else _failure(id, error)
+
+
+def _failure(id: int, error: Any) -> Failure:
+    said = error if type(error) is dict else {"data": error}
+    message, code = said.get("message"), said.get("code")
+    return Failure(
+        id,
+        message if type(message) is str else "unknown extension error",
+        code if type(code) in (int, str) else None,
+        said.get("data"),
+    )
+
+
+def _codec(role: Role) -> Codec:
+    return Codec()
+
+
+# -- the handshake -----------------------------------------------------------------------------
+
+
+def _handshake(context: HandshakeContext) -> Handshake:
+    heard = yield Request(
+        "initialize",
+        {
+            "synaps_version": context.host_version,
+            "extension_protocol_version": PROTOCOL_VERSION,
+            "plugin_id": context.extension,
+            "plugin_root": context.cwd,
+            "config": {} if context.config is None else context.config,
+        },
+    )
+    try:
+        answer = expect(heard, "initialize")
+    except CallFailed as refused:
+        raise HandshakeFailed(
+            "X0502",
+            f"it refused to initialize: {refused.error_message}",
+            help="its config, or its own log, tells what it is missing",
+        ) from None
+    manifest = context.manifest
+    known = manifest if isinstance(manifest, Manifest) else Manifest()
+    return offer(answer, granted(manifest, context.options), known.hooks, known.version)
+
+
+def _tool_call(call: ToolCall) -> tuple[str, Any]:
+    wire_name = call.tool.extra.get("wire_name") if call.tool is not None else None
+    return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
+
+
+# -- hooks -------------------------------------------------------------------------------------
+
+
+def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+    """Whether a plugin wants to be asked about this event: one of its subscriptions fits."""
+    subscribed = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
+    return any(one.hook == hook and _fits(one, event) for one in subscribed)
+
+
+def _fits(wanted: Subscription, event: Mapping[str, Any]) -> bool:
+    if wanted.tool is not None and wanted.tool not in (event.get("tool_name"), _runtime(event)):
+        return False
+    if wanted.equals is None and wanted.contains is None:
+        return True
+    text = jsontext.canonical(event.get("arguments"))
+    if wanted.equals is not None and jsontext.canonical(wanted.equals[0]) != text:
+        return False
+    return wanted.contains is None or wanted.contains in text
+
+
+def _runtime(event: Mapping[str, Any]) -> str | None:
+    extension, tool = event.get("extension_id"), event.get("tool")
+    return f"{extension}:{tool}" if extension and tool else None
+
+
+def hook_event(call: HookCall) -> dict[str, Any]:
+    """The nine keys of an event, null where there is nothing to say."""
+    event = call.event
+    return {
+        "kind": call.name,
+        "tool_name": event.get("tool_name"),
+        "tool_runtime_name": _runtime(event),
+        "tool_input": event.get("arguments"),
+        "tool_output": _output(event),
+        "message": event.get("message"),
+        "session_id": event.get("session_id"),
+        "transcript": event.get("transcript"),
+        "data": event.get("data"),
+    }
+
+
+def _output(event: Mapping[str, Any]) -> str | None:
+    if "error" in event:
+        error = event["error"]
+        told = error.get("message") if isinstance(error, Mapping) else error
+        return f"Tool execution failed: {told}"
+    if "result" not in event:
+        return None
+    result = event["result"]
+    text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
+    data = text.encode("utf-8", "replace")
+    if len(data) <= HOOK_OUTPUT_BYTES:
+        return text
+    kept = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
+    return f"{kept}\n[cut: {len(data)} bytes in all]"
+
+
+def _hook(call: HookCall) -> Exchanges:
+    answer = expect((yield Request("hook.handle", hook_event(call))), "hook.handle")
+    said = answer if type(answer) is dict else {}
+    action = said.get("action")
+    read = _ACTIONS[action](said) if type(action) is str and action in _ACTIONS else None
+    if read is None and action == "modify":
+        # It meant to change the input, and letting the input pass unchanged is not what it meant.
+        read, action = (
+            HookAnswer(abort=True, reason="its modify was malformed", final=True),
+            "block",
+        )
+    if read is None:
+        raise ProtocolViolation(
+            "X0651",
+            "its answer to a hook cannot be read",
+            help='answer with {"action": "continue"}, or another action with its member',
+            evidence=Evidence(bytes=_shown(answer)),
+        )
+    allowed = HOOKS[call.name].actions if call.name in HOOKS else ("continue",)
+    if action not in allowed:
+        raise ProtocolViolation(
+            "X0651",
+            f"the hook {call.name} cannot be answered with {action!r}",
+            help=f"it may be answered with: {', '.join(allowed)}",
+        )
+    return read
+
+
+def _shown(value: Any) -> str:
+    try:
+        return jsontext.encode(value).decode("utf-8", "replace")[:500]
+    except UsageError:  # so deep that it could just be read
+        return ""
+
+
+def _continue(said: dict[str, Any]) -> HookAnswer | None:
+    return HookAnswer()
+
+
+def _block(said: dict[str, Any]) -> HookAnswer | None:
+    reason = said.get("reason")
+    return HookAnswer(abort=True, reason=reason, final=True) if type(reason) is str else None
+
+
+def _confirm(said: dict[str, Any]) -> HookAnswer | None:
+    message = said.get("message")
+    return HookAnswer(confirm=message, final=True) if type(message) is str else None
+
+
+def _inject(said: dict[str, Any]) -> HookAnswer | None:
+    content = said.get("content")
+    return HookAnswer(inject=content) if type(content) is str else None
+
+
+def _modify(said: dict[str, Any]) -> HookAnswer | None:
+    if "input" not in said:
+        return None
+    return HookAnswer(override={"arguments": said["input"]}, final=True)
+
+
+_ACTIONS = {
+    "continue": _continue,
+    "block": _block,
+    "confirm": _confirm,
+    "inject": _inject,
+    "modify": _modify,
+}
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+def _completion(result: Any) -> types.Completion:
+    read = types.completion(result)
+    if read is None:
+        raise ProtocolViolation(
+            "X0652",
+            "its answer to provider.stream is not what the protocol says",
+            help="answer with {content: […], stop_reason?, usage?}",
+        )
+    return read
+
+
+_STREAMS = {
+    "provider.stream": StreamKind(
+        notifications=MappingProxyType({"provider.stream.event": None}),
+        decode=types.provider_event,
+        result=_completion,
+    ),
+    "command.invoke": StreamKind(
+        notifications=MappingProxyType(
+            {
+                "command.output": "request_id",
+                "task.start": None,
+                "task.update": None,
+                "task.log": None,
+                "task.done": None,
+            }
+        ),
+        decode=types.command_event,
+        key="request_id",
+    ),
+}
+
+_METHOD_SECONDS = {
+    "call_tool": 120,
+    "tool.call": 120,
+    "provider.complete": 60,
+    "provider.stream": 60,
+    "command.invoke": 120,
+    "hook": 5,
+    "hook.handle": 5,
+    "info.get": 5,
+    "sidecar.spawn_args": 5,
+    "settings.editor.open": 5,
+    "settings.editor.key": 5,
+    "settings.editor.commit": 5,
+}
+
+DIALECT = Dialect(
+    name="synaps",
+    framing=Headers,
+    codec=_codec,
+    handshake=_handshake,
+    # A row and not a generator: a tool call that died with its process may be sent again.
+    operations=MappingProxyType({"call_tool": Simple(_tool_call), "hook": _hook}),
+    streams=MappingProxyType(_STREAMS),
+    notifications=MappingProxyType(
+        {
+            "widget.upsert": types.widget_upsert,
+            "widget.dismiss": types.widget_dismiss,
+            "settings.editor.render": types.editor_render,
+            "settings.editor.commit": types.editor_commit,
+            "settings.editor.close": types.editor_close,
+        }
+    ),
+    host_requests=HOST_REQUESTS,
+    facets=MappingProxyType(
+        {
+            "providers": Providers,
+            "commands": Commands,
+            "settings": Settings,
+            "info": About,
+            "sidecar": Sidecar,
+        }
+    ),
+    wants_hook=wants_hook,
+    render_event=types.shown,
+    options=MappingProxyType({"permissions": TEXTS}),
+    traits=Traits(
+        limits=Limits(
+            start=60,
+            handshake=10,
+            call=30,
+            write=30,
+            stop=2,
+            max_message=4 * 2**20,
+            max_in_flight=1,
+        ),
+        method_limits=MappingProxyType(_METHOD_SECONDS),
+        quiet_while_asked=True,
+        first_id=1,
+        ids_continue=True,
+        retry="once",
+        environment="minimal",
+        variables=("PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"),
+        restart=Restart(
+            strategy="exponential",
+            initial_delay=0.25,
+            max_delay=5,
+            max_retries=3,
+            forgiven_by="call",
+        ),
+        ladder=(Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
+    ),
+)

@@ -1,0 +1,178 @@
+"""synaps' facets: `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`.
+
+Thin: each method words one request of the page and reads the answer into a value of
+`types`. What ends a stream, and what an event means, is the dialect's table, not theirs.
+"""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from exthost.dialects.synaps import types
+from exthost.dialects.synaps.offer import Model, Provider
+from exthost.errors import NotFound, ProtocolViolation
+from exthost.model import Caller, Stream
+from exthost.names import nearest
+
+T = TypeVar("T")
+
+
+class _Facet:
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def _fit(self, value: T | None, method: str) -> T:
+        if value is None:
+            raise ProtocolViolation(
+                "X0652",
+                f"its answer to {method} is not what the protocol says",
+                extension=self._caller.id,
+                help="the dialect's page shows what it must hold",
+            )
+        return value
+
+
+class Providers(_Facet):
+    """`ext.providers`: models, and conversations that they complete."""
+
+    @property
+    def all(self) -> tuple[Provider, ...]:
+        """The providers that it registered."""
+        return tuple(one for one in self._caller.offer.details if isinstance(one, Provider))
+
+    async def complete(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        system_prompt: str | None = None,
+        tools: Sequence[Any] = (),
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking_budget: int = 0,
+        timeout: float | None = None,
+    ) -> types.Completion:
+        """The whole answer at once. `model` is `provider:model`, or a model's own id if only one
+        provider has it."""
+        method = "provider.complete"
+        options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
+        params = self._params(model, messages, *options)
+        answer = await self._caller.call(method, params, timeout=timeout)
+        completion = self._fit(types.completion(answer), method)
+        if not completion.content:
+            raise ProtocolViolation(
+                "X0653",
+                f"its answer to {method} has no content",
+                extension=self._caller.id,
+                help="a provider answers with at least one block",
+            )
+        return completion
+
+    def stream(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        system_prompt: str | None = None,
+        tools: Sequence[Any] = (),
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        thinking_budget: int = 0,
+        timeout: float | None = None,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """The answer in pieces; `events.result` is a Completion, whose content may be empty."""
+        options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
+        params = self._params(model, messages, *options)
+        return self._caller.stream("provider.stream", params, timeout=timeout)
+
+    def _params(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        system_prompt: str | None,
+        tools: Sequence[Any],
+        temperature: float | None,
+        max_tokens: int | None,
+        thinking_budget: int,
+    ) -> dict[str, Any]:
+        provider, found = self._find(model)
+        return {
+            "provider_id": provider.id,
+            "model_id": found.id,
+            "model": f"{self._caller.id}:{provider.id}:{found.id}",
+            "messages": list(messages),
+            "system_prompt": system_prompt,
+            "tools": list(tools),
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "thinking_budget": thinking_budget,
+        }
+
+    def _find(self, name: str) -> tuple[Provider, Model]:
+        name = name.removeprefix(f"{self._caller.id}:")
+        models = {f"{p.id}:{model.id}": (p, model) for p in self.all for model in p.models}
+        same = [full for full in models if full == name or full.partition(":")[2] == name]
+        if len(same) == 1:
+            return models[same[0]]
+        near = nearest(name, models)
+        there = ", ".join(models) or "none"
+        raise NotFound(
+            "X1250",
+            f"it has {len(same) or 'no'} models {name!r}",
+            extension=self._caller.id,
+            help=f"did you mean {near!r}?" if near and not same else f"its models are: {there}",
+        )
+
+
+class Commands(_Facet):
+    """`ext.commands`: what a person can have a plugin do."""
+
+    def invoke(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Run a command: its output and its tasks as events in order; `events.result` is what it
+        answered in the end."""
+        params = {
+            "command": command,
+            "args": list(args),
+            "request_id": request_id or str(uuid.uuid4()),
+        }
+        return self._caller.stream("command.invoke", params, timeout=timeout)
+
+
+class Settings(_Facet):
+    """`ext.settings`: an editor of the plugin's own for one of its settings."""
+
+    async def open(self, category: str, field: str) -> Any:
+        params = {"category": category, "field": field}
+        return await self._caller.call("settings.editor.open", params)
+
+    async def key(self, category: str, field: str, key: str) -> Any:
+        params = {"key": key, "category": category, "field": field}
+        return await self._caller.call("settings.editor.key", params)
+
+    async def commit(self, category: str, field: str, value: Any) -> Any:
+        params = {"category": category, "field": field, "value": value}
+        return await self._caller.call("settings.editor.commit", params)
+
+
+class About(_Facet):
+    """`ext.info`: what a plugin tells of itself."""
+
+    async def get(self, *, timeout: float | None = None) -> types.Info:
+        answer = await self._caller.call("info.get", None, timeout=timeout)
+        return self._fit(types.info(answer), "info.get")
+
+
+class Sidecar(_Facet):
+    """`ext.sidecar`: how a plugin wants a helper of its own to be started."""
+
+    async def spawn_args(self, *, timeout: float | None = None) -> types.SpawnArgs:
+        answer = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
+        return self._fit(types.spawn_args(answer), "sidecar.spawn_args")

@@ -1,0 +1,335 @@
+"""synaps' manifest: `<plugin>/.synaps-plugin/plugin.json`, of which the key `extension` is ours.
+
+Owns the parsed `Manifest`, the table of hooks and the list of permissions, which the dialect reads
+too, and every refusal that needs no process. The id is the name of the plugin's folder. A
+plugin.json without the key is a plugin of another kind and is passed over in silence; keys that
+are not known here are nobody's business, since other versions of that system have more.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from exthost.dialects.manifest_format import Accepted, Format, Found, Verdict
+from exthost.errors import Evidence, ManifestError
+from exthost.model import Setting, Spec
+from exthost.names import nearest
+from exthost.wire import jsontext
+
+__all__ = ["FORMAT", "HOOKS", "PERMISSIONS", "PROTOCOL_VERSION", "HookKind", "Manifest"]
+
+PROTOCOL_VERSION: Final = 1
+
+PERMISSIONS: Final = (
+    "tools.intercept",
+    "tools.register",
+    "tools.override",
+    "privacy.llm_content",
+    "session.lifecycle",
+    "providers.register",
+    "memory.read",
+    "memory.write",
+    "config.write",
+    "config.subscribe",
+    "audio.input",
+    "audio.output",
+)
+
+# Known, and granted to nobody.
+_RESERVED: Final = ("tools.override",)
+
+# One of these is something to do; so is a hook.
+_REGISTERING: Final = ("tools.register", "providers.register")
+
+
+class HookKind(NamedTuple):
+    """What it takes to have a hook, and what one may answer."""
+
+    permission: str
+    actions: tuple[str, ...] = ("continue",)
+    of_tools: bool = False
+
+
+HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
+    {
+        "before_tool_call": HookKind(
+            "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
+        ),
+        "after_tool_call": HookKind("tools.intercept", of_tools=True),
+        "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
+        "on_message_complete": HookKind("privacy.llm_content"),
+        "on_compaction": HookKind("privacy.llm_content"),
+        "on_session_start": HookKind("session.lifecycle"),
+        "on_session_end": HookKind("session.lifecycle"),
+    }
+)
+
+_KINDS: Final = ("string", "bool", "number")
+
+
+class Subscription(NamedTuple):
+    """A hook that a plugin wants to be asked, and about what. `equals` and `contains` are None
+    where nothing was said; what `equals` must equal is kept in a tuple, since it may be null."""
+
+    hook: str
+    tool: str | None = None
+    equals: tuple[Any] | None = None
+    contains: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a plugin.json says beyond what every extension has."""
+
+    permissions: tuple[str, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    version: str = ""
+    description: str = ""
+    setup: Any = None
+    prebuilt: Any = None
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The hooks that it has subscribed to, each once."""
+        return tuple(dict.fromkeys(one.hook for one in self.subscriptions))
+
+
+def parse(found: Found) -> tuple[Spec, Manifest] | None:
+    """The extension in this plugin.json, or None if it holds none. Raises ManifestError for the
+    first refusal that applies."""
+    document = _decoded(found)
+    if document.get("extension") is None:  # as programs write it that have the key for others
+        return None
+    table = _Table(document["extension"], found.path, found.folder_name)
+    if table.whole("protocol_version") != PROTOCOL_VERSION:
+        said = table.values["protocol_version"]
+        raise table.wrong(
+            "X0251",
+            f"it is written for protocol {said}, and this host speaks {PROTOCOL_VERSION}",
+            "protocol_version",
+            "use a version of the plugin for the protocol named",
+        )
+    if table.text("runtime") != "process":
+        said = table.values["runtime"]
+        help = 'only runtime = "process" is a child process'
+        raise table.wrong("X0251", f"its runtime {said!r} does not run here", "runtime", help)
+    if not table.text("command").strip():
+        raise table.wrong("X0252", "its command is blank", "command", "name the program to run")
+    permissions = _permissions(table)
+    manifest = Manifest(
+        permissions=permissions,
+        subscriptions=tuple(_hook(one, permissions) for one in table.tables("hooks")),
+        version=_said(document, "version"),
+        description=_said(document, "description"),
+        setup=table.values.get("setup"),
+        prebuilt=table.values.get("prebuilt"),
+    )
+    if not manifest.hooks and not any(one in permissions for one in _REGISTERING):
+        raise table.wrong(
+            "X0255",
+            "it has nothing to do: no hooks, and no permission to register anything",
+            "hooks",
+            "name a hook, or ask for tools.register or providers.register",
+        )
+    spec = Spec(
+        id=found.folder_name,
+        argv=_argv(table, found),
+        dialect="synaps",
+        cwd=found.folder,
+        version=manifest.version,
+        settings=tuple(_setting(one, found.folder_name) for one in table.tables("config")),
+        manifest=manifest,
+    )
+    return spec, manifest
+
+
+def _argv(table: "_Table", found: Found) -> tuple[str, ...]:
+    command = table.text("command")
+    if "/" in command:  # a bare name is looked up on PATH, an absolute one stays
+        command = str(PurePosixPath(found.folder, command))
+    args = table.texts("args")
+    inside = (str(PurePosixPath(found.folder, arg)) if found.holds(arg) else arg for arg in args)
+    return (command, *inside)
+
+
+def _permissions(table: "_Table") -> tuple[str, ...]:
+    permissions = table.texts("permissions")
+    for name in permissions:
+        if name in _RESERVED:
+            said = f"the permission {name!r} is reserved and granted to nobody"
+            raise table.wrong("X0253", said, "permissions", "take it out")
+        if name not in PERMISSIONS:
+            near = nearest(name, PERMISSIONS)
+            help = f"did you mean {near!r}?" if near else f"there are: {', '.join(PERMISSIONS)}"
+            raise table.wrong("X0253", f"there is no permission {name!r}", "permissions", help)
+    return tuple(dict.fromkeys(permissions))
+
+
+def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
+    name = table.text("hook")
+    kind = HOOKS.get(name)
+    if kind is None:
+        near = nearest(name, HOOKS)
+        help = f"did you mean {near!r}?" if near else f"there are: {', '.join(HOOKS)}"
+        raise table.wrong("X0254", f"there is no hook {name!r}", "hook", help)
+    if kind.permission not in permissions:
+        said = f"the hook {name} needs the permission {kind.permission}"
+        raise table.wrong("X0254", said, "hook", "add it to permissions")
+    tool = table.text("tool") if table.has("tool") else None
+    if tool is not None and not kind.of_tools:
+        said = f"the hook {name} is not about tools, so it has no tool filter"
+        raise table.wrong("X0254", said, "tool", "take the filter out")
+    match = table.table("match") if table.has("match") else None
+    if match is None:
+        return Subscription(name, tool)
+    return Subscription(
+        name,
+        tool,
+        equals=(match.values["input_equals"],) if "input_equals" in match.values else None,
+        contains=match.text("input_contains") if match.has("input_contains") else None,
+    )
+
+
+def _setting(table: "_Table", id: str) -> Setting:
+    key = table.text("key")
+    if not key.strip():
+        raise table.odd("key", "must not be blank")
+    kind = table.text("type") if table.has("type") else "string"
+    if kind not in _KINDS:
+        raise table.odd("type", f"must be one of {', '.join(_KINDS)}")
+    required = table.values.get("required", False)
+    if type(required) is not bool:
+        raise table.odd("required", "must be true or false")
+    secret = table.text("secret_env") if table.has("secret_env") else ""
+    return Setting(
+        key=key,
+        variables=_variables(id, key, secret),
+        kind=kind,  # type: ignore[arg-type] # one of _KINDS
+        required=required,
+        default=table.values.get("default"),
+        secret=secret,
+    )
+
+
+def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
+    """Where the value of a setting is looked for in the environment."""
+    own = "SYNAPS_EXTENSION_" + re.sub(r"[^A-Z0-9]", "_", f"{id}_{key}".upper())
+    return (own, secret) if secret else (own,)
+
+
+def _decoded(found: Found) -> Mapping[str, Any]:
+    try:
+        document = jsontext.decode(found.data.removeprefix(b"\xef\xbb\xbf"))
+    except jsontext.NotJson as reason:
+        said = f"the manifest is not valid JSON: {reason}"
+    else:
+        if type(document) is dict:
+            return document
+        said = "the manifest is not a JSON object"
+    raise ManifestError(
+        "X0250",
+        said,
+        extension=found.folder_name,
+        help="mend the file; the dialect's page shows one",
+        evidence=Evidence(path=found.path),
+    )
+
+
+def _said(document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
+    return value if type(value) is str else ""
+
+
+class _Table:
+    """Checked reading of one object."""
+
+    def __init__(self, values: Any, path: str, id: str, place: str = "extension") -> None:
+        self._path = path
+        self._id = id
+        self._place = place
+        if type(values) is not dict:
+            raise self.wrong("X0250", f"{place}: must be an object")
+        self.values: Mapping[str, Any] = values
+
+    def wrong(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
+        return ManifestError(
+            code,
+            message,
+            extension=self._id,
+            help=help or "the dialect's page shows what a manifest must say",
+            evidence=Evidence(path=self._path, key=f"{self._place}.{key}" if key else self._place),
+        )
+
+    def odd(self, key: str, why: str) -> ManifestError:
+        """What is wrong with the value of this key."""
+        return self.wrong("X0250", f"{self._place}.{key}: {why}", key)
+
+    def has(self, key: str) -> bool:
+        """Whether it says something under this key; null says nothing."""
+        return self.values.get(key) is not None
+
+    def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
+        value = self.values.get(key, default)
+        if value is None and key not in self.values:
+            raise self.odd(key, "is missing")
+        if type(value) is not kind:
+            raise self.odd(key, f"must be {words}")
+        return value
+
+    def text(self, key: str) -> str:
+        return str(self._get(key, str, "text"))
+
+    def whole(self, key: str) -> int:
+        return int(self._get(key, int, "a whole number"))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        found = self._get(key, list, "a list of text", [])
+        if not all(type(one) is str for one in found):
+            raise self.odd(key, "must be a list of text")
+        return tuple(found)
+
+    def table(self, key: str) -> "_Table":
+        return _Table(self.values[key], self._path, self._id, f"{self._place}.{key}")
+
+    def tables(self, key: str) -> list["_Table"]:
+        found = self._get(key, list, "a list of objects", [])
+        place = f"{self._place}.{key}"
+        return [_Table(one, self._path, self._id, f"{place}[{n}]") for n, one in enumerate(found)]
+
+
+def read(found: Found) -> Verdict:
+    """The extension that this plugin.json describes; None if it describes something else."""
+    parsed = parse(found)
+    return None if parsed is None else Accepted(spec=parsed[0])
+
+
+def join(spec: Spec, found: Found) -> Spec:
+    """A config entry that names its manifest: what is run, and as whom, is the entry's word."""
+    parsed = parse(found)
+    if parsed is None:
+        raise ManifestError(
+            "X0250",
+            "it holds no `extension`",
+            extension=spec.id,
+            help="name the plugin.json of a plugin that is one",
+            evidence=Evidence(path=found.path),
+        )
+    theirs, manifest = parsed
+    settings = tuple(
+        one._replace(variables=_variables(spec.id, one.key, one.secret)) for one in theirs.settings
+    )
+    return replace(spec, version=theirs.version, settings=settings, manifest=manifest)
+
+
+FORMAT = Format(
+    dialect="synaps",
+    names=("plugin.json",),
+    parent=".synaps-plugin",
+    lists_tools=False,
+    homes=("~/.synaps-cli/plugins", ".synaps/plugins"),
+    read=read,
+    join=join,
+)

@@ -1,0 +1,276 @@
+"""synaps' answer to `initialize`: read, judged, and turned into an Offer.
+
+Two steps, as the page has them. Reading: a member of the wrong type rejects the whole answer.
+Judging: tools, providers, the permissions they need, then the generic capabilities; the first
+failure wins, and is told by name. Pure; beside its dialect since these are its words alone.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.synaps.manifest import PERMISSIONS, PROTOCOL_VERSION
+from exthost.errors import Evidence, HandshakeFailed
+from exthost.model import Offer, Tool
+from exthost.wire import jsontext
+
+_ID_BYTES = 64
+_PROVIDER_ID = re.compile(r"[a-z0-9_-]+")
+_U32 = 2**32
+_U64 = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of a provider."""
+
+    id: str
+    display_name: str | None = None
+    capabilities: Any = None
+    context_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Somebody who completes conversations."""
+
+    id: str
+    display_name: str
+    description: str
+    models: tuple[Model, ...]
+    config_schema: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Something else that a plugin can do; what `kind` means is between it and its user."""
+
+    kind: str
+    name: str
+    permissions: tuple[str, ...] = ()
+    params: Any = None
+
+
+def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version: str) -> Offer:
+    """What this answer offers, under these permissions. Raises HandshakeFailed."""
+    said = _Members(answer, "the answer")
+    spoken = said.get("protocol_version", _whole(_U32), "a whole number")
+    if spoken != PROTOCOL_VERSION:
+        raise HandshakeFailed(
+            "X0551",
+            f"it speaks protocol {spoken}, and this host speaks {PROTOCOL_VERSION}",
+            help="use a version of the plugin for the protocol named",
+        )
+    listed = said.values.get("capabilities", {})
+    if listed == []:  # what plugins send that serialize "nothing" so
+        listed = {}
+    kinds = _Members(listed, "capabilities")
+    tools = tuple(_tool(one) for one in kinds.each("tools"))
+    providers = tuple(_provider(one) for one in kinds.each("providers"))
+    others = tuple(_capability(one) for one in kinds.each("capabilities"))
+    _judge_tools(tools)
+    for provider in providers:
+        _judge_provider(provider)
+    if tools and "tools.register" not in granted:
+        raise _not_granted("it registers tools", "tools.register")
+    if providers and "providers.register" not in granted:
+        raise _not_granted("it registers providers", "providers.register")
+    for one in others:
+        _judge_capability(one, granted)
+    models = [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
+    return Offer(
+        tools=tools,
+        version=version,
+        hooks=hooks,
+        extra=MappingProxyType({"providers": models} if models else {}),
+        capabilities=(
+            *(f"provider:{provider.id}" for provider in providers),
+            *(f"{one.kind}:{one.name}" for one in others),
+        ),
+        details=(*providers, *others),
+    )
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+class _Members:
+    """Checked reading of one object of the answer."""
+
+    def __init__(self, values: Any, place: str) -> None:
+        if type(values) is not dict:
+            raise _unusable(f"{place} is not an object", values)
+        self.values: dict[str, Any] = values
+        self._place = place
+
+    def get(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
+        if key not in self.values:
+            raise _unusable(f"{key!r} is missing in {self._place}", self.values)
+        if not fits(self.values[key]):
+            raise _unusable(f"{key!r} in {self._place} is not {words}", self.values)
+        return self.values[key]
+
+    def text(self, key: str) -> str:
+        return str(self.get(key, _is_text, "text"))
+
+    def optional(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
+        return self.get(key, fits, words) if self.values.get(key) is not None else None
+
+    def each(self, key: str) -> list["_Members"]:
+        if key not in self.values:
+            return []
+        listed = self.get(key, lambda value: type(value) is list, "a list")
+        return [_Members(one, f"{key}[{n}]") for n, one in enumerate(listed)]
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_texts(value: Any) -> bool:
+    return type(value) is list and all(type(one) is str for one in value)
+
+
+def _whole(below: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and 0 <= value < below
+
+
+def _tool(said: _Members) -> Tool:
+    raw = said.text("name")
+    name = raw.strip()
+    schema = said.get("input_schema", lambda _: True, "anything")
+    # It is called by its trimmed name here, and by its own on the wire.
+    extra = MappingProxyType({"wire_name": raw} if raw != name else {})
+    return Tool(name, said.text("description"), schema, extra=extra)
+
+
+def _provider(said: _Members) -> Provider:
+    return Provider(
+        said.text("id").strip(),
+        said.text("display_name"),
+        said.text("description"),
+        tuple(
+            Model(
+                model.text("id").strip(),
+                model.optional("display_name", _is_text, "text"),
+                model.values.get("capabilities"),
+                model.optional("context_window", _whole(_U64), "a whole number"),
+            )
+            for model in said.each("models")
+        ),
+        said.values.get("config_schema"),
+    )
+
+
+def _capability(said: _Members) -> Capability:
+    permissions = ()
+    if "permissions" in said.values:
+        permissions = said.get("permissions", _is_texts, "a list of text")
+    return Capability(
+        said.text("kind"), said.text("name"), tuple(permissions), said.values.get("params")
+    )
+
+
+def _unusable(why: str, value: Any) -> HandshakeFailed:
+    try:
+        shown = jsontext.encode(value).decode("utf-8", "replace")[:500]
+    except Exception:  # so deep that it could just be read
+        shown = ""
+    return HandshakeFailed(
+        "X0550",
+        f"its answer to `initialize` cannot be used: {why}",
+        help="answer with {protocol_version: 1, capabilities?: {tools?, providers?, …}}",
+        evidence=Evidence(bytes=shown),
+    )
+
+
+# -- judging -----------------------------------------------------------------------------------
+
+
+def wrong_id(id: str) -> str:
+    """Why this cannot be a part of a name, or ""."""
+    if not id:
+        return "it is empty"
+    size = len(id.encode("utf-8", "surrogatepass"))
+    if size > _ID_BYTES:
+        return f"it has {size} bytes, and {_ID_BYTES} are allowed"
+    for char in id:
+        if unicodedata.category(char) == "Cc":
+            return f"it has the control character U+{ord(char):04X}"
+    if ":" in id:
+        return "':' is reserved"
+    if any(char.isspace() for char in id):
+        return "it has whitespace"
+    return ""
+
+
+def _judge_tools(tools: tuple[Tool, ...]) -> None:
+    names: set[str] = set()
+    for tool in tools:
+        name = tool.name
+        if why := wrong_id(name):
+            raise _refused("X0552", f"the tool {_cut(name)} cannot have that name: {why}")
+        if name in names:
+            raise _refused("X0552", f"it registers the tool {name!r} twice")
+        names.add(name)
+        if not tool.description.strip():
+            raise _refused("X0552", f"the tool {name!r} has no description")
+        if type(tool.input_schema) is not dict:
+            raise _refused("X0552", f"the input_schema of the tool {name!r} is not an object")
+
+
+def _judge_provider(provider: Provider) -> None:
+    about = f"the provider {_cut(provider.id)}"
+    if why := wrong_id(provider.id):
+        raise _refused("X0553", f"{about} cannot have that id: {why}")
+    if not _PROVIDER_ID.fullmatch(provider.id):
+        raise _refused("X0553", f"{about} cannot have that id: only a-z, 0-9, _ and - are allowed")
+    if not provider.display_name.strip():
+        raise _refused("X0553", f"{about} has no display_name")
+    if not provider.description.strip():
+        raise _refused("X0553", f"{about} has no description")
+    if not provider.models:
+        raise _refused("X0553", f"{about} has no models")
+    ids: set[str] = set()
+    for model in provider.models:
+        if why := wrong_id(model.id):
+            raise _refused("X0553", f"{about} has a model {_cut(model.id)}: {why}")
+        if model.id in ids:
+            raise _refused("X0553", f"{about} has the model {model.id!r} twice")
+        ids.add(model.id)
+    if provider.config_schema is not None and type(provider.config_schema) is not dict:
+        raise _refused("X0553", f"the config_schema of {about} is not an object")
+
+
+def _judge_capability(one: Capability, granted: Collection[str]) -> None:
+    if not one.kind.strip():
+        raise _refused("X0554", "it has a capability without a kind")
+    if not one.name.strip():
+        raise _refused("X0554", f"its capability of the kind {_cut(one.kind)} has no name")
+    about = f"its capability {_cut(one.kind)}"
+    for permission in one.permissions:
+        if permission not in PERMISSIONS:
+            raise _refused("X0554", f"{about} needs an unknown permission {_cut(permission)}")
+        if permission not in granted:
+            raise _not_granted(f"{about} needs it", permission)
+
+
+def _refused(code: str, message: str) -> HandshakeFailed:
+    return HandshakeFailed(
+        code, message, help="nothing of it was registered; its author has to mend it"
+    )
+
+
+def _not_granted(why: str, permission: str) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0555",
+        f"{why}, and the permission {permission} is not granted",
+        help="add it to `permissions` in its plugin.json, if you agree",
+    )
+
+
+def _cut(text: str) -> str:
+    return repr(text) if len(text) <= 70 else f"{text[:70]!r}…"
