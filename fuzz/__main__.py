@@ -14,11 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exthost.testing.guests import GUESTS
+from exthost.testing.peers import PEERS
 from fuzz.seeds import plant
 
 ROOT = Path(__file__).parents[1]
-TARGETS = [f"{name}-{role}" for name in GUESTS for role in ("host", "guest")]
+TARGETS = [f"{name}-{role}" for name in PEERS for role in ("host", "guest")]
 
 # Far beyond what a target needs; a frame that makes it take more is a finding.
 _MEMORY_MB = 1024

@@ -7,29 +7,31 @@ from exthost.dialects.codec import Positional
 from exthost.errors import UsageError
 from exthost.messages import Failure, Message, Notification, Reply, Request
 from exthost.model import Role
-from exthost.testing.guests import GUESTS
+from exthost.testing.peers import PEERS
 
 
 def plant(name: str, folder: Path) -> None:
     """Write seeds for a target; the first two bytes choose a cap and the size of pieces."""
     dialect_name, _, role_name = name.rpartition("-")
-    guest, dialect = GUESTS[dialect_name], find.find_dialect(dialect_name)
+    peer, dialect = PEERS[dialect_name], find.find_dialect(dialect_name)
     speaker = Role.GUEST if role_name == "host" else Role.HOST  # it reads what the other says
     said: list[Message] = [
-        Request(guest.method, guest.worded({"do": "echo"}), 1),
-        Reply(1, guest.answered({"a": [1, 2.5, None, "ü"]})),
+        Request(peer.method, peer.wrap_command({"do": "echo"}), 1),
+        Reply(1, peer.wrap_value({"a": [1, 2.5, None, "ü"]})),
         Failure(1, "no", -32601, {"why": 1}),
         Notification("log", {"level": "info", "message": "hello"}),
     ]
-    said += [one for one in (guest.notice, guest.question) if one is not None]
-    for method in (guest.last, *_handshake_methods(dialect_name)):
-        answer = guest.shake(Request(method, {}, 0), {}) if guest.manifest is None else None
+    said += [one for one in (peer.notification, peer.host_request) if one is not None]
+    for method in (peer.last_request, *_handshake_methods(dialect_name)):
+        answer = (
+            peer.answer_handshake(Request(method, {}, 0), {}) if peer.manifest is None else None
+        )
         said += [answer] if answer is not None else []
     framing, stream = dialect.framing(1 << 20), b""
     for n, message in enumerate(said):
         codec = dialect.codec(speaker)
         if isinstance(codec, Positional):
-            codec.expect(guest.method)
+            codec.expect(peer.method)
             codec.decode(b"")
         try:
             frame = framing.wrap(codec.encode(message))

@@ -37,11 +37,11 @@ with atheris.instrument_imports(include=["exthost"]):
     from exthost.errors import ExthostError, ProtocolViolation
     from exthost.messages import Failure, Noise, Notification, Reply, Request
     from exthost.model import HandshakeContext, Offer, Role, Tool
-    from exthost.testing.guests import GUESTS, Guest
+    from exthost.testing.peers import PEERS, HostilePeer
     from exthost.wire.framing import Broken, Skipped
 
     # Dialects are imported when they are asked for; here that must be now.
-    for one in GUESTS:
+    for one in PEERS:
         find.find_dialect(one)
 
 # Small caps, so that the fuzzer gets past them; the largest of them lets most through.
@@ -49,15 +49,15 @@ CAPS = (0, 8, 64, 1024, 65536)
 
 
 def names() -> list[str]:
-    return [f"{name}-{role.name.lower()}" for name in GUESTS for role in Role]
+    return [f"{name}-{role.name.lower()}" for name in PEERS for role in Role]
 
 
 def target(name: str) -> Callable[[bytes], None]:
     """What is called with each input that the fuzzer thinks of."""
     dialect_name, _, role_name = name.rpartition("-")
-    guest = GUESTS[dialect_name]
+    peer = PEERS[dialect_name]
     dialect, role = find.find_dialect(dialect_name), Role[role_name.upper()]
-    context = _introduction(guest)
+    context = _introduction(peer)
 
     def one_input(data: bytes) -> None:
         if len(data) < 2:
@@ -72,7 +72,7 @@ def target(name: str) -> Callable[[bytes], None]:
                 elif not isinstance(item, Broken):
                     frames.append(bytes(item))
         framing.end()
-        _prepare(codec, guest, role)
+        _prepare(codec, peer, role)
         _hear(codec, frames, dialect)
         if role is Role.HOST:
             _operate(dialect, frames, context)
@@ -85,14 +85,14 @@ def _pieces(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + step] for at in range(0, len(data), step))
 
 
-def _prepare(codec: Any, guest: Guest, role: Role) -> None:
+def _prepare(codec: Any, peer: HostilePeer, role: Role) -> None:
     """Where only what was asked tells what an answer is, ask."""
     if role is Role.GUEST:
         if isinstance(codec, Positional):
-            codec.expect(guest.method)
+            codec.expect(peer.method)
     else:
         for n in range(8):
-            codec.request(guest.method, guest.worded({}), n)
+            codec.request(peer.method, peer.wrap_command({}), n)
 
 
 def _hear(codec: Any, frames: list[bytes], dialect: Dialect) -> None:
@@ -183,15 +183,15 @@ OFFER = Offer(
 )
 
 
-def _introduction(guest: Guest) -> HandshakeContext:
+def _introduction(peer: HostilePeer) -> HandshakeContext:
     manifest = None
-    if guest.manifest is not None:
+    if peer.manifest is not None:
         with tempfile.TemporaryDirectory() as folder:
-            name, text = guest.manifest
+            name, text = peer.manifest
             (Path(folder) / name).write_text(text, encoding="utf-8")
             entry = {
                 "name": "fuzz",
-                "dialect": guest.dialect,
+                "dialect": peer.dialect,
                 "source": {"command": "none"},
                 "manifest": str(Path(folder) / name),
             }

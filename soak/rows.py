@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exthost.errors import ExtensionGone, ExthostError
-from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.peers import PEERS, HostilePeer
 from exthost.testing.shim import FAULTS
 from tests.extensions.driving import accounted
 from tests.faults.driving import Held, extension, frame, hurried
@@ -32,9 +32,9 @@ class Row(NamedTuple):
 class Callers:
     """Calls through one extension, and how each ended for its caller."""
 
-    def __init__(self, guest: Guest, folder: Path, *flags: str, **settings: Any) -> None:
-        self.ext = extension(guest, folder, *flags, dialect=hurried(guest, 0.3), **settings)
-        self._held = Held(self.ext, guest, None)
+    def __init__(self, peer: HostilePeer, folder: Path, *flags: str, **settings: Any) -> None:
+        self.ext = extension(peer, folder, *flags, dialect=hurried(peer, 0.3), **settings)
+        self._held = Held(self.ext, peer, None)
         self.ends: Counter[str] = Counter()
 
     async def call(self, deed: str, value: Any = None, timeout: float = 60) -> str:
@@ -58,11 +58,11 @@ class Callers:
         assert {name: getattr(stats, name) for name in seen} == seen, (self.ends, stats)
 
 
-def crashes(guest: Guest, cycles: int) -> Row:
+def crashes(peer: HostilePeer, cycles: int) -> Row:
     """Ask, let it die in a call, ask again: the next one waits for the next process."""
 
     async def run(folder: Path) -> str:
-        callers = Callers(guest, folder, restart=UNLIMITED)
+        callers = Callers(peer, folder, restart=UNLIMITED)
         await callers.ext.start()
         try:
             for n in range(cycles):
@@ -75,14 +75,14 @@ def crashes(guest: Guest, cycles: int) -> Row:
         assert cycles - 1 <= restarts <= cycles, restarts
         return f"{cycles:,} crashes, {restarts:,} restarts, {sum(callers.ends.values()):,} calls"
 
-    return Row(f"{guest.dialect}: crash and restart", run)
+    return Row(f"{peer.dialect}: crash and restart", run)
 
 
-def calls(guest: Guest, total: int, every: int) -> Row:
+def calls(peer: HostilePeer, total: int, every: int) -> Row:
     """Many callers at once, each persistent; the process exits at every so manieth call."""
 
     async def run(folder: Path) -> str:
-        callers = Callers(guest, folder, f"die_after={every}", restart=UNLIMITED)
+        callers = Callers(peer, folder, f"die_after={every}", restart=UNLIMITED)
         numbers = iter(range(total))
 
         async def work() -> None:
@@ -103,61 +103,61 @@ def calls(guest: Guest, total: int, every: int) -> Row:
             f"{total:,} results, 0 lost, {gone:,} told gone and asked again, {restarts:,} restarts"
         )
 
-    return Row(f"{guest.dialect}: a crash every {every} calls", run)
+    return Row(f"{peer.dialect}: a crash every {every} calls", run)
 
 
-def stderr(guest: Guest, size: int) -> Row:
+def stderr(peer: HostilePeer, size: int) -> Row:
     async def run(folder: Path) -> str:
-        ext = extension(guest, folder, dialect=hurried(guest, 0.3))
+        ext = extension(peer, folder, dialect=hurried(peer, 0.3))
         await ext.start()
         try:
             line = b"e" * 99 + b"\n"
-            held = Held(ext, guest, None)
+            held = Held(ext, peer, None)
             assert await held.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
             await held.is_well()
         finally:
             await ext.close()
         return f"{size // MB:,} MB read away"
 
-    return Row(f"{guest.dialect}: flood on stderr", run)
+    return Row(f"{peer.dialect}: flood on stderr", run)
 
 
-def notices(guest: Guest, times: int) -> Row:
+def notices(peer: HostilePeer, times: int) -> Row:
     async def run(folder: Path) -> str:
-        assert guest.notice is not None
-        ext = extension(guest, folder, dialect=hurried(guest, 0.3))
+        assert peer.notification is not None
+        ext = extension(peer, folder, dialect=hurried(peer, 0.3))
         await ext.start()
         try:
-            held = Held(ext, guest, None)
-            told = frame(guest, guest.notice)
+            held = Held(ext, peer, None)
+            told = frame(peer, peer.notification)
             assert await held.spew((told, times), timeout=300) == "spewed"
             await held.is_well()
         finally:
             await ext.close()
         return f"{times:,} notices"
 
-    return Row(f"{guest.dialect}: notices", run)
+    return Row(f"{peer.dialect}: notices", run)
 
 
-def faults(guest: Guest) -> Row:
+def faults(peer: HostilePeer) -> Row:
     """Every fault at every byte of a conversation."""
 
     async def run(folder: Path) -> str:
-        recording = await recorded(guest, folder)
+        recording = await recorded(peer, folder)
         turns = asyncio.Semaphore(6)
         tried = 0
 
         async def one(fault: str, at: int) -> None:
             nonlocal tried
             async with turns, asyncio.timeout(60):
-                await replay(guest, folder, recording, fault, at)
+                await replay(peer, folder, recording, fault, at)
                 tried += 1
 
         size = length(recording)
         await asyncio.gather(*(one(fault, at) for fault in FAULTS for at in range(size)))
         return f"{len(FAULTS)} faults at {size} bytes: {tried:,} conversations, each call ended"
 
-    return Row(f"{guest.dialect}: a fault at every byte", run, flat=False)
+    return Row(f"{peer.dialect}: a fault at every byte", run, flat=False)
 
 
 def rows(scale: float) -> list[Row]:
@@ -166,13 +166,13 @@ def rows(scale: float) -> list[Row]:
     def of(number: int) -> int:
         return max(10, int(number * scale))
 
-    first, *others = GUESTS.values()
+    first, *others = PEERS.values()
     return [
         crashes(first, of(1000)),
         calls(first, of(100_000), 100),
-        *(crashes(guest, of(50)) for guest in others),
-        *(calls(guest, of(2_000), 100) for guest in others),
-        *(stderr(guest, of(1000 if guest is first else 100) * MB) for guest in GUESTS.values()),
-        *(notices(guest, of(1_000_000)) for guest in GUESTS.values() if guest.notice is not None),
-        *(faults(guest) for guest in GUESTS.values()),
+        *(crashes(peer, of(50)) for peer in others),
+        *(calls(peer, of(2_000), 100) for peer in others),
+        *(stderr(peer, of(1000 if peer is first else 100) * MB) for peer in PEERS.values()),
+        *(notices(peer, of(1_000_000)) for peer in PEERS.values() if peer.notification is not None),
+        *(faults(peer) for peer in PEERS.values()),
     ]

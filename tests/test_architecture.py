@@ -120,15 +120,9 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
 
 
-# Packages that import one another, though no two of their modules do.
-KNOWN_PACKAGE_CYCLES = frozenset({frozenset({"config", "dialects"})})
-
-
 def test_no_packages_import_one_another_in_a_circle() -> None:
     found = cycles(package_graph(GRAPH))
-    new = found - KNOWN_PACKAGE_CYCLES
-    assert not new, "\n".join(" <-> ".join(sorted(cycle)) for cycle in new)
-    assert found >= KNOWN_PACKAGE_CYCLES, "a cycle was cut: take it off the list"
+    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
 
 
 @pytest.mark.parametrize("package", SHORT)

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.rounds import duration, ratios, read_values, take_turns
 from bench.row import Reading, Setting
 from exthost.config import DiscoverySettings
-from exthost.discovery.configfile import FORMATS
+from exthost.dialects import find
 from exthost.discovery.search import discover
 
 FEW, MANY = 1_000, 10_000
@@ -31,7 +31,7 @@ def _plant(root: Path, count: int) -> None:
 
 
 def _search(root: Path, count: int) -> None:
-    report = discover(DiscoverySettings(search_paths=(str(root),)), FORMATS)
+    report = discover(DiscoverySettings(search_paths=(str(root),)), find.manifest_formats())
     kept = count - count // NESTED_EVERY
     assert (report.scanned, len(report.candidates)) == (count, kept), report.diagnostics[:3]
 

@@ -133,20 +133,44 @@ class Refused(ExthostError):
 
 
 class SpawnFailed(ExthostError):
-    """The process could not be started."""
+    """The process could not be started. `permanent`: starting it again cannot help."""
 
     exit_code = 5
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        permanent: bool = False,
+        extension: str = "",
+        help: str = "",
+        evidence: Evidence = NOTHING,
+    ) -> None:
+        super().__init__(code, message, extension=extension, help=help, evidence=evidence)
+        self.permanent = permanent
 
 
 class HandshakeFailed(ExthostError):
-    """The process started, but it did not shake hands."""
+    """The process started, but it did not shake hands. `permanent`: starting it again cannot help.
+    `process_ended`: the process ended by itself before the handshake was done."""
 
     exit_code = 5
 
-    @property
-    def process_ended(self) -> bool:
-        """Whether its process ended by itself before the handshake was done."""
-        return self.code == "X0501"
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        permanent: bool = False,
+        process_ended: bool = False,
+        extension: str = "",
+        help: str = "",
+        evidence: Evidence = NOTHING,
+    ) -> None:
+        super().__init__(code, message, extension=extension, help=help, evidence=evidence)
+        self.permanent = permanent
+        self.process_ended = process_ended
 
 
 class ProtocolViolation(ExthostError):

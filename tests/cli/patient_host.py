@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 
 from exthost.cli import main
-from exthost.dialects import morphir
+from exthost.dialects.morphir import dialect as morphir
 from exthost.model import CloseStdin
 
 PATIENCE_SECONDS = 600

@@ -48,8 +48,12 @@ def run_inside(
     Where a dialect is found out by trying, each try has as long as the machine needs, but for
     `silent_in`: in these dialects the extension gives no answer, so a moment is as good.
     """
-    detection = dict.fromkeys(cli_target.DETECTION_SECONDS, RUN_SECONDS)
-    detection |= dict.fromkeys(silent_in, SILENT_SECONDS)
+    order = cli_target.detection_order
+
+    def detection_order(program: str) -> list[tuple[str, float]]:
+        names = [name for name, _ in order(program)]
+        return [(name, SILENT_SECONDS if name in silent_in else RUN_SECONDS) for name in names]
+
     stdin = _TextStream(input.encode())
     stdout, stderr = _TextStream(), _TextStream()
     with (
@@ -58,7 +62,7 @@ def run_inside(
         mock.patch.object(sys, "stdin", stdin),
         # It cannot be undone, and would keep the test process from being looked at.
         mock.patch.object(cli_target, "harden"),
-        mock.patch.dict(cli_target.DETECTION_SECONDS, detection),
+        mock.patch.object(cli_target, "detection_order", detection_order),
         redirect_stdout(stdout),
         redirect_stderr(stderr),
     ):

@@ -34,6 +34,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from exthost.dialects import find
 from exthost.dialects.base import Dialect, method_unknown
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Codec, Positional
@@ -48,7 +49,6 @@ from exthost.dialects.steps import (
     Subscribe,
     TryRequest,
 )
-from exthost.discovery.configfile import FORMATS
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.events import Bus, LogLine
 from exthost.extension.extension import Extension
@@ -108,8 +108,8 @@ class Vector:
         text = self.row.get("manifest", self.manifest)
         if not text:
             return spec
-        (format,) = (one for one in FORMATS if one.dialect == self.dialect.name)
-        assert format.join is not None
+        format = find.manifest_format(self.dialect.name)
+        assert format is not None and format.join is not None
         return format.join(spec, Found(path="/manifest", folder="/", data=text.encode()))
 
 

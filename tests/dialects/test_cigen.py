@@ -14,7 +14,8 @@ import pytest
 
 import exthost
 from exthost.config import spec_from_mapping
-from exthost.dialects.cigen import DIALECT, messages
+from exthost.dialects.cigen import messages
+from exthost.dialects.cigen.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
     CallTimeout,

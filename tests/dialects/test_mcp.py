@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.mcp import DIALECT
 from exthost.dialects.mcp import calls as mcp_calls
+from exthost.dialects.mcp.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
     CallTimeout,

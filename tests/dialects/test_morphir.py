@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
     CallTimeout,

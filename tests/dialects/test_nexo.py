@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.nexo import DIALECT
+from exthost.dialects.nexo.dialect import DIALECT
 from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
 from exthost.model import Breaker, CloseStdin, Restart, Tool, Write

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.roder import DIALECT, types
-from exthost.dialects.roder.dialect import PROTOCOL_VERSION
+from exthost.dialects.roder import types
+from exthost.dialects.roder.dialect import DIALECT, PROTOCOL_VERSION
 from exthost.errors import (
     BreakerOpen,
     CallFailed,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.synaps import DIALECT, types
+from exthost.dialects.synaps import types
+from exthost.dialects.synaps.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
     CallTimeout,

@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.dialects.nexo import DIALECT as NEXO
+from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
 from exthost.extension.breaker import TABLE, Circuit, Event, Phase, counts
 from exthost.model import Breaker

@@ -15,7 +15,7 @@ PROGRAM = """
 import asyncio, sys
 from dataclasses import replace
 import exthost
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.events import StateChanged
 from exthost.model import CloseStdin, Terminate
 from tests.extensions.driving import command

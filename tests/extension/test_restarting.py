@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation
 from exthost.events import OfferChanged, StateChanged
 from exthost.extension.extension import Extension

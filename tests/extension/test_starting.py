@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exthost.config import spec_from_mapping
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import CallTimeout, HandshakeFailed, NotFound, Refused, SpawnFailed, UsageError
 from exthost.events import Bus, OfferChanged, Spawned
 from exthost.extension.extension import Extension

@@ -12,7 +12,7 @@ from typing import Any
 import exthost
 from exthost.config import spec_from_mapping
 from exthost.dialects.base import Dialect
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
 from exthost.extension.accounting import LOSSES

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.extension.call_queue import CallQueue
 from exthost.model import Offer
 from exthost.process.exits import ExitStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config import config_from_mapping
-from exthost.dialects.roder import DIALECT
+from exthost.dialects.roder.dialect import DIALECT
 from exthost.discovery.configfile import completed
 from exthost.events import Bus
 from exthost.extension.extension import Extension

@@ -26,8 +26,8 @@ from exthost.extension.extension import Extension
 from exthost.messages import Message, Reply
 from exthost.model import Role, Write
 from exthost.testing import hostile as program
-from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID
+from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.driving import Ledger, accounted, pid_of
 from tests.extensions.looking import outside
 
@@ -46,18 +46,18 @@ _CAP = 1 << 30
 _folders = itertools.count()
 
 
-def every(*, but: Iterable[str] = ()) -> list[Guest]:
+def every(*, but: Iterable[str] = ()) -> list[HostilePeer]:
     """The dialects that a trial is for."""
-    return [guest for name, guest in GUESTS.items() if name not in but]
+    return [peer for name, peer in PEERS.items() if name not in but]
 
 
-def command(guest: Guest, folder: Path, *flags: str) -> list[str]:
+def command(peer: HostilePeer, folder: Path, *flags: str) -> list[str]:
     """What runs the hostile extension in this dialect; without site-packages it starts faster."""
-    words = [sys.executable, "-S", "-E", "-P", str(program.__file__), guest.dialect, *flags]
-    if guest.needs:
-        words.append(f"path={_home_of(guest.needs[0])}")
-    if guest.manifest is not None:
-        words.append(f"manifest={folder / guest.manifest[0]}")
+    words = [sys.executable, "-S", "-E", "-P", str(program.__file__), peer.dialect, *flags]
+    if peer.modules:
+        words.append(f"path={_home_of(peer.modules[0])}")
+    if peer.manifest is not None:
+        words.append(f"manifest={folder / peer.manifest[0]}")
     return words
 
 
@@ -68,7 +68,7 @@ def _home_of(module: str) -> Path:
 
 
 def extension(
-    guest: Guest,
+    peer: HostilePeer,
     folder: Path,
     *flags: str,
     argv: list[str] | None = None,
@@ -79,28 +79,28 @@ def extension(
     """One that nobody has started yet. Close it. `argv` in place of the hostile extension's own."""
     here = folder / str(next(_folders))
     here.mkdir()
-    program, *args = argv or command(guest, here, *flags)
+    program, *args = argv or command(peer, here, *flags)
     entry: dict[str, Any] = {
         "name": "hostile",
-        "dialect": guest.dialect,
+        "dialect": peer.dialect,
         "source": {"type": "process", "command": program, "args": args},
         "restart": REVIVED,
         "breaker": {"failures": 1_000_000},  # it is not to be left alone
-        **guest.settings,
+        **peer.settings,
         **settings,
     }
-    if guest.manifest is not None:
-        name, text = guest.manifest
+    if peer.manifest is not None:
+        name, text = peer.manifest
         (here / name).write_text(text, encoding="utf-8")
         entry["manifest"] = str(here / name)
     spec = completed(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
-    return Extension(spec, dialect or find.find_dialect(guest.dialect), bus=bus)
+    return Extension(spec, dialect or find.find_dialect(peer.dialect), bus=bus)
 
 
-def hurried(guest: Guest, seconds: float) -> Dialect:
+def hurried(peer: HostilePeer, seconds: float) -> Dialect:
     """The dialect with a ladder of short steps, for trials that are not about its length."""
-    whole = find.find_dialect(guest.dialect)
+    whole = find.find_dialect(peer.dialect)
     ladder = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
         for step in whole.traits.ladder
@@ -111,16 +111,16 @@ def hurried(guest: Guest, seconds: float) -> Dialect:
 class Held:
     """A hostile extension in the hands of a trial."""
 
-    def __init__(self, ext: Extension, guest: Guest, ledger: Ledger | None) -> None:
+    def __init__(self, ext: Extension, peer: HostilePeer, ledger: Ledger | None) -> None:
         self.ext = ext
-        self.guest = guest
+        self.peer = peer
         self._ledger = ledger
 
     async def do(self, deed: str = "echo", *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
         """One call that tells it what to do; returns the value of its answer."""
-        params = self.guest.worded({"do": deed, **words})
-        result = await self.ext.call(self.guest.method, params, timeout=timeout)
-        return self.guest.value(result)
+        params = self.peer.wrap_command({"do": deed, **words})
+        result = await self.ext.call(self.peer.method, params, timeout=timeout)
+        return self.peer.unwrap_value(result)
 
     async def end(self, deed: str, *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
         """The same; an error of ours is a value, too. Whatever else is raised is no outcome."""
@@ -157,7 +157,7 @@ class Held:
 
 @asynccontextmanager
 async def held(
-    guest: Guest,
+    peer: HostilePeer,
     folder: Path,
     *flags: str,
     watched: bool = True,
@@ -168,8 +168,8 @@ async def held(
     """Start it, end it, and settle the accounts. Unwatched, calls go the shorter way that those
     take to which nobody listens."""
     ledger = Ledger() if watched else None
-    ext = extension(guest, folder, *flags, ledger=ledger, dialect=hurried(guest, ladder), **more)
-    one = Held(ext, guest, ledger)
+    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, ladder), **more)
+    one = Held(ext, peer, ledger)
     try:
         if start:
             await ext.start()
@@ -184,35 +184,35 @@ def at(stage: str, **words: Any) -> tuple[str, str]:
     return f"at={stage}", f"words={json.dumps(words)}"
 
 
-def frame(guest: Guest, message: Message) -> bytes:
+def frame(peer: HostilePeer, message: Message) -> bytes:
     """A message of the extension's, in its dialect's framing."""
-    framing = find.find_dialect(guest.dialect).framing(_CAP)
-    return framing.wrap(payload(guest, message))
+    framing = find.find_dialect(peer.dialect).framing(_CAP)
+    return framing.wrap(payload(peer, message))
 
 
-def payload(guest: Guest, message: Message) -> bytes:
-    codec = find.find_dialect(guest.dialect).codec(Role.GUEST)
+def payload(peer: HostilePeer, message: Message) -> bytes:
+    codec = find.find_dialect(peer.dialect).codec(Role.GUEST)
     if isinstance(codec, Positional):  # it must have been asked before it can answer
-        codec.expect(guest.method)
+        codec.expect(peer.method)
         codec.decode(b"")
     return codec.encode(message)
 
 
-def answer(guest: Guest, value: Any, id: Any = ID) -> bytes:
+def answer(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
     """The frame of an answer to the request at hand, or to another."""
-    return frame(guest, Reply(id, guest.answered(value)))
+    return frame(peer, Reply(id, peer.wrap_value(value)))
 
 
-def wrapped(guest: Guest, data: bytes) -> bytes:
+def wrapped(peer: HostilePeer, data: bytes) -> bytes:
     """Any bytes as a frame."""
-    return find.find_dialect(guest.dialect).framing(_CAP).wrap(data)
+    return find.find_dialect(peer.dialect).framing(_CAP).wrap(data)
 
 
-def answer_in_text(guest: Guest, text: bytes) -> bytes:
+def answer_in_text(peer: HostilePeer, text: bytes) -> bytes:
     """The frame of an answer whose value is this text, which need not be JSON."""
-    said = payload(guest, Reply(ID, guest.answered("@@@")))
+    said = payload(peer, Reply(ID, peer.wrap_value("@@@")))
     assert said.count(b'"@@@"') == 1
-    return wrapped(guest, said.replace(b'"@@@"', text))
+    return wrapped(peer, said.replace(b'"@@@"', text))
 
 
 async def lag_while(awaitable: Any) -> tuple[Any, float]:

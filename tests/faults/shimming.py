@@ -9,7 +9,7 @@ from typing import Any
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.testing import shim
-from exthost.testing.guests import Guest
+from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import accounted
 from tests.faults.driving import command, extension, hurried
 
@@ -19,7 +19,7 @@ ASKED = ("one", {"two": [2, None]}, "drei ü")
 SHIM = [sys.executable, "-S", "-E", "-P", str(shim.__file__)]
 
 
-async def converse(ext: Extension, guest: Guest, limit: float) -> list[Any]:
+async def converse(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]:
     """Start it and ask; returns how each step ended. A wrong answer is told by being there."""
     ends: list[Any] = []
     try:
@@ -27,41 +27,41 @@ async def converse(ext: Extension, guest: Guest, limit: float) -> list[Any]:
     except ExthostError as error:
         ends.append(error)
     for value in ASKED:
-        params = guest.worded({"do": "echo", "value": value})
+        params = peer.wrap_command({"do": "echo", "value": value})
         try:
-            result = await ext.call(guest.method, params, timeout=limit)
+            result = await ext.call(peer.method, params, timeout=limit)
         except ExthostError as error:
             ends.append(error)
             continue
         try:
-            ends.append(guest.value(result))
+            ends.append(peer.unwrap_value(result))
         except (ValueError, KeyError, TypeError, AttributeError):
             ends.append(("spoilt", result))
     return ends
 
 
-def _quick(guest: Guest, folder: Path, argv: list[str], limit: float) -> Extension:
+def _quick(peer: HostilePeer, folder: Path, argv: list[str], limit: float) -> Extension:
     return extension(
-        guest,
+        peer,
         folder,
         argv=argv,
-        dialect=hurried(guest, 0.02),
+        dialect=hurried(peer, 0.02),
         restart={"strategy": "never"},
         limits={"handshake": limit},
     )
 
 
-async def recorded(guest: Guest, folder: Path) -> Path:
+async def recorded(peer: HostilePeer, folder: Path) -> Path:
     """The recording of a conversation in which nothing goes wrong."""
-    file, kept = folder / f"{guest.dialect}.txt", folder / f"{guest.dialect}-kept.txt"
-    home = folder / f"{guest.dialect}-recorded"
+    file, kept = folder / f"{peer.dialect}.txt", folder / f"{peer.dialect}-kept.txt"
+    home = folder / f"{peer.dialect}-recorded"
     home.mkdir()
-    if guest.manifest is not None:
-        (home / guest.manifest[0]).write_text(guest.manifest[1], encoding="utf-8")
-    argv = [*SHIM, "record", str(file), "--", *command(guest, home)]
-    ext = _quick(guest, folder, argv, LATE_SECONDS)
+    if peer.manifest is not None:
+        (home / peer.manifest[0]).write_text(peer.manifest[1], encoding="utf-8")
+    argv = [*SHIM, "record", str(file), "--", *command(peer, home)]
+    ext = _quick(peer, folder, argv, LATE_SECONDS)
     try:
-        assert await converse(ext, guest, LATE_SECONDS) == list(ASKED)
+        assert await converse(ext, peer, LATE_SECONDS) == list(ASKED)
         shutil.copy(file, kept)  # what it says at its end answers no call
     finally:
         await ext.close()
@@ -78,13 +78,13 @@ def length(recording: Path) -> int:
 LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 
 
-async def replay(guest: Guest, folder: Path, file: Path, fault: str, at: int) -> None:
+async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, at: int) -> None:
     """Each call ends; where no byte was changed, with its own answer or an error."""
     limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
     argv = [*SHIM, "play", str(file), fault, str(at)]
-    ext = _quick(guest, folder, argv, limit)
+    ext = _quick(peer, folder, argv, limit)
     try:
-        ends = await converse(ext, guest, limit)
+        ends = await converse(ext, peer, limit)
     finally:
         await ext.close()
     accounted(ext, ext.stats.calls)

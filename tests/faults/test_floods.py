@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
-from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import AT_ONCE_SECONDS, every, frame, held, lag_while, wrapped
 from tests.faults.trials import Trials
@@ -21,12 +21,12 @@ MB = 1_000_000
 MOST_LAG_SECONDS = 1.0
 
 
-@pytest.mark.parametrize("name", GUESTS)
+@pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
 
-    async def flood(guest: Guest, size: int, line: bytes) -> None:
-        async with held(guest, folder, watched=False) as child:
+    async def flood(peer: HostilePeer, size: int, line: bytes) -> None:
+        async with held(peer, folder, watched=False) as child:
             before = resident_bytes()
             (result, lag) = await lag_while(child.spew((line, size // len(line)), fd=2))
             assert result == "spewed"
@@ -35,22 +35,22 @@ async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("pipes")
-    guest = GUESTS[name]
+    peer = PEERS[name]
     size = 200 * MB if name == "morphir" else 10 * MB
-    trials.add("stderr flood", guest.dialect, partial(flood, guest, size, b"e" * 99 + b"\n"))
-    trials.add("stderr of empty lines", guest.dialect, partial(flood, guest, MB, b"\n"))
-    trials.add("stderr without lines", guest.dialect, partial(flood, guest, 10 * MB, b"e"))
+    trials.add("stderr flood", peer.dialect, partial(flood, peer, size, b"e" * 99 + b"\n"))
+    trials.add("stderr of empty lines", peer.dialect, partial(flood, peer, MB, b"\n"))
+    trials.add("stderr without lines", peer.dialect, partial(flood, peer, 10 * MB, b"e"))
     await trials.run(at_once=1)
 
 
 async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> None:
     """As many as would show if each were kept; `make soak` has a million in each dialect."""
 
-    async def flood(guest: Guest, times: int) -> None:
-        assert guest.notice is not None
-        async with held(guest, folder, watched=False) as child:
+    async def flood(peer: HostilePeer, times: int) -> None:
+        assert peer.notification is not None
+        async with held(peer, folder, watched=False) as child:
             before = resident_bytes()
-            told = frame(guest, guest.notice)
+            told = frame(peer, peer.notification)
             spewed, *others = [
                 asyncio.ensure_future(child.spew((told, times))),
                 *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
@@ -62,18 +62,18 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
             assert lag < MOST_LAG_SECONDS, lag
 
     trials = Trials("pipes")
-    for n, guest in enumerate(one for one in every() if one.notice is not None):
+    for n, peer in enumerate(one for one in every() if one.notification is not None):
         times = 200_000 if n == 0 else 50_000
-        trials.add("notices", guest.dialect, partial(flood, guest, times))
+        trials.add("notices", peer.dialect, partial(flood, peer, times))
     await trials.run(at_once=1)
 
 
-@pytest.mark.parametrize("name", GUESTS)
+@pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
     """As many stray lines as fit, as short as can be: each is one to be told of."""
 
-    async def noise(guest: Guest, piece: bytes) -> None:
-        async with held(guest, folder, watched=False) as child:
+    async def noise(peer: HostilePeer, piece: bytes) -> None:
+        async with held(peer, folder, watched=False) as child:
             result, lag = await lag_while(child.spew((piece, 150_000 // len(piece))))
             # A frame of no bytes may be a message, and an answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
@@ -81,18 +81,18 @@ async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) 
             await child.is_well()
 
     trials = Trials("pipes")
-    guest = GUESTS[name]
+    peer = PEERS[name]
     pieces = {"x": b"x\n", "{}": b"{}\n", "blank": b"\n", "no text": b"\xff\n"}
-    for what, piece in (pieces | {"empty frames": wrapped(guest, b"")}).items():
-        trials.add(f"noise: {what}", guest.dialect, partial(noise, guest, piece))
+    for what, piece in (pieces | {"empty frames": wrapped(peer, b"")}).items():
+        trials.add(f"noise: {what}", peer.dialect, partial(noise, peer, piece))
     await trials.run(at_once=1)
 
 
 async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folder: Path) -> None:
     """It asks as fast as it can and reads none of what it is told: our answers must not pile up."""
 
-    async def inquisitor(guest: Guest) -> None:
-        async with held(guest, folder, watched=False) as child:
+    async def inquisitor(peer: HostilePeer) -> None:
+        async with held(peer, folder, watched=False) as child:
             before = resident_bytes()
             result, lag = await lag_while(child.end("ask", times=2_000_000, then="hang", timeout=2))
             assert isinstance(result, CallTimeout), result
@@ -101,34 +101,34 @@ async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folde
             await child.ext.restart()
             await child.is_well()
 
-    async def patient(guest: Guest) -> None:
+    async def patient(peer: HostilePeer) -> None:
         """One that reads in the end: every question is answered."""
-        async with held(guest, folder, watched=False) as child:
+        async with held(peer, folder, watched=False) as child:
             asked = child.end("ask", times=2000)
             assert await asked == "asked"
             await child.is_well()
             assert child.ext.stats.restarts == 0
 
-    async def unanswered(guest: Guest) -> None:
+    async def unanswered(peer: HostilePeer) -> None:
         """The same against the write deadline."""
-        async with held(guest, folder, watched=False, limits={"write": "0.5s"}) as child:
+        async with held(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
             error = await child.end("ask", times=2_000_000, then="hang")
             assert isinstance(error, ExtensionGone) and error.code == "X1004", error
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in (one for one in every() if one.question is not None):
-        trials.add("questions, unread", guest.dialect, partial(inquisitor, guest))
-        trials.add("questions, deadline", guest.dialect, partial(unanswered, guest))
-        trials.add("questions, read later", guest.dialect, partial(patient, guest))
+    for peer in (one for one in every() if one.host_request is not None):
+        trials.add("questions, unread", peer.dialect, partial(inquisitor, peer))
+        trials.add("questions, deadline", peer.dialect, partial(unanswered, peer))
+        trials.add("questions, read later", peer.dialect, partial(patient, peer))
     await trials.run(at_once=1)
 
 
 async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -> None:
     long = "x" * 1_500_000  # more than the widest pipe takes
 
-    async def deaf(guest: Guest) -> None:
-        async with held(guest, folder, limits={"write": "0.3s"}) as child:
+    async def deaf(peer: HostilePeer) -> None:
+        async with held(peer, folder, limits={"write": "0.3s"}) as child:
             assert await child.do("deaf") == "deaf from now on"
             began = time.monotonic()
             calls = [child.end("echo", value=long) for _ in range(4)]
@@ -141,8 +141,8 @@ async def test_a_child_that_never_reads_meets_the_write_deadline(folder: Path) -
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("stdin never read", guest.dialect, partial(deaf, guest))
+    for peer in every():
+        trials.add("stdin never read", peer.dialect, partial(deaf, peer))
     await trials.run()
 
 
@@ -150,8 +150,8 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
     """With its output paused, as a slow consumer of a stream has it, it blocks in its write; it is
     ended all the same."""
 
-    async def unread(guest: Guest) -> None:
-        async with held(guest, folder) as child:
+    async def unread(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
             session = child.ext.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
             await asyncio.sleep(0)
@@ -162,6 +162,6 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
             assert isinstance(await spewing, ExthostError)
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("output unread at the end", guest.dialect, partial(unread, guest))
+    for peer in every():
+        trials.add("output unread at the end", peer.dialect, partial(unread, peer))
     await trials.run()

@@ -16,7 +16,7 @@ import pytest
 from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
 from exthost.model import Write
-from exthost.testing.guests import GUESTS, Guest
+from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import Ledger, outcome, pid_of, until
 from tests.extensions.looking import gone, runs
@@ -36,9 +36,9 @@ ROOT = Path(__file__).parents[2]
 NEVER = {"strategy": "never"}
 
 
-def waits(guest: Guest) -> list[float]:
+def waits(peer: HostilePeer) -> list[float]:
     """How long each step of the dialect's ladder is, from its first word to SIGKILL."""
-    ladder = find.find_dialect(guest.dialect).traits.ladder
+    ladder = find.find_dialect(peer.dialect).traits.ladder
     return [step.wait for step in ladder if not isinstance(step, Write)]
 
 
@@ -50,10 +50,10 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
 ) -> None:
     """With the real ladders: SIGTERM and end-of-file ignored, or stopped, or in a call."""
 
-    async def stubborn(guest: Guest, way: str) -> None:
-        ext = extension(guest, folder, "stubborn")
+    async def stubborn(peer: HostilePeer, way: str) -> None:
+        ext = extension(peer, folder, "stubborn")
         await ext.start()
-        child = Held(ext, guest, None)
+        child = Held(ext, peer, None)
         pid = pid_of(ext)
         if way == "stopped":
             os.kill(pid, signal.SIGSTOP)
@@ -62,7 +62,7 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
         await turns()
-        for wait in waits(guest):
+        for wait in waits(peer):
             await clock.advance(wait)
         await clock.until(closing.done)  # the kernel's part: no time passes here
         await closing
@@ -73,23 +73,23 @@ async def test_one_that_will_not_end_is_dead_at_the_end_of_its_dialects_grace(
 
     clock.stop()
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for way in ("stubborn", "stopped", "hanging"):
-            trials.add(way, guest.dialect, partial(stubborn, guest, way))
+            trials.add(way, peer.dialect, partial(stubborn, peer, way))
     await trials.run(at_once=1)
 
 
 async def test_one_that_is_stopped_in_a_call_costs_its_caller_the_time_limit(folder: Path) -> None:
-    async def frozen(guest: Guest) -> None:
-        async with held(guest, folder) as child:
+    async def frozen(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
             error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
             assert isinstance(error, CallTimeout)
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
             await child.is_well()
 
     trials = Trials("lifetime")
-    for guest in every():
-        trials.add("SIGSTOP in a call", guest.dialect, partial(frozen, guest))
+    for peer in every():
+        trials.add("SIGSTOP in a call", peer.dialect, partial(frozen, peer))
     await trials.run()
 
 
@@ -107,9 +107,9 @@ DEATHS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -> None:
-    async def dies(guest: Guest, words: dict[str, Any], status: str) -> None:
-        async with held(guest, folder) as child:
-            at_once = 0 if serial(guest) else 3  # in turn, those would only wait behind it
+    async def dies(peer: HostilePeer, words: dict[str, Any], status: str) -> None:
+        async with held(peer, folder) as child:
+            at_once = 0 if serial(peer) else 3  # in turn, those would only wait behind it
             kept = [asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(at_once)]
             error = await fatal(child, words)
             assert isinstance(error, ExtensionGone), error
@@ -123,20 +123,20 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
         return await child.end(words["do"], **{k: v for k, v in words.items() if k != "do"})
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for name, (words, status) in DEATHS.items():
-            trials.add(name, guest.dialect, partial(dies, guest, words, status))
+            trials.add(name, peer.dialect, partial(dies, peer, words, status))
     await trials.run(sample=0.5)
 
 
-def serial(guest: Guest) -> bool:
-    traits = find.find_dialect(guest.dialect).traits
+def serial(peer: HostilePeer) -> bool:
+    traits = find.find_dialect(peer.dialect).traits
     return traits.serial or traits.limits.max_in_flight == 1
 
 
 async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
-    async def closes(guest: Guest, fds: list[int]) -> None:
-        async with held(guest, folder) as child:
+    async def closes(peer: HostilePeer, fds: list[int]) -> None:
+        async with held(peer, folder) as child:
             first = await child.end("close", fds=fds)
             if 1 in fds:
                 assert isinstance(first, ExtensionGone) and first.code == "X1002", first
@@ -150,17 +150,17 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
                 assert isinstance(second, ExtensionGone) and second.code == "X1002", second
             await child.is_well()
 
-    async def half_and_closed(guest: Guest) -> None:
-        async with held(guest, folder) as child:
+    async def half_and_closed(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
             error = await child.end("half", value="x" * 99, then="close")
             assert isinstance(error, ExtensionGone) and "still runs" in error.message, error
             await child.is_well()
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for fds in ([0], [1], [2], [0, 1], [0, 1, 2]):
-            trials.add(f"closes {fds}", guest.dialect, partial(closes, guest, fds))
-        trials.add("half an answer, closed", guest.dialect, partial(half_and_closed, guest))
+            trials.add(f"closes {fds}", peer.dialect, partial(closes, peer, fds))
+        trials.add("half an answer, closed", peer.dialect, partial(half_and_closed, peer))
     await trials.run(at_once=12)  # most of them wait for what does not come
 
 
@@ -168,8 +168,8 @@ async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:
 
 
 async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(folder: Path) -> None:
-    async def leaves(guest: Guest, way: str) -> None:
-        async with held(guest, folder) as child:
+    async def leaves(peer: HostilePeer, way: str) -> None:
+        async with held(peer, folder) as child:
             pid = await child.fork()
             if way == "crash":
                 began = time.monotonic()
@@ -181,9 +181,9 @@ async def test_grandchildren_that_hold_the_pipes_delay_nothing_and_are_gone(fold
         await until(lambda: not runs(pid), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for way in ("crash", "close"):
-            trials.add(f"grandchild, {way}", guest.dialect, partial(leaves, guest, way))
+            trials.add(f"grandchild, {way}", peer.dialect, partial(leaves, peer, way))
     await trials.run()
 
 
@@ -192,10 +192,10 @@ async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> Non
     gone with its extension; where only the group is known it cannot be found, and the end of the
     extension is not held up by it."""
 
-    async def daemon(guest: Guest, way: str) -> None:
+    async def daemon(peer: HostilePeer, way: str) -> None:
         pid = 0
         try:
-            async with held(guest, folder) as child:
+            async with held(peer, folder) as child:
                 pid = await child.fork(daemon=True)
                 enclosed = child.ext.enforced["pids"] != "process group"
                 if way == "crash":
@@ -214,19 +214,19 @@ async def test_a_daemon_that_holds_the_pipes_delays_nothing(folder: Path) -> Non
                     os.kill(pid, signal.SIGKILL)
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for way in ("crash", "close"):
-            trials.add(f"daemon, {way}", guest.dialect, partial(daemon, guest, way))
+            trials.add(f"daemon, {way}", peer.dialect, partial(daemon, peer, way))
     await trials.run()
 
 
 async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: Path) -> None:
-    async def left(guest: Guest, how: type[BaseException]) -> None:
+    async def left(peer: HostilePeer, how: type[BaseException]) -> None:
         pids = []
         ready = asyncio.Event()
 
         async def user() -> None:
-            async with held(guest, folder, "stubborn") as child:
+            async with held(peer, folder, "stubborn") as child:
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=300))
@@ -246,9 +246,9 @@ async def test_leaving_by_an_exception_or_a_cancellation_leaves_nothing(folder: 
         await until(lambda: not runs(pids[1]), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for how in (RuntimeError, asyncio.CancelledError):
-            trials.add(f"left by {how.__name__}", guest.dialect, partial(left, guest, how))
+            trials.add(f"left by {how.__name__}", peer.dialect, partial(left, peer, how))
     await trials.run()
 
 
@@ -258,10 +258,10 @@ import asyncio, gc, os, sys
 from pathlib import Path
 from tests.faults.driving import Held, every, extension
 
-async def one(guest):
-    ext = extension(guest, Path({folder!r}), "stubborn")
+async def one(peer):
+    ext = extension(peer, Path({folder!r}), "stubborn")
     await ext.start()
-    held = Held(ext, guest, None)
+    held = Held(ext, peer, None)
     print(ext.stats.pid, await held.fork(), flush=True)
     return held
 
@@ -292,8 +292,8 @@ def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, way
     while left := [pid for pid in pids if runs(pid)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.01)
-    for guest in every():
-        Trials("lifetime").count(guest.dialect)
+    for peer in every():
+        Trials("lifetime").count(peer.dialect)
 
 
 # -- starting it ------------------------------------------------------------------------------
@@ -316,10 +316,10 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: Path) -> None:
-    async def fails(guest: Guest, stage: str, words: dict[str, Any]) -> None:
+    async def fails(peer: HostilePeer, stage: str, words: dict[str, Any]) -> None:
         flags = at(stage, **words)
         limits = {"handshake": "0.6s"}
-        async with held(guest, folder, *flags, start=False, limits=limits, restart=NEVER) as child:
+        async with held(peer, folder, *flags, start=False, limits=limits, restart=NEVER) as child:
             calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
             error = await outcome(child.ext.start())
             assert isinstance(error, HandshakeFailed), error
@@ -329,24 +329,24 @@ async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: 
             assert child.ext.state == "failed"
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for name, (stage, words) in BAD_STARTS.items():
-            trials.add(name, guest.dialect, partial(fails, guest, stage, words))
+            trials.add(name, peer.dialect, partial(fails, peer, stage, words))
     await trials.run(sample=0.5)
 
 
 async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path) -> None:
     """Shakes hands and dies; and dies in every call: spawned exactly 1 + max_retries times."""
 
-    async def loop(guest: Guest, flags: tuple[str, ...]) -> None:
-        marks = folder / f"marks-{guest.dialect}-{len(flags)}"
+    async def loop(peer: HostilePeer, flags: tuple[str, ...]) -> None:
+        marks = folder / f"marks-{peer.dialect}-{len(flags)}"
         policy = {"strategy": "immediate", "max_retries": 3}
         ledger = Ledger()
         ext = extension(
-            guest, folder, *flags, f"marks={marks}",
-            ledger=ledger, dialect=hurried(guest, 0.3), restart=policy,
+            peer, folder, *flags, f"marks={marks}",
+            ledger=ledger, dialect=hurried(peer, 0.3), restart=policy,
         )  # fmt: skip
-        child = Held(ext, guest, ledger)
+        child = Held(ext, peer, ledger)
         await outcome(ext.start())
         for _ in range(40):
             assert isinstance(await child.end("die"), ExthostError)
@@ -360,11 +360,11 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
         child.settle()
 
     trials = Trials("lifetime")
-    for guest in every():
-        trials.add("dies when ready", guest.dialect, partial(loop, guest, at("ready", do="die")))
-        trials.add("dies in each call", guest.dialect, partial(loop, guest, ()))
+    for peer in every():
+        trials.add("dies when ready", peer.dialect, partial(loop, peer, at("ready", do="die")))
+        trials.add("dies in each call", peer.dialect, partial(loop, peer, ()))
     await trials.run()
 
 
 def test_every_dialect_has_its_row() -> None:
-    assert set(GUESTS) == set(find.BUILT_IN)
+    assert set(PEERS) == set(find.BUILT_IN)

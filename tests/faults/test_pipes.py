@@ -15,8 +15,8 @@ from exthost.errors import (
     ProtocolViolation,
 )
 from exthost.messages import Failure, Reply
-from exthost.testing.guests import GUESTS, Guest
 from exthost.testing.misdeeds import ID, NEXT, PREVIOUS
+from exthost.testing.peers import PEERS, HostilePeer
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
@@ -35,17 +35,17 @@ from tests.faults.driving import (
 from tests.faults.trials import Trials
 
 
-def speaks_text(guest: Guest) -> bool:
-    return guest.dialect != "cigen"
+def speaks_text(peer: HostilePeer) -> bool:
+    return peer.dialect != "cigen"
 
 
-def by_order(guest: Guest) -> bool:
-    return find.find_dialect(guest.dialect).traits.correlation == "order"
+def by_order(peer: HostilePeer) -> bool:
+    return find.find_dialect(peer.dialect).traits.correlation == "order"
 
 
-def fatal_noise(guest: Guest) -> bool:
+def fatal_noise(peer: HostilePeer) -> bool:
     """Where a message says how long it is, garbage in it means that the count is off."""
-    dialect = find.find_dialect(guest.dialect)
+    dialect = find.find_dialect(peer.dialect)
     return dialect.traits.noise == "fatal" or dialect.framing is not Lines
 
 
@@ -88,63 +88,63 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_process(
     folder: Path,
 ) -> None:
-    async def bad_length(guest: Guest, data: bytes) -> None:
-        async with held(guest, folder) as child:
+    async def bad_length(peer: HostilePeer, data: bytes) -> None:
+        async with held(peer, folder) as child:
             error = await child.spew(data, then="hang")
             assert isinstance(error, ProtocolViolation), error
             assert error.code == "X0601" and error.help and error.extension == "hostile"
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        for name, data in BAD_LENGTHS[find.find_dialect(guest.dialect).framing].items():
-            trials.add(name, guest.dialect, partial(bad_length, guest, data))
+    for peer in every():
+        for name, data in BAD_LENGTHS[find.find_dialect(peer.dialect).framing].items():
+            trials.add(name, peer.dialect, partial(bad_length, peer, data))
     await trials.run(sample=0.5)
 
 
 async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path) -> None:
     """A line of a hundred megabytes, or a body that was announced and never comes."""
 
-    async def endless(guest: Guest) -> None:
-        dialect = find.find_dialect(guest.dialect)
-        async with held(guest, folder, limits={"max_message": 2**20}) as child:
+    async def endless(peer: HostilePeer) -> None:
+        dialect = find.find_dialect(peer.dialect)
+        async with held(peer, folder, limits={"max_message": 2**20}) as child:
             if dialect.framing is Lines:
                 error = await child.spew(
-                    (answer(guest, "x")[:-20], 1), (b"x" * 1000, 50_000), then="hang", timeout=2
+                    (answer(peer, "x")[:-20], 1), (b"x" * 1000, 50_000), then="hang", timeout=2
                 )
                 assert isinstance(error, ProtocolViolation | CallTimeout), error
             else:
-                begun = answer(guest, "x" * 10_000)[:5000]
+                begun = answer(peer, "x" * 10_000)[:5000]
                 error = await child.spew(begun, then="hang", timeout=0.3)
                 assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("endless frame", guest.dialect, partial(endless, guest))
+    for peer in every():
+        trials.add("endless frame", peer.dialect, partial(endless, peer))
     await trials.run()
 
 
 async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> None:
-    async def loris(guest: Guest) -> None:
-        async with held(guest, folder) as child:
-            slow = child.spew(answer(guest, "ü" * 100), bytewise=True, then="nothing")
+    async def loris(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
+            slow = child.spew(answer(peer, "ü" * 100), bytewise=True, then="nothing")
             assert await slow == "ü" * 100
             await child.is_well()
 
-    async def starved(guest: Guest) -> None:
+    async def starved(peer: HostilePeer) -> None:
         """It begins, and never goes on: the call's time limit is what ends it."""
-        async with held(guest, folder) as child:
+        async with held(peer, folder) as child:
             error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
             assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("slow loris", guest.dialect, partial(loris, guest))
-        trials.add("half an answer, then nothing", guest.dialect, partial(starved, guest))
+    for peer in every():
+        trials.add("slow loris", peer.dialect, partial(loris, peer))
+        trials.add("half an answer, then nothing", peer.dialect, partial(starved, peer))
     await trials.run()
 
 
@@ -152,8 +152,8 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> N
 
 
 async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
-    async def stray(guest: Guest, rows: Mapping[str, bytes]) -> None:
-        async with held(guest, folder) as child:
+    async def stray(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
+        async with held(peer, folder) as child:
             for n, (name, wrong) in enumerate(rows.items(), 1):
                 assert (name, await child.spew(wrong)) == (name, "spewed")
                 assert (name, sum(child.ext.stats.dropped.values())) == (name, n)
@@ -161,15 +161,15 @@ async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for guest in every(but=["cigen"]):
+    for peer in every(but=["cigen"]):
         rows = {
-            "unknown id": answer(guest, "wrong", 10**9 + 7),
-            "early id": answer(guest, "wrong", NEXT),
-            "old id": answer(guest, "wrong", PREVIOUS),
-            "an error to nobody": frame(guest, Failure(10**9 + 7, "wrong")),
+            "unknown id": answer(peer, "wrong", 10**9 + 7),
+            "early id": answer(peer, "wrong", NEXT),
+            "old id": answer(peer, "wrong", PREVIOUS),
+            "an error to nobody": frame(peer, Failure(10**9 + 7, "wrong")),
         }
-        if find.find_dialect(guest.dialect).framing is not Headers:
-            plain = answer(guest, "wrong")
+        if find.find_dialect(peer.dialect).framing is not Headers:
+            plain = answer(peer, "wrong")
             odd = {
                 "text": b'"%d"' % ID,
                 "a float": b"%d.0" % ID,
@@ -183,16 +183,16 @@ async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
             }
             for name, text in odd.items():
                 rows[f"an id that is {name}"] = plain.replace(b"%d" % ID, text)
-        trials.add("answers to nobody", guest.dialect, partial(stray, guest, rows), len(rows))
+        trials.add("answers to nobody", peer.dialect, partial(stray, peer, rows), len(rows))
     await trials.run()
 
 
 async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
     """Also where answers have no ids, and the next call already waits for its turn."""
 
-    async def twice(guest: Guest) -> None:
-        async with held(guest, folder) as child:
-            double = answer(guest, "first") * 2
+    async def twice(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
+            double = answer(peer, "first") * 2
             results = await asyncio.gather(
                 child.spew(double, then="nothing"),
                 *(child.end("echo", value=n) for n in range(5)),
@@ -203,21 +203,21 @@ async def test_an_answer_given_twice_answers_one_call(folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("repeated answer", guest.dialect, partial(twice, guest))
+    for peer in every():
+        trials.add("repeated answer", peer.dialect, partial(twice, peer))
     await trials.run()
 
 
 async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
     """Right after its handshake it answers three questions that nobody has asked yet."""
 
-    async def early(guest: Guest) -> None:
-        spewed = {"out": [[answer(guest, "early", 9).hex(), 3]], "then": "nothing"}
+    async def early(peer: HostilePeer) -> None:
+        spewed = {"out": [[answer(peer, "early", 9).hex(), 3]], "then": "nothing"}
         flags = at("ready", do="spew", **spewed)
         never = {"strategy": "never"}
-        async with held(guest, folder, *flags, restart=never, start=False) as child:
+        async with held(peer, folder, *flags, restart=never, start=False) as child:
             started = await outcome(child.ext.start())
-            if by_order(guest):  # perhaps already in its handshake
+            if by_order(peer):  # perhaps already in its handshake
                 await until(lambda: child.ext.state == "failed", CALL_SECONDS)
                 error = await child.end("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
@@ -230,8 +230,8 @@ async def test_an_answer_before_its_question_is_no_answer(folder: Path) -> None:
                     assert await child.do(value=n) == n
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("early answers", guest.dialect, partial(early, guest))
+    for peer in every():
+        trials.add("early answers", peer.dialect, partial(early, peer))
     await trials.run()
 
 
@@ -272,50 +272,48 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 
 
 async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> None:
-    async def no_json(guest: Guest, texts: Mapping[str, bytes]) -> None:
-        async with held(guest, folder) as child:
+    async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
+        async with held(peer, folder) as child:
             for name, text in texts.items():
                 others = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
-                result = await child.spew(answer_in_text(guest, text))
+                result = await child.spew(answer_in_text(peer, text))
                 heard = await asyncio.gather(*others)
-                if fatal_noise(guest):
+                if fatal_noise(peer):
                     assert isinstance(result, ExthostError), (name, result)
                     await child.is_well()
                 else:  # told as noise and passed over
                     assert (name, result, heard) == (name, "spewed", [0, 1, 2])
             await child.is_well()
-            if not fatal_noise(guest):
+            if not fatal_noise(peer):
                 assert child.ext.stats.dropped == {"stray lines on stdout": len(texts)}
                 assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for guest in filter(speaks_text, every()):
+    for peer in filter(speaks_text, every()):
         texts = dict(NOT_JSON)
-        if find.find_dialect(guest.dialect).framing is Lines:
+        if find.find_dialect(peer.dialect).framing is Lines:
             texts = {name: text.replace(b"\n", b" ") for name, text in texts.items()}
-        trials.add(
-            "text that is no JSON", guest.dialect, partial(no_json, guest, texts), len(texts)
-        )
+        trials.add("text that is no JSON", peer.dialect, partial(no_json, peer, texts), len(texts))
     await trials.run()
 
 
 async def test_json_that_is_odd_arrives_as_it_was_written(folder: Path) -> None:
-    async def odd(guest: Guest) -> None:
-        async with held(guest, folder) as child:
+    async def odd(peer: HostilePeer) -> None:
+        async with held(peer, folder) as child:
             for name, (text, meant) in ODD_JSON.items():
-                result = await child.spew(answer_in_text(guest, text), then="nothing")
+                result = await child.spew(answer_in_text(peer, text), then="nothing")
                 assert not isinstance(result, ExthostError), (name, result)
                 assert meant is None or result == meant, (name, result)
-            whole = answer(guest, "right")
+            whole = answer(peer, "right")
             doubled = whole.replace(b'"right"', b'"wrong","result":"right"')
-            if find.find_dialect(guest.dialect).framing is Lines:
+            if find.find_dialect(peer.dialect).framing is Lines:
                 assert await child.spew(doubled, then="nothing") == "right"
             await child.is_well()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
-    for guest in filter(speaks_text, every()):
-        trials.add("odd but readable", guest.dialect, partial(odd, guest), len(ODD_JSON) + 1)
+    for peer in filter(speaks_text, every()):
+        trials.add("odd but readable", peer.dialect, partial(odd, peer), len(ODD_JSON) + 1)
     await trials.run()
 
 
@@ -332,24 +330,24 @@ PROTOBUF = {
 
 
 async def test_protobuf_that_is_none_ends_the_call_and_the_process(folder: Path) -> None:
-    async def garbled(guest: Guest, data: bytes) -> None:
-        async with held(guest, folder) as child:
-            error = await child.spew(wrapped(guest, data), then="hang")
+    async def garbled(peer: HostilePeer, data: bytes) -> None:
+        async with held(peer, folder) as child:
+            error = await child.spew(wrapped(peer, data), then="hang")
             assert isinstance(error, ProtocolViolation | ExtensionGone), error
             await child.is_well()
 
-    async def readable(guest: Guest) -> None:
+    async def readable(peer: HostilePeer) -> None:
         """NaN in a float, a scalar given twice, fields nobody knows: as protobuf has it."""
-        async with held(guest, folder) as child:
-            right = payload(guest, Reply(None, guest.answered("right")))
+        async with held(peer, folder) as child:
+            right = payload(peer, Reply(None, peer.wrap_value("right")))
             nan = b"\x1d\x00\x00\xc0\x7f"
-            odd = wrapped(guest, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan)
+            odd = wrapped(peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan)
             assert await child.spew(odd, then="nothing") == "right"
             await child.is_well()
 
     trials = Trials("pipes")
-    guest = GUESTS["cigen"]
+    peer = PEERS["cigen"]
     for name, data in PROTOBUF.items():
-        trials.add(name, "cigen", partial(garbled, guest, data))
-    trials.add("odd but readable", "cigen", partial(readable, guest))
+        trials.add(name, "cigen", partial(garbled, peer, data))
+    trials.add("odd but readable", "cigen", partial(readable, peer))
     await trials.run()

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from exthost.testing.guests import GUESTS
+from exthost.testing.peers import PEERS
 from exthost.testing.shim import FAULTS
 from tests.faults.shimming import length, recorded, replay
 from tests.faults.trials import Trials
 
 
 @pytest.mark.parametrize("half", [0, 1])
-@pytest.mark.parametrize("name", GUESTS)
+@pytest.mark.parametrize("name", PEERS)
 async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder: Path) -> None:
-    guest = GUESTS[name]
-    recording = await recorded(guest, folder)
+    peer = PEERS[name]
+    recording = await recorded(peer, folder)
     trials = Trials("pipes")
     middle = length(recording) // 2
     for at in range(middle) if half == 0 else range(middle, length(recording)):
         fault = FAULTS[at % len(FAULTS)]
-        trial = partial(replay, guest, folder, recording, fault, at)
-        trials.add(f"{fault} at byte {at}", guest.dialect, trial)
+        trial = partial(replay, peer, folder, recording, fault, at)
+        trials.add(f"{fault} at byte {at}", peer.dialect, trial)
     await trials.run(at_once=8, sample=0.15)

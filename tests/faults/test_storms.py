@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from exthost.errors import ExthostError
-from exthost.testing.guests import Guest
+from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import until
 from tests.faults.driving import CALL_SECONDS, Held, every, held
 from tests.faults.trials import Trials
@@ -31,11 +31,11 @@ async def misbehave(child: Held, rng: random.Random) -> None:
 
 
 async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: Path) -> None:
-    async def neighbours(guest: Guest) -> None:
+    async def neighbours(peer: HostilePeer) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
         async with (
-            held(guest, folder, watched=False, restart=policy) as bad,
-            held(guest, folder, watched=False) as good,
+            held(peer, folder, watched=False, restart=policy) as bad,
+            held(peer, folder, watched=False) as good,
         ):
             mischief = asyncio.ensure_future(misbehave(bad, random.Random(6)))
             numbers = iter(range(1000))
@@ -52,8 +52,8 @@ async def test_a_hostile_neighbour_changes_nobody_elses_thousand_calls(folder: P
             good.settle(result=1000)
 
     trials = Trials("pipes")
-    for guest in every():
-        trials.add("a hostile neighbour", guest.dialect, partial(neighbours, guest))
+    for peer in every():
+        trials.add("a hostile neighbour", peer.dialect, partial(neighbours, peer))
     await trials.run(at_once=2)
 
 
@@ -61,11 +61,11 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
     """Given up before they are sent, while they are under way, in the tick of their answer; by
     their caller or by their time limit."""
 
-    async def storm(guest: Guest, watched: bool) -> None:
+    async def storm(peer: HostilePeer, watched: bool) -> None:
         rng = random.Random(9)
-        calls = 100 if guest.dialect == "cigen" else 300
+        calls = 100 if peer.dialect == "cigen" else 300
         policy = {"strategy": "immediate", "max_retries": 1000}
-        async with held(guest, folder, watched=watched, restart=policy) as child:
+        async with held(peer, folder, watched=watched, restart=policy) as child:
             ends: Counter[str] = Counter()
 
             async def one(n: int) -> None:
@@ -91,9 +91,9 @@ async def test_a_storm_of_cancellations_leaks_no_place(folder: Path) -> None:
             await child.is_well()
 
     trials = Trials("pipes")
-    for guest in every():
+    for peer in every():
         for watched in (False, True):
-            trials.add("cancellations", guest.dialect, partial(storm, guest, watched))
+            trials.add("cancellations", peer.dialect, partial(storm, peer, watched))
     await trials.run(at_once=2)
 
 
@@ -101,9 +101,9 @@ async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
     """A fresh process comes up beside the old one, which answers what it was asked; killed instead,
     it costs its calls, and each is told."""
 
-    async def reloaded(guest: Guest, way: str) -> None:
+    async def reloaded(peer: HostilePeer, way: str) -> None:
         policy = {"strategy": "immediate", "max_retries": 1000}
-        async with held(guest, folder, watched=False, restart=policy) as child:
+        async with held(peer, folder, watched=False, restart=policy) as child:
             ends: Counter[str] = Counter()
             over = False
 
@@ -133,7 +133,7 @@ async def test_restarts_under_a_storm_of_calls_lose_none(folder: Path) -> None:
             child.settle()
 
     trials = Trials("lifetime")
-    for guest in every():
+    for peer in every():
         for way in ("restart", "kill"):
-            trials.add(f"{way} under a storm", guest.dialect, partial(reloaded, guest, way))
+            trials.add(f"{way} under a storm", peer.dialect, partial(reloaded, peer, way))
     await trials.run(at_once=2, sample=0.5)

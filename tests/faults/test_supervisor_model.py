@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from exthost.config import spec_from_mapping
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.extension.accounting import LOSSES
 from exthost.extension.extension import Extension

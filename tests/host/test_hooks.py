@@ -9,7 +9,7 @@ import pytest
 
 import exthost
 from exthost.dialects.calls import HookAnswer
-from exthost.dialects.nexo import DIALECT
+from exthost.dialects.nexo.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.host.hooks import MAX_HANDLERS, Hooks
 from exthost.model import Offer, Spec

@@ -13,8 +13,8 @@ import pytest
 
 import exthost
 from exthost.config import Config, DiscoverySettings, WatchSettings, config_from_mapping
+from exthost.dialects import find
 from exthost.discovery import watch
-from exthost.discovery.configfile import FORMATS
 from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged, Spawned
@@ -28,7 +28,9 @@ SECOND = {"offer": {"tools": ["echo", "second"]}}
 
 def looking(root: Path, **settings: Any) -> Watch:
     paths = (str(root),)
-    return Watch(DiscoverySettings(search_paths=paths, **settings), FORMATS, str(root))
+    return Watch(
+        DiscoverySettings(search_paths=paths, **settings), find.manifest_formats(), str(root)
+    )
 
 
 def told(changes: list[watch.Change]) -> list[tuple[str, str, str]]:

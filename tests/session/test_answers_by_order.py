@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.morphir import DIALECT, HostCodec
+from exthost.dialects.morphir.dialect import DIALECT, HostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue

@@ -302,7 +302,7 @@ class Player:
     def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
         self.dialect: Dialect = vector.dialect
         self.conversation = Conversation(self.dialect, runner.CAP)
-        self._guest = self.dialect.codec(Role.GUEST)
+        self._peer = self.dialect.codec(Role.GUEST)
         self._guest_framing = self.dialect.framing(runner.CAP)
         self._cut = cut
         self._doubled = doubled and self.dialect.traits.correlation == "id"
@@ -334,9 +334,9 @@ class Player:
         """The child reads, and this must be what it reads."""
         stated = parse_message(rest)
         assert self._frames, f"the host did not write {stated}"
-        if isinstance(self._guest, Positional) and stated.kind == "Request":
-            self._guest.expect(stated.fields["method"])
-        (message,) = messages_in(self._guest.decode(self._frames.popleft()))
+        if isinstance(self._peer, Positional) and stated.kind == "Request":
+            self._peer.expect(stated.fields["method"])
+        (message,) = messages_in(self._peer.decode(self._frames.popleft()))
         assert not isinstance(message, Noise)
         assert stated.fits(message), f"expected {stated}, read {message}"
         if isinstance(message, Request):
@@ -345,7 +345,7 @@ class Player:
     def _say(self, rest: str) -> None:
         stated = parse_message(rest)
         message = stated.message(self._asked)
-        data = self._guest_framing.wrap(self._guest.encode(message))
+        data = self._guest_framing.wrap(self._peer.encode(message))
         is_reply = isinstance(message, Reply | Failure)
         self._receive(data * 2 if self._doubled and is_reply else data)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exthost.dialects.morphir import DIALECT
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.dialects.streams import StreamKind
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
 from tests.extensions.driving import (

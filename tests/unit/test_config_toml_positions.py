@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.config.toml_positions import Path, line_of, positions_of
+from exthost.documents.toml_positions import Path, line_of, positions_of
 
 TEXT = '''\
 # a comment with [[extensions]] and name = "x" in it

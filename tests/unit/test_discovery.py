@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from exthost.dialects.manifest_format import Accepted, Format, Found, Rejected, Verdict, invalid
+from exthost.dialects.manifest_format import (
+    Accepted,
+    Found,
+    ManifestFormat,
+    Rejected,
+    Verdict,
+    invalid,
+)
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
@@ -61,9 +68,11 @@ def read_program(found: Found) -> Verdict:
     return Accepted(spec=Spec(id=found.name, argv=(found.path,), dialect="program"))
 
 
-TOML = Format(dialect="toy", names=("plugin.toml",), read=read_toml)
-NESTED = Format(dialect="nested", names=("plugin.json",), parent=".toy-plugin", read=read_nested)
-PROGRAM = Format(
+TOML = ManifestFormat(dialect="toy", names=("plugin.toml",), read=read_toml)
+NESTED = ManifestFormat(
+    dialect="nested", names=("plugin.json",), parent=".toy-plugin", read=read_nested
+)
+PROGRAM = ManifestFormat(
     dialect="program", names=("toy-provider-*", "toy-lang-*"), executable=True, read=read_program
 )
 FORMATS = (TOML, NESTED, PROGRAM)
@@ -95,7 +104,9 @@ def program(folder: Path, name: str, mode: int = 0o755) -> Path:
     return file
 
 
-def search(*roots: Path, formats: tuple[Format, ...] = FORMATS, **settings: object) -> Report:
+def search(
+    *roots: Path, formats: tuple[ManifestFormat, ...] = FORMATS, **settings: object
+) -> Report:
     paths = tuple(str(root) for root in roots)
     return discover(Settings(search_paths=paths, **settings), formats)  # type: ignore[arg-type]
 
@@ -160,7 +171,9 @@ def test_what_the_format_says_of_origin_and_cwd_stands(
 ) -> None:
     file = manifest(root / "a")
     said = Spec(id="a", argv=("x",), origin=origin, cwd=cwd)
-    fixed = Format(dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=said))
+    fixed = ManifestFormat(
+        dialect="t", names=("plugin.toml",), read=lambda found: Accepted(spec=said)
+    )
     [found] = search(root, formats=(fixed,)).candidates
     assert found.spec.origin == (origin or str(file))
     assert found.spec.cwd == (str(file.parent) if cwd is None else cwd)
@@ -501,7 +514,7 @@ def test_an_error_that_does_not_say_where_is_about_the_manifest(root: Path) -> N
         raise ManifestError("X0202", "no", extension="a", help="mend it")
 
     [error] = search(
-        root, formats=(Format(dialect="t", names=("plugin.toml",), read=read),)
+        root, formats=(ManifestFormat(dialect="t", names=("plugin.toml",), read=read),)
     ).diagnostics
     assert (error.path, error.extension, error.help) == (str(file), "a", "mend it")
 
@@ -514,7 +527,7 @@ def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None
         late.unlink()
         return Accepted(spec=Spec(id="a", argv=()))
 
-    report = search(root, formats=(Format(dialect="t", names=("plugin.toml",), read=read),))
+    report = search(root, formats=(ManifestFormat(dialect="t", names=("plugin.toml",), read=read),))
     assert ids(report) == ["a"]
     assert (report.diagnostics, report.invalid) == ((), 0)
 
@@ -534,7 +547,7 @@ def test_a_file_that_is_no_extension_is_passed_over_in_silence(root: Path) -> No
 def test_of_two_formats_for_one_name_the_first_that_wants_it_decides(root: Path) -> None:
     manifest(root / "a", text="not_mine = true")
     manifest(root / "b")
-    spare = Format(
+    spare = ManifestFormat(
         dialect="spare",
         names=("plugin.toml",),
         read=lambda found: Accepted(spec=Spec(id=f"spare-{found.folder_name}", argv=())),
@@ -588,7 +601,7 @@ def test_a_link_beside_the_manifest_that_stays_inside_is_read_when_asked(root: P
 @pytest.mark.parametrize("name", ["../other", "", ".", "..", "/etc/passwd"])
 def test_a_sibling_is_a_plain_name(root: Path, name: str) -> None:
     manifest(root / "a")
-    nosy = Format(
+    nosy = ManifestFormat(
         dialect="nosy",
         names=("plugin.toml",),
         read=lambda found: Accepted(spec=Spec(id=str(found.sibling(name)), argv=())),

@@ -4,8 +4,9 @@ from typing import get_type_hints
 
 import pytest
 
-from exthost.config import entry, extension_settings, settings
+from exthost.config import entry, extension_settings
 from exthost.config.extension_settings import ExtensionSettings
+from exthost.documents import settings
 
 
 def test_an_entry_has_the_keys_that_the_reader_accepts() -> None:

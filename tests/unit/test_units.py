@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.config.units import MAX_BYTES, MAX_SECONDS, UnitError, seconds, size
+from exthost.documents.units import MAX_BYTES, MAX_SECONDS, UnitError, seconds, size
 
 FACTORS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 MULTIPLES = {

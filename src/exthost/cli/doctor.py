@@ -22,7 +22,7 @@ from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
 from exthost.dialects import find
-from exthost.discovery.configfile import FORMATS, Wanted
+from exthost.discovery.configfile import Wanted
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
@@ -117,12 +117,13 @@ def _unsearched(found: Wanted) -> list[Finding]:
     config, findings = found.config, []
     said = config.discovery.search_paths if config.discovery is not None else ()
     known = {spec.origin for spec in found.specs}
-    for format in FORMATS:
+    formats = find.manifest_formats()
+    for format in formats:
         place = f"${format.dialect.upper()}"
         if not format.homes or place in said:
             continue
         settings = DiscoverySettings(search_paths=(place,))
-        there = discover(settings, FORMATS, base=config.folder or ".").candidates
+        there = discover(settings, formats, base=config.folder or ".").candidates
         if ids := [one.id for one in there if one.path not in known]:
             message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
             fix = f'[discovery] search_paths = ["{place}"] finds them, if you want them here'
@@ -246,7 +247,8 @@ async def _drifted(extension: Extension) -> list[Finding]:
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
     offered = {tool.name for tool in offer.tools}
-    lists_tools = all(one.lists_tools for one in FORMATS if one.dialect == spec.dialect)
+    format = find.manifest_format(spec.dialect)
+    lists_tools = format is None or format.lists_tools
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
         findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")

@@ -4,6 +4,7 @@ import argparse
 
 from exthost import error_catalog
 from exthost.cli.common import Args, no_command, show_json, show_table
+from exthost.dialects import find
 from exthost.errors import NotFound
 from exthost.names import nearest
 
@@ -14,7 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     no_command(args)
-    entries = error_catalog.load()
+    entries = error_catalog.load(*(package.errors for package in find.packages()))
     if args.code is None:
         if args.json:
             show_json({code: entry._asdict() for code, entry in sorted(entries.items())})

@@ -13,7 +13,7 @@ from exthost.cli.log_handler import WarningHandler
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
 from exthost.dialects import find
-from exthost.discovery.configfile import FORMATS, Wanted, from_manifest, read_config, wanted
+from exthost.discovery.configfile import Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
@@ -22,11 +22,6 @@ from exthost.extension.extension import Extension
 from exthost.model import Limits, Permissions, Spec
 from exthost.names import nearest
 from exthost.process.hardening import harden
-
-# For a command whose dialect was not told: the order in which the dialects are tried, and how
-# long each may take to shake hands.
-DETECTION_ORDER = ("mcp", "synaps", "morphir", "nexo", "cigen")
-DETECTION_SECONDS = dict.fromkeys(DETECTION_ORDER, 3.0)
 
 
 def has_config(args: Args) -> bool:
@@ -97,14 +92,15 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
 
 def _from_disk(path: Path) -> Spec:
     path = path.resolve()
+    formats = find.manifest_formats()
     if path.suffix == ".toml" and not any(
-        one.claims(path.name, path.parent.name) for one in FORMATS
+        one.claims(path.name, path.parent.name) for one in formats
     ):
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent
-    if any(one.parent == folder.name for one in FORMATS):  # the extension is the folder above
+    if any(one.parent == folder.name for one in formats):  # the extension is the folder above
         folder = folder.parent
-    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), FORMATS)
+    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
     real = path.resolve()
     candidates = [
         one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
@@ -153,13 +149,9 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
 async def detect_dialect(args: Args, unknown: Spec) -> Spec:
     """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
     command = args.command
-    tried = [name for name in DETECTION_ORDER if name in find.BUILT_IN]
-    named = {one.dialect for one in FORMATS if one.executable and one.claims(_name(command), "")}
-    tried.sort(key=lambda dialect: dialect not in named)
     answers: list[tuple[str, str]] = []
-    for name in tried:
+    for name, seconds in detection_order(_name(command)):
         spec = replace(unknown, dialect=name)
-        seconds = DETECTION_SECONDS[name]
         quick = replace(spec, limits=Limits(start=seconds, handshake=seconds))
         try:
             async with Connection(quick, environ=_environ()):
@@ -174,6 +166,22 @@ async def detect_dialect(args: Args, unknown: Spec) -> Spec:
         extension=command_id(command),
         help="name its dialect with --dialect; roder extensions need their manifest",
     )
+
+
+def detection_order(program: str) -> list[tuple[str, float]]:
+    """Return the dialects to try for a program of this name, and how many seconds each may take:
+    first those whose manifest format knows the name, then by rank."""
+    known = {
+        format.dialect
+        for format in find.manifest_formats()
+        if format.executable and format.claims(program, "")
+    }
+    tried = [
+        (package.name not in known, package.detection.rank, package.name, package.detection.seconds)
+        for package in find.packages()
+        if package.detection is not None
+    ]
+    return [(name, seconds) for _, _, name, seconds in sorted(tried)]
 
 
 def _name(command: Sequence[str]) -> str:

@@ -11,7 +11,8 @@ from exthost.cli.common import Args, config_option, no_command, say, show_json, 
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
-from exthost.discovery.configfile import FORMATS, Wanted
+from exthost.dialects import find
+from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, NotFound
@@ -64,7 +65,7 @@ def _below(path: Path) -> Report:
             help="name a folder or a manifest; exthost doctor NAME looks at one of the config",
         )
     folder = path if path.is_dir() else path.parent
-    report = discover(DiscoverySettings(search_paths=(str(folder),)), FORMATS)
+    report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
     if path.is_dir():
         found = report
     else:
@@ -74,6 +75,6 @@ def _below(path: Path) -> Report:
             diagnostics=tuple(one for one in report.diagnostics if one.path == real),
         )
     if not found.candidates and not found.diagnostics:
-        names = ", ".join(name for one in FORMATS for name in one.names)
+        names = ", ".join(name for one in find.manifest_formats() for name in one.names)
         raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
     return found

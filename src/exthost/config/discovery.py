@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.config.problems import Place
-from exthost.config.readers import Reader, count, flag, table, texts
-from exthost.config.settings import within
+from exthost.documents.problems import Place
+from exthost.documents.readers import Reader, count, flag, table, texts
+from exthost.documents.settings import within
 
 ON_PATH = "$PATH"
 

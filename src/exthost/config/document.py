@@ -1,20 +1,26 @@
 """A whole config → `Config`: its sections, and what they come to together.
 
-The sections are a table of name → reader (`_SECTIONS`). Readers are independent of one another
-and of their order in the file; only then are defaults, overrides and entries laid over one
-another. A form of another system is added by a reader that returns entries of its own.
+The sections are a table of name → reader: our own (`_SECTIONS`), and those that dialects bring,
+which are asked for only when a config has a section that is not ours. Readers are independent of
+one another and of their order in the file; only then are defaults, overrides and entries laid over
+one another.
 """
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from exthost.config.discovery import DiscoverySettings, discovery
-from exthost.config.entry import DIALECTS, Entry, read_entry
-from exthost.config.problems import (
+from exthost.config.entry import DIALECTS, read_entry
+from exthost.config.options import check_options
+from exthost.dialects import find
+from exthost.dialects.package import DialectPackage, Reference
+from exthost.documents import jsonc
+from exthost.documents.entry import Entry
+from exthost.documents.problems import (
     DUPLICATE_NAME,
     UNREADABLE,
     WRONG_VALUE,
@@ -22,11 +28,9 @@ from exthost.config.problems import (
     Problems,
     shown,
 )
-from exthost.config.processes import read_process
-from exthost.config.readers import kind, table, text
-from exthost.config.servers import foreign_servers, read_servers
-from exthost.config.settings import NO_SETTINGS, Settings, settings, within
-from exthost.config.toml_positions import line_of
+from exthost.documents.readers import kind, table, text
+from exthost.documents.settings import NO_SETTINGS, Settings, settings, within
+from exthost.documents.toml_positions import line_of
 from exthost.errors import ConfigError, Evidence
 from exthost.model import EMPTY_MAPPING, Spec
 
@@ -90,13 +94,49 @@ def config_from_toml(
 
 
 def config_from_json(source: bytes, origin: str, folder: str | None) -> Config:
-    """The config in a `{"mcpServers": …}` file, which other programs may share."""
-    section, servers, notes = foreign_servers(source, origin)
-    problems, reading = Problems(origin), _Reading(origin, folder, DIALECTS)
-    entries = _mcp_servers(servers, Place(problems).at(section), reading)
+    """The config in a JSON file that other programs may share, by the dialect that knows it."""
+    document = _json(source, origin)
+    known: list[str] = []
+    for package in find.packages():
+        known += package.json_sections[:1]
+        for section in package.json_sections:
+            if isinstance(document, dict) and section in document:
+                return _config_of_section(package, document, section, origin, folder)
+    names = " or ".join(f"`{name}`" for name in known)
+    raise ConfigError(
+        "X0160",
+        f"{origin} is JSON, and has no {names}",
+        help='a JSON config is {"mcpServers": {name: {command, args}}}, whatever an editor '
+        "calls that section; others are TOML",
+        evidence=Evidence(path=origin),
+    )
+
+
+def _config_of_section(
+    package: DialectPackage, document: Any, section: str, origin: str, folder: str | None
+) -> Config:
+    problems = Problems(origin)
+    ours, value, notes = find.load(package, package.json_config)(document, section)
+    read = find.load(package, package.config_sections[ours])
+    entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
+    _check_options(entries)
     problems.raise_any()
     specs = tuple(entry.spec(NO_SETTINGS, folder) for entry in entries)
     return Config(specs=specs, origin=origin, folder=folder, notes=notes)
+
+
+def _json(source: bytes, origin: str) -> Any:
+    try:
+        return jsonc.loads(source.decode("utf-8-sig"))
+    except (RecursionError, ValueError) as error:
+        deep = isinstance(error, RecursionError)
+        why = "it is nested too deep" if deep else f"not valid JSON: {error}"
+        raise ConfigError(
+            UNREADABLE,
+            f"{origin}: {why}",
+            help="mend the place named",
+            evidence=Evidence(path=origin),
+        ) from error
 
 
 def config_from_mapping(
@@ -121,22 +161,25 @@ def spec_from_mapping(
     """One entry by itself, as `host.load` takes it; `defaults` is all that holds beyond it."""
     problems = Problems(origin)
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
+    _check_options([] if read is None else [read])
     problems.raise_any()
     assert read is not None, "an entry without mistakes has been read"
     return read.spec(defaults, folder)
 
 
 def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
+    sections = _sections(document)
     readers = {
         name: lambda value, place, section=section: section(value, place, reading)
-        for name, section in _SECTIONS.items()
+        for name, section in sections.items()
     }
     read = table(document, Place(problems), readers)
+    of_dialects = [read[name] for name in read if name not in _SECTIONS]
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
-        *(read.get("process_extensions") or ()),
-        *(read.get("mcp_servers") or ()),
+        *(entry for section in of_dialects for entry in section),
     )
+    _check_options(entries)
     _check_names(entries)
     problems.raise_any()
     said = Config(
@@ -149,6 +192,33 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     )
     specs = tuple(entry.spec(said.outer(entry.bare.id), reading.folder) for entry in entries)
     return replace(said, specs=specs)
+
+
+def _sections(document: Any) -> Mapping[str, _Section]:
+    """Return every section that a config may have. The dialects are asked only if they must be."""
+    if not isinstance(document, Mapping) or document.keys() <= _SECTIONS.keys():
+        return _SECTIONS
+    sections = {
+        name: _of_dialect(package, reader)
+        for package in find.packages()
+        for name, reader in package.config_sections.items()
+    }
+    return {**sections, **_SECTIONS}
+
+
+def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
+    def read(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+        entries: tuple[Entry, ...] = find.load(package, reader)(
+            value, place, reading.origin, reading.folder
+        )
+        return entries
+
+    return read
+
+
+def _check_options(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        check_options(entry.own.options, entry.place.at("options"), entry.bare.dialect)
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:
@@ -183,20 +253,14 @@ def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...
     return tuple(entry for entry in read if entry is not None)
 
 
-def _process_extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
-    if not isinstance(value, list | tuple):
-        help = "write [[process_extensions]] with two brackets"
-        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
-        return ()
-    read = (
-        read_process(item, place.at(index), origin=reading.origin, folder=reading.folder)
-        for index, item in enumerate(value)
-    )
-    return tuple(entry for entry in read if entry is not None)
-
-
 def _defaults(value: Any, place: Place, reading: _Reading) -> Settings:
-    return settings(value, place, reading.folder)
+    return _settings(value, place, reading)
+
+
+def _settings(value: Any, place: Place, reading: _Reading) -> Settings:
+    read = settings(value, place, reading.folder)
+    check_options(read.options, place.at("options"))
+    return read
 
 
 def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Settings]:
@@ -206,7 +270,7 @@ def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Sett
     read: dict[str, Settings] = {}
     for id, item in value.items():
         if isinstance(id, str):
-            read[id] = settings(item, place.at(id).of(id), reading.folder)
+            read[id] = _settings(item, place.at(id).of(id), reading)
         else:
             place.wrong(WRONG_VALUE, f"a key must be text, and one is {kind(id)}")
     return MappingProxyType(read)
@@ -221,18 +285,12 @@ def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
     return None if path is None else within(reading.folder, path)
 
 
-def _mcp_servers(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
-    return read_servers(value, place, origin=reading.origin, folder=reading.folder)
-
-
 _SECTIONS: Mapping[str, _Section] = {
     "extensions": _extensions,
     "defaults": _defaults,
     "overrides": _overrides,
     "discovery": _discovery,
     "audit": _audit,
-    "process_extensions": _process_extensions,
-    "mcp_servers": _mcp_servers,
 }
 
 

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from exthost.config.options import check_options
-from exthost.config.problems import (
+from exthost.dialects.find import NAMES
+from exthost.documents.entry import SETTING_KEYS, Entry, name
+from exthost.documents.problems import (
     UNKNOWN_DIALECT,
     UNSUPPORTED_SOURCE,
     WRONG_VALUE,
     Place,
 )
-from exthost.config.readers import (
+from exthost.documents.readers import (
     Reader,
     cut,
     flag,
@@ -33,8 +34,7 @@ from exthost.config.readers import (
     variables_or_names,
     words,
 )
-from exthost.config.settings import Settings, readers, settings_of, within
-from exthost.dialects.find import NAMES
+from exthost.documents.settings import readers, settings_of, within
 from exthost.model import Spec
 
 # Ours, and what other packages bring.
@@ -44,26 +44,6 @@ DIALECTS = NAMES
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
 
 _CHILDREN_ONLY = "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What one entry says. `bare` is its Spec before any setting, its own included."""
-
-    bare: Spec
-    own: Settings
-    place: Place
-    name_key: str = "name"
-
-    def spec(self, outer: Settings, folder: str | None) -> Spec:
-        """The extension as wanted, where `outer` is all that holds beyond the entry itself.
-
-        Without a word about it, a child runs in the config's folder.
-        """
-        settings = self.own.over(outer)
-        if settings.cwd is None and self.bare.cwd is None:
-            return settings.onto(self.bare, cwd=folder)
-        return settings.onto(self.bare, own_cwd=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +88,6 @@ def read_entry(
         said["args"] = source.argv[1:]
     own = settings_of(said)
     dialect = read.get("dialect") or ("morphir" if "dialect" not in value else "")
-    check_options(own.options, place.at("options"), dialect)
     bare = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],
@@ -120,9 +99,6 @@ def read_entry(
         unrunnable=source.foreign or read.get("protocol") or "",
     )
     return Entry(bare, own, place)
-
-
-SETTING_KEYS = frozenset(readers(None))
 
 
 def _fixed(dialects: Collection[str]) -> frozenset[str]:
@@ -155,15 +131,6 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
         "source": _source,
         **readers(folder),
     }
-
-
-def name(value: Any, place: Place) -> str | None:
-    """How an extension is called: text that can stand in a line of a list."""
-    said = text(value, place)
-    if said is not None and not said.isprintable():
-        place.wrong(WRONG_VALUE, "must not hold line ends or other control characters")
-        return None
-    return said
 
 
 def _protocol(value: Any, place: Place) -> str:

@@ -8,35 +8,36 @@ and names when an extension is about to be started.
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.config.problems import WRONG_VALUE, Place
-from exthost.config.readers import Reader, kind, table
 from exthost.dialects import find
 from exthost.dialects.options import EVERYWHERE, Option
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import Reader, kind, table
 from exthost.errors import ConfigError
 
 __all__ = ["check_options"]
 
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
-    """Note what is wrong with them; "" where the dialect is not known yet."""
+    """Note what is wrong with these options; `dialect` is "" where it is not known yet."""
     if not options:
         return
-    known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *_own(dialect))}
-    if dialect and len(known) == len(EVERYWHERE) and dialect not in find.BUILT_IN:
-        return  # somebody else's, who says nothing of them
+    own = _own(dialect) if dialect else [one for name in _names() for one in _own(name)]
+    known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *own)}
+    if dialect and not own and dialect not in find.BUILT_IN:
+        return  # another package's dialect, which does not say what its options are
     said = options if dialect else {name: one for name, one in options.items() if name in known}
     table(said, place, known)
 
 
+def _names() -> list[str]:
+    return [package.name for package in find.packages()]
+
+
 def _own(dialect: str) -> list[tuple[str, Option]]:
-    names = (dialect,) if dialect else find.BUILT_IN
-    found: list[tuple[str, Option]] = []
-    for name in names:
-        try:
-            found += find.find_dialect(name).options.items()
-        except (ImportError, ConfigError):  # not here, which is told where it is used
-            pass
-    return found
+    try:
+        return [*find.find_dialect(dialect).options.items()]
+    except ConfigError:  # not here or broken, which is reported where it is used
+        return []
 
 
 def _reader(option: Option) -> Reader:

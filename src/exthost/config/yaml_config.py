@@ -9,9 +9,9 @@ from typing import Any
 
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.document import Config
-from exthost.config.problems import UNREADABLE, WRONG_VALUE, Place, Problems
-from exthost.config.readers import table
-from exthost.config.toml_positions import Path
+from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
+from exthost.documents.readers import table
+from exthost.documents.toml_positions import Path
 from exthost.errors import ConfigError, Evidence
 
 __all__ = ["config_from_yaml"]

@@ -1,7 +1,7 @@
 """The dialects: frames ↔ messages, and everything that one system alone says.
 
-A dialect is one importable package, or one module, with a `DIALECT`. Nothing outside of it names
-it. In reading order:
+A dialect is one importable package. The built-in ones are the packages in here; others are
+installed beside exthost. Nothing outside of its package names a dialect. In reading order:
 
     base             Dialect and Traits: what a dialect supplies
     steps            operations and handshakes, and what a generator may yield
@@ -14,8 +14,8 @@ it. In reading order:
     value_result     tool results that are plain values
     options          the keys of `options` in a config, checked
     manifest_format  what a manifest format is
-    find             dialects by name: the built-in ones, and those of installed packages
+    package          DialectPackage: what the host reads of a dialect before it is used
+    find             the dialects that are installed, by name
     sniff            what the first bytes of a child look like
-
-The built-in dialects are `morphir`, `nexo`, `cigen`, `roder`, `synaps` and `mcp`.
+    hostile_peer     what the fault tests need to know of a dialect
 """

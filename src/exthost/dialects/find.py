@@ -1,25 +1,38 @@
-"""Dialects by name: the built-in ones, and those of installed packages.
+"""The dialects that are installed: the built-in ones, and those of other packages.
 
-A package offers a dialect as an entry point of the group `exthost.dialects`. A dialect is imported
-when it is first used.
+Another package offers a dialect as an entry point of the group `exthost.dialects`, which names a
+`DialectPackage` or a `Dialect`. One that cannot be loaded raises ConfigError where it is asked for
+by name, and is left out, with a warning in the log, where all are listed.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+import logging
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from exthost import dialects
 from exthost.dialects.base import Dialect
-from exthost.errors import ConfigError
+from exthost.dialects.manifest_format import ManifestFormat
+from exthost.dialects.package import DialectPackage, Reference
+from exthost.errors import ConfigError, Evidence
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-BUILT_IN = ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")
+T = TypeVar("T")
+
+_log = logging.getLogger("exthost.dialects")
+
+# Every package beside this module is a dialect.
+BUILT_IN = tuple(sorted(one.name for one in pkgutil.iter_modules(dialects.__path__) if one.ispkg))
 ENTRY_POINTS = "exthost.dialects"
 
 
 class Names(frozenset[str]):
-    """The names of the dialects. Those of installed packages are looked up only for a name that is
-    not built in: finding them takes longer than reading a config."""
+    """The names of the dialects. Those of other packages are looked up only for a name that is not
+    built in: finding them takes longer than reading a config."""
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in _entry_points()
@@ -29,19 +42,125 @@ NAMES = Names(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return the dialect of this name. Raises ConfigError with the names there are."""
+    """Return the dialect of this name. Raises ConfigError if there is none, or if the package that
+    brings it is broken."""
+    package = find_package(name)
+    if isinstance(package.dialect, Dialect):
+        return package.dialect
+    dialect = load(package, package.dialect)
+    if not isinstance(dialect, Dialect):
+        raise _broken(name, f"{package.dialect} is {_kind(dialect)}, not a Dialect")
+    return dialect
+
+
+def find_package(name: str) -> DialectPackage:
+    """Return the package of the dialect of this name. Raises as `find_dialect` does."""
     if name in BUILT_IN:
-        found = importlib.import_module(f"exthost.dialects.{name}").DIALECT
-    else:
-        entries = _entry_points()
-        if name not in entries:
-            known = ", ".join([*BUILT_IN, *sorted(entries)])
-            raise ConfigError(
-                "X0107", f"there is no dialect {name!r}", help=f"the dialects here are: {known}"
-            )
-        found = entries[name].load()
-    assert isinstance(found, Dialect)
+        return _built_in(name)
+    entries = _entry_points()
+    if name not in entries:
+        known = ", ".join([*BUILT_IN, *sorted(entries)])
+        raise ConfigError(
+            "X0107", f"there is no dialect {name!r}", help=f"the dialects here are: {known}"
+        )
+    return _from_entry_point(name, entries[name])
+
+
+def packages() -> Iterator[DialectPackage]:
+    """Yield the package of every dialect that can be loaded, the built-in ones first."""
+    for name in BUILT_IN:
+        yield _built_in(name)
+    for name, entry in sorted(_entry_points().items()):
+        if name in BUILT_IN:
+            continue
+        try:
+            yield _from_entry_point(name, entry)
+        except ConfigError as broken:
+            _log.warning("%s", broken.message)
+
+
+def manifest_formats() -> tuple[ManifestFormat, ...]:
+    """Return the manifest format of every dialect that has one."""
+    return tuple(
+        format
+        for package in packages()
+        if package.manifest and (format := load_or_warn(package, package.manifest)) is not None
+    )
+
+
+def manifest_format(name: str) -> ManifestFormat | None:
+    """Return the manifest format of one dialect, if it has one."""
+    package = find_package(name)
+    format: ManifestFormat | None = load(package, package.manifest) if package.manifest else None
+    return format
+
+
+def load(package: DialectPackage, reference: Reference) -> Any:
+    """Return what a reference of this package refers to. Raises ConfigError if that fails."""
+    module, _, attribute = reference.partition(":")
+    return _guarded(package.name, lambda: getattr(importlib.import_module(module), attribute))
+
+
+def load_or_warn(package: DialectPackage, reference: Reference) -> Any:
+    """Return the same, or None with a warning in the log."""
+    try:
+        return load(package, reference)
+    except ConfigError as broken:
+        _log.warning("%s", broken.message)
+        return None
+
+
+@cache
+def _built_in(name: str) -> DialectPackage:
+    package: DialectPackage = importlib.import_module(f"exthost.dialects.{name}").PACKAGE
+    return package
+
+
+def _from_entry_point(name: str, entry: "EntryPoint") -> DialectPackage:
+    found = _guarded(name, entry.load)
+    if isinstance(found, Dialect):
+        found = DialectPackage(name=found.name, dialect=found)
+    if not isinstance(found, DialectPackage):
+        wanted = "neither a DialectPackage nor a Dialect"
+        raise _broken(name, f"its entry point {entry.value} is {_kind(found)}, {wanted}")
+    if found.name != name:
+        raise _broken(name, f"its entry point {entry.value} is the dialect {found.name!r}")
     return found
+
+
+def _guarded(name: str, load: Callable[[], T]) -> T:
+    """Load something of a dialect. Its import runs code that is not ours: anything may come."""
+    try:
+        return load()
+    except Exception as error:
+        import traceback
+
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error}"
+        raise _broken(name, text, where.filename, where.lineno or 0) from error
+
+
+def _broken(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:
+    entry = None if name in BUILT_IN else _entry_points().get(name)
+    if entry is not None and entry.dist is not None:
+        package = f"{entry.dist.name} {entry.dist.version}"
+        help = (
+            f"the package {package} is at fault, not your config or the extension: update it, "
+            f"uninstall it, or report this to its authors"
+        )
+    else:
+        package = "exthost"
+        help = "exthost is at fault, or something it needs is not installed: install it again"
+    return ConfigError(
+        "X0112",
+        f"the dialect {name!r} of {package} cannot be used: {why}",
+        help=help,
+        evidence=Evidence(path=path, line=line),
+    )
+
+
+def _kind(value: object) -> str:
+    return f"of type {type(value).__name__}"
 
 
 def _entry_points() -> "dict[str, EntryPoint]":

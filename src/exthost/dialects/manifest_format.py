@@ -1,7 +1,8 @@
 """What a manifest format is: which files are its manifests, and what their bytes mean.
 
-One file a format fills in one `Format`; discovery walks once for all of them and knows nothing
-else about any. When a format seems to need a special case in the walk, a part is missing here.
+A dialect with manifests fills in one `ManifestFormat`. Discovery walks once for all formats and
+knows nothing else about any. When a format seems to need a special case in the walk, a part is
+missing here.
 
 **Which files** is data, not code, so that the watcher and the listings can read it too: file
 names, the folder they must lie in, whether the program itself is the manifest.
@@ -26,7 +27,7 @@ from typing import TypeAlias
 from exthost.errors import Evidence, ManifestError
 from exthost.model import Spec
 
-__all__ = ["Accepted", "Format", "Found", "Rejected", "Verdict", "invalid"]
+__all__ = ["Accepted", "ManifestFormat", "Found", "Rejected", "Verdict", "invalid"]
 
 
 def _nothing_beside(name: str) -> bytes | None:
@@ -92,7 +93,7 @@ Verdict: TypeAlias = Accepted | Rejected | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class ManifestFormat:
     """One format, whole.
 
     names       exact file names; one that ends in "*" stands for every name that begins so

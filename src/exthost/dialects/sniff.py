@@ -1,18 +1,28 @@
-"""What a child's first bytes look like, for telling someone that the wrong dialect was chosen."""
+"""What a child's first bytes look like, to tell a user that the wrong dialect was chosen."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exthost.dialects.find import packages
 from exthost.wire.framing import Framing
-from exthost.wire.headers import Headers
-from exthost.wire.lines import Lines
-from exthost.wire.prefixed import Prefixed
 
 
-def looks_like(first: bytes) -> tuple[type[Framing], str] | None:
-    """The framing these bytes seem to be in and how to say so, or None if they tell nothing."""
-    text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text[:15].lower() == b"content-length:":
-        return Headers, "answers in Content-Length frames (synaps, or a language server)"
-    if text[:1] == b"{":
-        return Lines, "answers in lines of JSON (morphir, nexo, roder, mcp)"
-    if len(first) >= 5 and first[:1] == b"\0":
-        return Prefixed, "answers in length-prefixed frames (cigen)"
-    return None
+class Sniffed(NamedTuple):
+    """The framing of some bytes, what to call it, and the dialects that have it."""
+
+    framing: Callable[[int], Framing]
+    form: str
+    dialects: tuple[str, ...]
+
+
+def sniff(first: bytes) -> Sniffed | None:
+    """Return what these bytes look like, or None if no dialect recognises them."""
+    matching = [
+        (package.first_bytes, package.name)
+        for package in packages()
+        if package.first_bytes is not None and package.first_bytes.match(first)
+    ]
+    if not matching:
+        return None
+    framing, form = matching[0][0].framing, matching[0][0].form
+    return Sniffed(framing, form, tuple(name for one, name in matching if one.framing is framing))

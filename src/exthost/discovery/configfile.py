@@ -18,11 +18,7 @@ from exthost.config import (
     config_from_yaml,
 )
 from exthost.dialects import find
-from exthost.dialects.cigen import manifest as cigen
-from exthost.dialects.manifest_format import Format, Found, Rejected
-from exthost.dialects.nexo import manifest as nexo
-from exthost.dialects.roder import manifest as roder
-from exthost.dialects.synaps import manifest as synaps
+from exthost.dialects.manifest_format import Found, Rejected
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
@@ -33,9 +29,6 @@ from exthost.process.environment import looks_secret
 DEFAULT_CONFIG = "exthost.toml"
 
 _FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_from_json}
-
-# The manifest formats there are; each comes with its dialect.
-FORMATS: tuple[Format, ...] = (nexo.FORMAT, roder.FORMAT, cigen.FORMAT, synaps.FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +87,7 @@ def wanted(config: Config) -> Wanted:
     """The extensions of a config and of its discovery; an entry goes before one found."""
     report = Report()
     if config.discovery is not None:
-        report = discover(config.discovery, FORMATS, base=config.folder or ".")
+        report = discover(config.discovery, find.manifest_formats(), base=config.folder or ".")
     diagnostics = [*(_noted(note, config.origin) for note in config.notes), *report.diagnostics]
     specs: dict[str, Spec] = {}
     for spec in config.specs:
@@ -124,7 +117,7 @@ def completed(spec: Spec) -> Spec:
     if spec.manifest_path is None:
         return spec
     path = str(Path(spec.manifest_path).absolute())
-    format = next((one for one in FORMATS if one.dialect == spec.dialect and one.join), None)
+    format = find.manifest_format(spec.dialect)
     try:
         if format is None or format.join is None:
             raise ManifestError(
@@ -152,7 +145,7 @@ def from_manifest(path: Path) -> Spec:
     data = read_file(str(real))
     found = Found(path=str(real), folder=str(real.parent), data=data or b"")
     refusals = []
-    for format in FORMATS:
+    for format in find.manifest_formats():
         if format.join is None:  # its manifests are known by their names alone
             continue
         try:

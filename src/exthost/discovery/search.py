@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config.discovery import ON_PATH
-from exthost.dialects.manifest_format import Format, Found, Rejected, Verdict
+from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Verdict
 from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import settle
 from exthost.discovery.report import Candidate, Diagnostic, Report
@@ -45,7 +45,7 @@ class Settings(Protocol):
     def follow_links(self) -> bool: ...
 
 
-def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") -> Report:
+def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str = ".") -> Report:
     """Everything these formats find in the search paths.
 
     Relative search paths count from `base`, the folder of the config file; `~` is a home folder.
@@ -96,7 +96,7 @@ def discover(settings: Settings, formats: Sequence[Format], *, base: str = ".") 
     )
 
 
-def roots(search_path: str, base: str, formats: Sequence[Format]) -> list[str | Diagnostic]:
+def roots(search_path: str, base: str, formats: Sequence[ManifestFormat]) -> list[str | Diagnostic]:
     """The folders that a search path stands for, the strongest first, or why there is none."""
     if search_path == ON_PATH:
         return _program_folders()
@@ -163,14 +163,14 @@ def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | D
     return None
 
 
-def _own_place(hit: Hit, format: Format) -> tuple[str, str]:
+def _own_place(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
     """The extension's folder as it was reached, and the real path of what is its own."""
     if format.parent:
         return hit.folder.path.rpartition("/")[0] or "/", hit.folder.above
     return hit.folder.path, hit.real if format.executable else hit.folder.real
 
 
-def _read(format: Format, found: Found) -> Verdict:
+def _read(format: ManifestFormat, found: Found) -> Verdict:
     try:
         return format.read(found)
     except ManifestError:

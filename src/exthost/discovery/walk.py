@@ -17,7 +17,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from exthost.dialects.manifest_format import Format
+from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.files import escape, is_inside, system_words
 from exthost.discovery.report import Diagnostic
 
@@ -43,7 +43,7 @@ class Hit(NamedTuple):
     path: str
     real: str
     folder: Folder
-    formats: tuple[Format, ...]
+    formats: tuple[ManifestFormat, ...]
 
 
 class Walked(NamedTuple):
@@ -55,7 +55,7 @@ class Walked(NamedTuple):
 
 def walk(
     root: str,
-    formats: Sequence[Format],
+    formats: Sequence[ManifestFormat],
     *,
     max_depth: int,
     ignore_dirs: Collection[str],
@@ -93,7 +93,7 @@ class _Search:
     def __init__(
         self,
         root: str,
-        formats: tuple[Format, ...],
+        formats: tuple[ManifestFormat, ...],
         ignored: frozenset[str],
         follow: bool,
         inside: str,
@@ -181,7 +181,7 @@ class _Search:
             if formats:
                 self.hits.append(Hit(path, real, folder, formats))
 
-    def _claimed(self, name: str, folder: Folder) -> list[Format]:
+    def _claimed(self, name: str, folder: Folder) -> list[ManifestFormat]:
         # A format whose extensions lie one folder above has none in the root itself: the folder
         # above is outside of what we were asked to search.
         parent = folder.name if folder.above else ""

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
 from exthost.config.discovery import ON_PATH
-from exthost.dialects.manifest_format import Format
+from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Candidate, Diagnostic
 from exthost.discovery.search import discover, roots
@@ -55,7 +55,9 @@ class Change(NamedTuple):
 class Watch:
     """What was known of the manifests at the last look."""
 
-    def __init__(self, settings: DiscoverySettings, formats: Sequence[Format], base: str) -> None:
+    def __init__(
+        self, settings: DiscoverySettings, formats: Sequence[ManifestFormat], base: str
+    ) -> None:
         self._settings = settings
         self._formats = formats
         # A program that is its own manifest is started anew as it is, and may be large to hash.

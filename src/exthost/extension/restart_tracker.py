@@ -11,9 +11,6 @@ from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.extension.restart import Decision, History, decide
 from exthost.model import Restart
 
-# Nothing a restart could mend: the program, the pin or the dialect itself is wrong.
-_PERMANENT = frozenset({"X0401", "X0402", "X0403", "X0404", "X0506", "X0560"})
-
 
 class RestartTracker:
     """The restart history of one extension. `crashes` counts in all its life, and is never
@@ -65,7 +62,7 @@ class RestartTracker:
 
     def decide(self, error: ExthostError) -> Decision:
         """Decide what to do about the end that was last reported, which `error` describes."""
-        permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.code in _PERMANENT
+        permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
         decision, self._history = decide(
             self._policy,
             self._history,

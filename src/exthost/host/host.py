@@ -14,7 +14,7 @@ from typing import Any, Self, TypedDict, Unpack
 from exthost.config import Config, spec_from_mapping
 from exthost.dialects import find
 from exthost.dialects.meanings import OnProgress
-from exthost.discovery.configfile import FORMATS, completed, read_config, wanted
+from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import (
@@ -489,7 +489,7 @@ class Host:
         discovery = self.config.discovery
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
-        return Watch(discovery, FORMATS, self.config.folder or ".")
+        return Watch(discovery, find.manifest_formats(), self.config.folder or ".")
 
     def _objection(self, spec: Spec) -> Refused | None:
         """Whether an extension that came before has what only one may have."""

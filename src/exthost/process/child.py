@@ -322,7 +322,14 @@ def _translated(
     number = error.errno if isinstance(error, OSError) else None
 
     def failed(code: str, message: str, help: str) -> SpawnFailed:
-        return SpawnFailed(code, message, extension=extension, help=help, evidence=evidence)
+        return SpawnFailed(
+            code,
+            message,
+            permanent=number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC),
+            extension=extension,
+            help=help,
+            evidence=evidence,
+        )
 
     if number in (errno.ENOENT, errno.ENOTDIR):
         if plan.cwd is not None and not Path(plan.cwd).is_dir():

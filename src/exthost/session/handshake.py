@@ -7,7 +7,7 @@ and, where the first bytes show it, that the program speaks another dialect.
 import asyncio
 from dataclasses import replace
 
-from exthost.dialects.sniff import looks_like
+from exthost.dialects.sniff import sniff
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -58,10 +58,12 @@ def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
         code, message, help = "X0502", f"it refused the handshake: {error.message}", error.help
     else:
         code, message, help = "X0505", f"it broke the handshake: {error.message}", error.help
-    guessed = looks_like(first)
-    if guessed is not None and guessed[0] is not dialect.framing:
+    sniffed = sniff(first)
+    speaks_another = sniffed is not None and sniffed.framing is not dialect.framing
+    if sniffed is not None and speaks_another:
         code = "X0506"
-        message = f"{message}; you said {dialect.name}, but it {guessed[1]}"
+        others = ", ".join(sniffed.dialects)
+        message = f"{message}; you said {dialect.name}, but it answers in {sniffed.form} ({others})"
         help = "choose the dialect it speaks, with --dialect or `dialect = …`"
     evidence = session.diagnostics.evidence()
     return HandshakeFailed(
@@ -69,5 +71,7 @@ def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
         message,
         extension=session.diagnostics.extension,
         help=help,
+        permanent=speaks_another,
+        process_ended=isinstance(error, ExtensionGone) and not speaks_another,
         evidence=replace(evidence, bytes=first.decode("utf-8", "backslashreplace")),
     )

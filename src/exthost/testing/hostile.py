@@ -30,10 +30,11 @@ if __name__ == "__main__":  # by its path, so that nothing need be installed whe
 
 from exthost.dialects import find  # noqa: E402
 from exthost.dialects.codec import Positional  # noqa: E402
+from exthost.dialects.hostile_peer import Flags, HostilePeer  # noqa: E402
 from exthost.messages import Failure, Id, Incoming, Reply, Request  # noqa: E402
 from exthost.model import Role  # noqa: E402
-from exthost.testing.guests import GUESTS, Flags, Guest  # noqa: E402
 from exthost.testing.misdeeds import commit, for_ever, write  # noqa: E402
+from exthost.testing.peers import find_peer  # noqa: E402
 
 # Larger than any host allows: what it may not say it must be able to.
 _CAP = 1 << 30
@@ -42,9 +43,9 @@ _CAP = 1 << 30
 class Hostile:
     """One conversation, from the extension's end."""
 
-    def __init__(self, guest: Guest, flags: Flags) -> None:
-        dialect = find.find_dialect(guest.dialect)
-        self._guest = guest
+    def __init__(self, peer: HostilePeer, flags: Flags) -> None:
+        dialect = find.find_dialect(peer.dialect)
+        self._peer = peer
         self._flags = flags
         self._framing = dialect.framing(_CAP)
         self._codec = dialect.codec(Role.GUEST)
@@ -61,11 +62,11 @@ class Hostile:
         write(self._frame(Failure(id, text)))
 
     def frame_of_answer(self, id: Id | None, value: Any) -> bytes:
-        return self._frame(Reply(id, self._guest.answered(value)))
+        return self._frame(Reply(id, self._peer.wrap_value(value)))
 
     def frame_of_question(self) -> bytes:
-        assert self._guest.question is not None, "this dialect has no questions of the child's"
-        return self._frame(self._guest.question)
+        assert self._peer.host_request is not None, "this dialect has no questions of the child's"
+        return self._frame(self._peer.host_request)
 
     def _frame(self, message: Any) -> bytes:
         return self._framing.wrap(self._codec.encode(message))
@@ -81,27 +82,27 @@ class Hostile:
                 continue
             if self._shakes(message):
                 continue
-            if message.method != self._guest.method:
+            if message.method != self._peer.method:
                 write(self._frame(Failure(message.id, f"no method {message.method}", -32601)))
                 continue
             if asked == int(self._flags.get("die_after", -1)):
                 os._exit(9)
             asked += 1
-            commit(self, message, self._guest.words(message.params))
+            commit(self, message, self._peer.unwrap_command(message.params))
         self._stage("eof", Request("", None, 0))
         if "stubborn" in self._flags:
             for_ever()
 
     def _shakes(self, request: Request) -> bool:
-        reply = self._guest.shake(request, self._flags)
+        reply = self._peer.answer_handshake(request, self._flags)
         if reply is None:
             return False
         first, self._asked_to_shake = not self._asked_to_shake, True
         if not (first and self._stage("handshake", request)):
             write(self._frame(reply))
-        if request.method == self._guest.last:
+        if request.method == self._peer.last_request:
             if isinstance(self._codec, Positional):
-                self._codec.expect(self._guest.method)
+                self._codec.expect(self._peer.method)
             self._stage("ready", Request("", None, 0))
         return True
 
@@ -121,7 +122,7 @@ class Hostile:
                 if isinstance(item, bytes | bytearray):
                     heard = self._codec.decode(item)
                     if isinstance(heard, Request) and isinstance(self._codec, Positional):
-                        self._codec.expect(self._guest.method)
+                        self._codec.expect(self._peer.method)
                     self._heard.append(heard)
         return self._heard.popleft()
 
@@ -134,7 +135,7 @@ def main() -> None:
         fd = os.open(FLAGS["marks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         write(b"%d\n" % os.getpid(), fd)
         os.close(fd)
-    Hostile(GUESTS[sys.argv[1]], FLAGS).serve()
+    Hostile(find_peer(sys.argv[1]), FLAGS).serve()
 
 
 if __name__ == "__main__":

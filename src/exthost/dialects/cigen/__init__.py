@@ -1,12 +1,24 @@
-"""cigen: protobuf messages behind a length; replies are matched by order.
+"""cigen: protobuf messages behind a length; replies are matched by their order.
 
-dialect   handshake and methods; `ext.typed`
-codec     the six exchanges, which a frame belongs to by its position
-manifest  plugins on disk: executables with a telling name
-messages  the generated messages
-proto     the .proto, its generated code, and the mapping to and from JSON
+In reading order:
+
+    dialect       handshake and methods; `ext.typed`
+    codec         the six exchanges; its position says to which one a frame belongs
+    manifest      plugins on disk: executables known by their names
+    messages      the generated messages
+    proto         the .proto, its generated code, and the mapping to and from JSON
+    hostile_peer  its row of the fault tests
 """
 
-from exthost.dialects.cigen.dialect import DIALECT
+from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
 
-__all__ = ["DIALECT"]
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="cigen",
+    dialect="exthost.dialects.cigen.dialect:DIALECT",
+    manifest="exthost.dialects.cigen.manifest:FORMAT",
+    detection=Detection(rank=50),
+    first_bytes=LENGTH_PREFIXED,
+    hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
+)

@@ -4,7 +4,7 @@ The file name is all that is known before the handshake, and it is the extension
 own name (`provider/github`) and its capabilities come with the handshake.
 """
 
-from exthost.dialects.manifest_format import Accepted, Format, Found, Verdict
+from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
 from exthost.model import Spec
 
 
@@ -12,7 +12,7 @@ def _read(found: Found) -> Verdict:
     return Accepted(spec=Spec(id=found.name, argv=(found.path,), dialect="cigen"))
 
 
-FORMAT = Format(
+FORMAT = ManifestFormat(
     dialect="cigen",
     names=("cigen-provider-*", "cigen-lang-*"),
     read=_read,

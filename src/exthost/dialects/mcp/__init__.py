@@ -1,12 +1,32 @@
 """mcp: the Model Context Protocol over stdio, in both of its eras.
 
-dialect  handshake and notifications
-codec    messages, and the envelope of stateless requests
-calls    tools, and requests that the server may answer with a question
-result   tool results: content blocks
-facets   `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
+In reading order:
+
+    dialect         handshake and notifications
+    codec           messages, and the envelope of stateless requests
+    calls           tools, and requests that the server may answer with a question
+    result          tool results: content blocks
+    facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
+    config_section  `[mcp_servers.NAME]` of a config
+    json_config     `{"mcpServers": …}` files of other programs
+    hostile_peer    its row of the fault tests
 """
 
-from exthost.dialects.mcp.dialect import DIALECT
+from types import MappingProxyType
 
-__all__ = ["DIALECT"]
+from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
+
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="mcp",
+    dialect="exthost.dialects.mcp.dialect:DIALECT",
+    config_sections=MappingProxyType(
+        {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
+    ),
+    json_sections=("mcpServers", "mcp_servers"),
+    json_config="exthost.dialects.mcp.json_config:read_json_servers",
+    detection=Detection(rank=10),
+    first_bytes=JSON_LINES,
+    hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
+)

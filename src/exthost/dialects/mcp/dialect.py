@@ -174,6 +174,7 @@ def _unknown_revision(named: list[Any]) -> HandshakeFailed:
         "X0560",
         f"it speaks MCP of {theirs}, which is not known here",
         help=f"known are {known}: update the server, or exthost",
+        permanent=True,
     )
 
 

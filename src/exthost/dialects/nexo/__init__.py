@@ -1,10 +1,22 @@
 """nexo: JSON-RPC 2.0, one object a line, read with great tolerance.
 
-dialect      codec, handshake, calls and hooks
-manifest     plugin.toml
-mcp_servers  the MCP servers that a manifest brings along
+In reading order:
+
+    dialect       codec, handshake, calls and hooks
+    manifest      plugin.toml
+    mcp_servers   the MCP servers that a manifest brings along
+    hostile_peer  its row of the fault tests
 """
 
-from exthost.dialects.nexo.dialect import DIALECT
+from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
 
-__all__ = ["DIALECT"]
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="nexo",
+    dialect="exthost.dialects.nexo.dialect:DIALECT",
+    manifest="exthost.dialects.nexo.manifest:FORMAT",
+    detection=Detection(rank=40),
+    first_bytes=JSON_LINES,
+    hostile_peer="exthost.dialects.nexo.hostile_peer:PEER",
+)

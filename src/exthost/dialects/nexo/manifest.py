@@ -18,10 +18,14 @@ from typing import Any
 
 from exthost import semver
 from exthost._version import __version__
-from exthost.config.problems import WRONG_VALUE, Place, Problem, Problems, shown
-from exthost.config.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
-from exthost.config.toml_positions import Path, line_of
-from exthost.dialects.manifest_format import Accepted, Format, Found, Rejected, Verdict, invalid
+from exthost.dialects.manifest_format import (
+    Accepted,
+    Found,
+    ManifestFormat,
+    Rejected,
+    Verdict,
+    invalid,
+)
 from exthost.dialects.nexo.mcp_servers import (
     McpServer,
     expanded,
@@ -29,6 +33,9 @@ from exthost.dialects.nexo.mcp_servers import (
     servers_from_json,
     spec_of,
 )
+from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, shown
+from exthost.documents.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
+from exthost.documents.toml_positions import Path, line_of
 from exthost.errors import ManifestError
 from exthost.model import Requires, Spec, Tool, empty_mapping
 
@@ -350,4 +357,4 @@ _SECTIONS: Mapping[str, Reader] = {
     "mcp_servers": _later,
 }
 
-FORMAT = Format(dialect="nexo", names=("plugin.toml",), read=read)
+FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read)

@@ -13,10 +13,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.config.problems import WRONG_VALUE, Place, Problems, shown
-from exthost.config.readers import Reader, flag, kind, nearest, table, text, variables, word, words
-from exthost.config.servers import not_stdio
-from exthost.config.settings import within
+from exthost.documents.entry import remote_server
+from exthost.documents.problems import WRONG_VALUE, Place, Problems, shown
+from exthost.documents.readers import (
+    Reader,
+    flag,
+    kind,
+    nearest,
+    table,
+    text,
+    variables,
+    word,
+    words,
+)
+from exthost.documents.settings import within
 from exthost.model import Requires, Spec, empty_mapping
 
 __all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
@@ -135,7 +145,7 @@ def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
         cwd=within(folder, server.cwd or "."),
         requires=requires,
         options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
-        unrunnable=not_stdio(server.transport) if remote else "",
+        unrunnable=remote_server(server.transport) if remote else "",
     )
 
 

@@ -1,12 +1,30 @@
 """roder: JSON-RPC 2.0, one object a line; the handshake must repeat the manifest.
 
-dialect         codec, handshake, tools, events and streams
-manifest        roder-extension.toml
-manifest_check  the comparison of the handshake with the manifest
-types           payloads as values
-facets          `ext.inference`, `ext.subagents`, `ext.tasks`
+In reading order:
+
+    dialect         codec, handshake, tools, events and streams
+    manifest        roder-extension.toml
+    manifest_check  the comparison of the handshake with the manifest
+    types           payloads as values
+    facets          `ext.inference`, `ext.subagents`, `ext.tasks`
+    config_section  `[[process_extensions]]` of a config
+    hostile_peer    its row of the fault tests
 """
 
-from exthost.dialects.roder.dialect import DIALECT
+from types import MappingProxyType
 
-__all__ = ["DIALECT"]
+from exthost.dialects.package import JSON_LINES, DialectPackage
+
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="roder",
+    dialect="exthost.dialects.roder.dialect:DIALECT",
+    manifest="exthost.dialects.roder.manifest:FORMAT",
+    config_sections=MappingProxyType(
+        {"process_extensions": "exthost.dialects.roder.config_section:read_process_extensions"}
+    ),
+    # Not found by trying: a handshake needs its manifest.
+    first_bytes=JSON_LINES,
+    hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
+)

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
-from exthost.dialects.manifest_format import Accepted, Format, Found
+from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat
 from exthost.errors import Evidence, ManifestError
 from exthost.model import Claim, Limits, Spec, Tool, empty_mapping
 from exthost.versionreq import NotAVersion, Version, VersionReq
@@ -331,4 +331,4 @@ def _with(spec: Spec, manifest: Manifest) -> Spec:
     )
 
 
-FORMAT = Format(dialect="roder", names=("roder-extension.toml",), read=read, join=join)
+FORMAT = ManifestFormat(dialect="roder", names=("roder-extension.toml",), read=read, join=join)

@@ -1,13 +1,25 @@
 """synaps: JSON-RPC 2.0 in Content-Length frames, with permissions.
 
-dialect        codec, handshake, tools, hooks and streams
-offer          the answer to `initialize`, checked
-types          payloads as values
-facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
-host_requests  what a plugin may ask of its host: memory and config
-manifest       plugin.json, hooks and permissions
+In reading order:
+
+    dialect        codec, handshake, tools, hooks and streams
+    offer          the answer to `initialize`, checked
+    types          payloads as values
+    facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
+    host_requests  what a plugin may ask of its host: memory and config
+    manifest       plugin.json, hooks and permissions
+    hostile_peer   its row of the fault tests
 """
 
-from exthost.dialects.synaps.dialect import DIALECT
+from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
 
-__all__ = ["DIALECT"]
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="synaps",
+    dialect="exthost.dialects.synaps.dialect:DIALECT",
+    manifest="exthost.dialects.synaps.manifest:FORMAT",
+    detection=Detection(rank=20),
+    first_bytes=CONTENT_LENGTH,
+    hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
+)

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from exthost.dialects.manifest_format import Accepted, Format, Found, Verdict
+from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
 from exthost.errors import Evidence, ManifestError
 from exthost.model import Setting, Spec
 from exthost.names import nearest
@@ -324,7 +324,7 @@ def join(spec: Spec, found: Found) -> Spec:
     return replace(spec, version=theirs.version, settings=settings, manifest=manifest)
 
 
-FORMAT = Format(
+FORMAT = ManifestFormat(
     dialect="synaps",
     names=("plugin.json",),
     parent=".synaps-plugin",

@@ -1,9 +1,8 @@
-"""`[[process_extensions]]`, as on the roder page: entries that name their manifest.
+"""`[[process_extensions]]`: entries of a config that name their manifest.
 
-Turns each into the same `Entry` that `[[extensions]]` has, so that defaults, overrides and names
-are settled in one place; the shared keys (limits, restart, options …) may stand here too. The
-manifest is only named: reading it is the business of whoever reads files. Relative paths count
-from the config's folder, the command's included, if it is a path at all.
+Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
+restart, options …). The manifest is only named here, and read by `discovery`. Relative paths start
+at the config's folder; so does the command if it has a slash.
 """
 
 from collections.abc import Mapping
@@ -11,16 +10,27 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.config.entry import SETTING_KEYS, Entry, name
-from exthost.config.options import check_options
-from exthost.config.problems import WRONG_VALUE, Place
-from exthost.config.readers import Reader, count, flag, json_value, kind, table, text, words
-from exthost.config.settings import readers, settings_of, within
+from exthost.documents.entry import SETTING_KEYS, Entry, name
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import Reader, count, flag, json_value, kind, table, text, words
+from exthost.documents.settings import readers, settings_of, within
 from exthost.model import Limits, Spec
 
 
-def read_process(value: Any, place: Place, *, origin: str, folder: str | None) -> Entry | None:
-    """One entry, or None when it is no table."""
+def read_process_extensions(
+    value: Any, place: Place, origin: str, folder: str | None
+) -> tuple[Entry, ...]:
+    """Return the entries of the section."""
+    if not isinstance(value, list | tuple):
+        help = "write [[process_extensions]] with two brackets"
+        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        return ()
+    read = (_entry(item, place.at(index), origin, folder) for index, item in enumerate(value))
+    return tuple(entry for entry in read if entry is not None)
+
+
+def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
+    """Return one entry, or None if it is not a table."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
         return None
@@ -31,7 +41,6 @@ def read_process(value: Any, place: Place, *, origin: str, folder: str | None) -
         if key not in value:
             place.wrong(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
     own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
-    check_options(own.options, place.at("options"), "roder")
     milliseconds = read.get("startup_timeout_ms")
     if milliseconds is not None:
         start = Limits(start=milliseconds / 1000, handshake=milliseconds / 1000)

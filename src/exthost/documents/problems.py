@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exthost.config.toml_positions import Path, line_of, positions_of
+from exthost.documents.toml_positions import Path, line_of, positions_of
 from exthost.errors import ConfigError, Evidence
 
 UNREADABLE = "X0101"

@@ -17,9 +17,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from exthost.config.options import check_options
-from exthost.config.problems import WRONG_VALUE, Place
-from exthost.config.readers import (
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import (
     Reader,
     choice,
     count,
@@ -189,9 +188,7 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
 
 def settings(value: Any, place: Place, folder: str | None) -> Settings:
     """A table of shared keys and no others."""
-    read = settings_of(table(value, place, readers(folder)))
-    check_options(read.options, place.at("options"))
-    return read
+    return settings_of(table(value, place, readers(folder)))
 
 
 def settings_of(read: Mapping[str, Any]) -> Settings:

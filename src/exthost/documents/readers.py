@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from exthost.config import units
-from exthost.config.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
+from exthost.documents import units
+from exthost.documents.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
 from exthost.model import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]

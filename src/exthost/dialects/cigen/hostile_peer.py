@@ -1,0 +1,19 @@
+"""The row of cigen in the fault tests. A command travels as a path, a value as a fact."""
+
+import json
+
+from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
+
+PEER = HostilePeer(
+    dialect="cigen",
+    method="detect",
+    answer_handshake=fixed_answers(
+        {"hello": {"name": "hostile", "protocol": 1, "capabilities": ["detect:everything"]}}
+    ),
+    last_request="hello",
+    wrap_command=lambda command: {"repo": {"root_path": json.dumps(command)}},
+    unwrap_command=lambda params: json.loads(params["repo"]["root_path"]),
+    wrap_value=lambda value: {"facts": {"value": json.dumps(value)}},
+    unwrap_value=lambda result: json.loads(result["facts"].get("value", "null")),
+    modules=("google.protobuf",),
+)

@@ -1,0 +1,69 @@
+"""`[mcp_servers.NAME]` of a config: MCP servers by name.
+
+Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
+restart, options …) beside `command`. A server that is reached by a URL is listed and never run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from exthost.documents.entry import SETTING_KEYS, Entry, name, remote_server
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import Reader, flag, kind, table, text, variables, word
+from exthost.documents.settings import readers, settings_of
+from exthost.model import Spec
+
+
+def read_mcp_servers(
+    value: Any, place: Place, origin: str, folder: str | None
+) -> tuple[Entry, ...]:
+    """Return the entries of the section."""
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
+        return ()
+    read = (_server(key, item, place, origin, folder) for key, item in value.items())
+    return tuple(entry for entry in read if entry is not None)
+
+
+def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | None) -> Entry | None:
+    id = name(called, outer)
+    if id is None:
+        return None
+    place = outer.at(id).of(id)
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return None
+    read = table(value, place, {**_KEYS, **readers(folder)})
+    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    options = {key: read[key] for key in _OPTIONS if read.get(key) is not None}
+    own = replace(own, options=MappingProxyType({**options, **own.options}))
+    command = read.get("command")
+    remote = "" if "command" in value else read.get("url") or ""
+    if "command" not in value and "url" not in value:
+        help = 'add command = "…" and args = […]'
+        place.wrong(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
+    bare = Spec(
+        id=id,
+        argv=() if command is None else (command,),
+        dialect="mcp",
+        enabled=read.get("enabled") is not False and read.get("disabled") is not True,
+        origin=origin,
+        unrunnable=remote_server(read.get("transport") or read.get("type") or "") if remote else "",
+    )
+    return Entry(bare, own, place, name_key="command")
+
+
+_KEYS: Mapping[str, Reader] = {
+    "command": text,
+    "url": text,
+    "headers": variables,
+    "transport": word,
+    "type": word,
+    "enabled": flag,
+    "disabled": flag,
+    "log_level": text,
+    "context_passthrough": flag,
+}
+_OPTIONS = ("log_level", "context_passthrough")

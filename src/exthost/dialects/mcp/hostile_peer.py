@@ -1,0 +1,21 @@
+"""The row of mcp in the fault tests."""
+
+from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
+from exthost.messages import Failure, Notification, Request
+
+PEER = HostilePeer(
+    dialect="mcp",
+    answer_handshake=fixed_answers(
+        {
+            "server/discover": Failure(None, "never heard of it", -32601),
+            "initialize": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "serverInfo": {"name": "hostile", "version": "6.6.6"},
+            },
+        }
+    ),
+    last_request="initialize",
+    notification=Notification("notifications/resources/list_changed", {}),
+    host_request=Request("host/ask", {"n": 1}, 1),
+)

@@ -1,0 +1,19 @@
+"""morphir: one JSON object a line, bare requests, errors that are plain strings.
+
+In reading order:
+
+    dialect       codec, handshake and calls
+    hostile_peer  its row of the fault tests
+"""
+
+from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
+
+__all__ = ["PACKAGE"]
+
+PACKAGE = DialectPackage(
+    name="morphir",
+    dialect="exthost.dialects.morphir.dialect:DIALECT",
+    detection=Detection(rank=30),
+    first_bytes=JSON_LINES,
+    hostile_peer="exthost.dialects.morphir.hostile_peer:PEER",
+)

@@ -1,0 +1,16 @@
+"""The row of morphir in the fault tests."""
+
+from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
+from exthost.messages import Notification
+
+PEER = HostilePeer(
+    dialect="morphir",
+    answer_handshake=fixed_answers(
+        {
+            "initialize": None,
+            "capabilities": [{"name": "do", "description": "whatever it is told"}],
+        }
+    ),
+    last_request="capabilities",
+    notification=Notification("progress", {"n": 1}),
+)

@@ -1,0 +1,12 @@
+"""The row of nexo in the fault tests."""
+
+from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
+from exthost.messages import Notification, Request
+
+PEER = HostilePeer(
+    dialect="nexo",
+    answer_handshake=fixed_answers({"initialize": {"server_version": "6.6.6", "tools": ["do"]}}),
+    last_request="initialize",
+    notification=Notification("progress", {"n": 1}),
+    host_request=Request("host/ask", {"n": 1}, 1),
+)

@@ -1,0 +1,57 @@
+"""The row of roder in the fault tests. Its handshake repeats the manifest."""
+
+import tomllib
+from pathlib import Path
+
+from exthost.dialects.hostile_peer import Flags, HostilePeer
+from exthost.messages import Failure, Notification, Reply, Request
+
+_MANIFEST = """\
+id = "hostile"
+name = "hostile"
+version = "6.6.6"
+api_version = "^0.1"
+
+[[provides]]
+type = "tool_provider"
+id = "hostile-tools"
+
+[[provides.tools]]
+name = "do"
+description = "whatever it is told"
+parameters = { type = "object" }
+"""
+
+
+def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
+    if request.method == "extension/shutdown":
+        return Reply(request.id, None)
+    if request.method != "extension/initialize":
+        return None
+    data = Path(flags["manifest"]).read_bytes()
+    told = tomllib.loads(data.decode())
+    checksum = 0xCBF29CE484222325
+    for byte in data:
+        checksum = (checksum ^ byte) * 0x100000001B3 % 2**64
+    return Reply(
+        request.id,
+        {
+            "protocolVersion": "0.2.0",
+            "extensionId": told["id"],
+            "services": told["provides"],
+            "manifestChecksum": f"{checksum:016x}",
+        },
+    )
+
+
+PEER = HostilePeer(
+    dialect="roder",
+    answer_handshake=_echo,
+    last_request="extension/initialize",
+    notification=Notification(
+        "extension/event",
+        {"extensionId": "hostile", "eventKind": "tick", "schemaVersion": 1, "payload": 1},
+    ),
+    host_request=Request("host/ask", {"n": 1}, 1),
+    manifest=("roder-extension.toml", _MANIFEST),
+)

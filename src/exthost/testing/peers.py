@@ -1,0 +1,33 @@
+"""The hostile peers of the dialects: how each is told to misbehave. They come with the dialects."""
+
+from collections.abc import Iterator, Mapping
+
+from exthost.dialects import find
+from exthost.dialects.hostile_peer import HostilePeer
+
+__all__ = ["PEERS", "HostilePeer", "find_peer"]
+
+
+def find_peer(dialect: str) -> HostilePeer:
+    """Return the hostile peer of this dialect. Raises KeyError if the dialect has none."""
+    package = find.find_package(dialect)
+    if not package.hostile_peer:
+        raise KeyError(dialect)
+    peer: HostilePeer = find.load(package, package.hostile_peer)
+    return peer
+
+
+class _Peers(Mapping[str, HostilePeer]):
+    """Every dialect that has a hostile peer, read anew each time: a package may come or go."""
+
+    def __getitem__(self, dialect: str) -> HostilePeer:
+        return find_peer(dialect)
+
+    def __iter__(self) -> Iterator[str]:
+        return (package.name for package in find.packages() if package.hostile_peer)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+PEERS: Mapping[str, HostilePeer] = _Peers()

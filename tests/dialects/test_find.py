@@ -1,0 +1,174 @@
+"""Finding dialects: the built-in packages are whole, and a broken package is named as such."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.cli import main
+from exthost.config import config_from_mapping
+from exthost.dialects import find
+from exthost.dialects.base import Dialect
+from exthost.dialects.hostile_peer import HostilePeer
+from exthost.dialects.manifest_format import ManifestFormat
+from exthost.dialects.sniff import sniff
+from exthost.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", find.BUILT_IN)
+def test_every_reference_of_a_built_in_package_leads_somewhere(name: str) -> None:
+    package = find.find_package(name)
+    assert package.name == name == find.find_dialect(name).name
+    if package.manifest:
+        assert isinstance(find.load(package, package.manifest), ManifestFormat)
+        assert find.load(package, package.manifest).dialect == name
+    for reference in (*package.config_sections.values(), package.json_config):
+        assert not reference or callable(find.load(package, reference))
+    peer = find.load(package, package.hostile_peer)
+    assert isinstance(peer, HostilePeer) and peer.dialect == name
+
+
+def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
+    """Write what an installed package leaves behind."""
+    info = folder / "exthost_broken-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exthost-broken\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[exthost.dialects]\n{entry_points}\n")
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+PACKAGE_OF = "from exthost.dialects.package import DialectPackage\nPACKAGE = DialectPackage"
+
+BROKEN = [
+    ("import no_such_module_anywhere", "DIALECT", "No module named 'no_such_module_anywhere'"),
+    ("DIALECT = {}", "DIALECT", "is of type dict, neither a DialectPackage nor a Dialect"),
+    ("assert 1 == 2, 'sums are hard'", "DIALECT", "AssertionError: sums are hard"),
+    ("def f(:", "DIALECT", "SyntaxError"),
+    ("", "DIALECT", "has no attribute 'DIALECT'"),
+    (
+        f"{PACKAGE_OF}(name='broken', dialect='exthost_broken:DIALECT')\nDIALECT = 7",
+        "PACKAGE",
+        "exthost_broken:DIALECT is of type int, not a Dialect",
+    ),
+    (
+        f"{PACKAGE_OF}(name='other', dialect='exthost_broken:DIALECT')",
+        "PACKAGE",
+        "is the dialect 'other'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "attribute", "says"), BROKEN)
+def test_a_broken_package_is_named_with_the_cause_and_the_next_step(
+    text: str, attribute: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, f"broken = exthost_broken:{attribute}", {"exthost_broken.py": text})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("exthost_broken", None)
+    with pytest.raises(ConfigError) as caught:
+        find.find_dialect("broken")
+    assert caught.value.code == "X0112" and says in caught.value.message
+    assert "exthost-broken 1.2" in caught.value.message
+    assert "exthost-broken 1.2 is at fault" in caught.value.help
+
+
+def test_a_broken_package_does_not_keep_the_others_from_being_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install(tmp_path, "broken = exthost_nowhere:DIALECT", {})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert [package.name for package in find.packages()] == list(find.BUILT_IN)
+    assert "exthost-broken 1.2" in caplog.text
+    assert {one.dialect for one in find.manifest_formats()} >= {"nexo", "synaps"}
+    assert config_from_mapping({"mcp_servers": {"a": {"command": "x"}}}).specs[0].dialect == "mcp"
+    assert main(["inspect", "--dialect", "broken", "--", "true"]) == ConfigError.exit_code
+    assert "is at fault" in capsys.readouterr().err
+
+
+THIRD_PARTY = """
+from dataclasses import replace
+
+from exthost.dialects.find import find_dialect
+from exthost.dialects.manifest_format import Accepted, ManifestFormat
+from exthost.dialects.options import FLAG
+from exthost.dialects.package import Detection, DialectPackage, FirstBytes
+from exthost.documents.entry import Entry
+from exthost.documents.settings import NO_SETTINGS
+from exthost.model import Spec
+from exthost.wire.lines import Lines
+
+DIALECT = replace(find_dialect("morphir"), name="broken", options={"loud": FLAG})
+
+
+def read_section(value, place, origin, folder):
+    spec = Spec(id="of section", argv=(value["run"],), dialect="broken", origin=origin)
+    return (Entry(spec, NO_SETTINGS, place, name_key="run"),)
+
+
+FORMAT = ManifestFormat(
+    dialect="broken",
+    names=("third.party",),
+    read=lambda found: Accepted(spec=Spec(id="of manifest", argv=("x",), dialect="broken")),
+)
+
+PACKAGE = DialectPackage(
+    name="broken",
+    dialect=DIALECT,
+    manifest=__name__ + ":FORMAT",
+    config_sections={"third": __name__ + ":read_section"},
+    detection=Detection(rank=1),
+    first_bytes=FirstBytes(Lines, (b"third!",), "lines of its own"),
+    errors={
+        "LOUD1": {
+            "kind": "CallFailed",
+            "title": "too loud",
+            "meaning": "It was too loud.",
+            "fix": "Turn it down.",
+        }
+    },
+)
+"""
+
+
+@pytest.fixture
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    install(tmp_path, "broken = exthost_third:PACKAGE", {"exthost_third.py": THIRD_PARTY})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -> None:
+    config = config_from_mapping({"third": {"run": "y"}})
+    assert config.specs[0].id == "of section" and config.specs[0].dialect == "broken"
+    with pytest.raises(ConfigError, match="did you mean `third`"):
+        config_from_mapping({"thirt": {"run": "y"}})
+    with pytest.raises(ConfigError, match="loud: must be true or false"):
+        config_from_mapping({"defaults": {"options": {"loud": 7}}})
+    assert [one.dialect for one in find.manifest_formats()][-1] == "broken"
+    sniffed = sniff(b"THIRD! hello")
+    assert sniffed is not None and sniffed.form == "lines of its own"
+    assert sniffed.dialects == ("broken",)
+    assert isinstance(find.find_dialect("broken"), Dialect)
+
+
+def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party: Path) -> None:
+    from exthost.cli.target import detection_order
+
+    assert detection_order("anything")[0] == ("broken", 3.0)
+    assert [name for name, _ in detection_order("x")][1:] == [
+        *("mcp", "synaps", "morphir", "nexo", "cigen")
+    ]
+    assert detection_order("cigen-provider-x")[0][0] == "cigen"
+
+
+def test_explain_knows_the_error_codes_of_third_parties(
+    third_party: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "loud1"]) == 0
+    assert "Turn it down." in capsys.readouterr().out
