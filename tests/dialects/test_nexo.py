@@ -55,7 +55,7 @@ def test_its_manners_are_the_page_s() -> None:
     assert traits.breaker == Breaker(
         failures=5, open=10, max_open=120, successes=2, count_error_replies=False
     )
-    assert (traits.environment, traits.start, traits.noise) == ("filtered", "eager", "skip")
+    assert (traits.environment, traits.start, traits.positional) == ("filtered", "eager", False)
 
 
 @shows("nexo-wire-04", "nexo-wire-10", "nexo-wire-11")

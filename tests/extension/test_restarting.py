@@ -368,7 +368,7 @@ async def test_breaking_the_protocol_on_every_call_is_not_serving(tmp_path: Path
     each call would get a fresh process, for ever."""
     marks = tmp_path / "marks"
     policy = Restart(strategy="immediate", max_retries=2, forgiven_by="call")
-    strict = replace(DIALECT, traits=replace(DIALECT.traits, noise="fatal", restart=policy))
+    strict = replace(DIALECT, traits=replace(DIALECT.traits, positional=True, restart=policy))
     async with closing(unstarted(f"marks={marks}", dialect=strict)) as ext:
         for _ in range(10):
             error = await failing(ext.call("garbage"))

@@ -131,7 +131,7 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
 
 def serial(peer: HostilePeer) -> bool:
     traits = find.find_dialect(peer.dialect).traits
-    return traits.serial or traits.limits.max_in_flight == 1
+    return traits.positional or traits.limits.max_in_flight == 1
 
 
 async def test_half_closed_pipes_are_told_as_that(folder: Path) -> None:

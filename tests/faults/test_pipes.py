@@ -40,13 +40,13 @@ def speaks_text(peer: HostilePeer) -> bool:
 
 
 def by_order(peer: HostilePeer) -> bool:
-    return find.find_dialect(peer.dialect).traits.correlation == "order"
+    return find.find_dialect(peer.dialect).traits.positional
 
 
 def fatal_noise(peer: HostilePeer) -> bool:
     """Where a message says how long it is, garbage in it means that the count is off."""
     dialect = find.find_dialect(peer.dialect)
-    return dialect.traits.noise == "fatal" or dialect.framing is not Lines
+    return dialect.traits.positional or dialect.framing is not Lines
 
 
 # -- frames -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class WithoutIds(HostCodec):
 BY_ORDER = replace(
     DIALECT,
     codec=lambda role: WithoutIds(),
-    traits=replace(DIALECT.traits, correlation="order", abandon="end"),
+    traits=replace(DIALECT.traits, positional=True),
 )
 
 

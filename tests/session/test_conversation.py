@@ -268,7 +268,7 @@ def test_by_order_a_reply_that_nobody_asked_for_ends_the_conversation() -> None:
 
 def test_by_order_a_reply_does_not_answer_a_call_that_was_sent_after_it_was_read() -> None:
     """The read is decoded item by item, and an effect of the first may send the next call."""
-    by_order = with_traits(BY_ID, correlation="order")
+    by_order = with_traits(BY_ID, positional=True)
 
     class SendingCodec(askback.Codec):
         """Sends a call while it decodes, as another thread might."""
@@ -825,7 +825,7 @@ def test_noise_under_the_id_of_a_call_is_remembered_for_its_timeout() -> None:
 
 
 def test_noise_ends_the_conversation_where_the_dialect_says_so() -> None:
-    conversation = opened(with_traits(BY_ID, noise="fatal"))
+    conversation = opened(with_traits(BY_ID, positional=True))
     call = sent(conversation)
     effects = conversation.receive_bytes(reply(1) + b"hello\n" + reply(2))
     assert effects[0] == [(call, None)], "what came before it is not lost"

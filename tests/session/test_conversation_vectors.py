@@ -161,7 +161,7 @@ def _is_unclaimed_event(effect: Any) -> bool:
 def _assert_reply(
     message: Reply | Failure, effect: Any, open_calls: list[Call], conversation: Conversation
 ) -> None:
-    by_order = conversation.dialect.traits.correlation == "order"
+    by_order = conversation.dialect.traits.positional
     if by_order and message.id is None:
         call = open_calls[0] if open_calls else None
     else:
@@ -305,7 +305,7 @@ class Player:
         self._peer = self.dialect.codec(Role.GUEST)
         self._guest_framing = self.dialect.framing(runner.CAP)
         self._cut = cut
-        self._doubled = doubled and self.dialect.traits.correlation == "id"
+        self._doubled = doubled and not self.dialect.traits.positional
         self._handlers: dict[str, Any] = vector.json("handlers", {})
         self._frames: deque[Any] = deque()  # written by the host, not yet read by the child
         self._asked: Any = None  # the id of the request that the child read last

@@ -69,7 +69,7 @@ BY_ID = replace(DIALECT, streams={"named": NAMED, "nameless": NAMELESS})
 BY_ORDER = replace(
     BY_ID,
     codec=lambda role: WithoutIds(),
-    traits=replace(DIALECT.traits, correlation="order", abandon="end"),
+    traits=replace(DIALECT.traits, positional=True),
 )
 
 

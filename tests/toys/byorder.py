@@ -130,9 +130,7 @@ DIALECT = Dialect(
     closed=True,
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=1),
-        correlation="order",
-        abandon="end",
-        noise="fatal",
+        positional=True,
         restart=Restart(strategy="on-demand"),
         ladder=(CloseStdin(wait=5),),
     ),

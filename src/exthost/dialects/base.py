@@ -39,18 +39,16 @@ class Traits:
     """How the extensions of a dialect behave, as data. A config can override some of it.
 
     Wire
-        correlation  how a reply finds its call: by "id" or by "order"
-        noise        a frame that is not a message is skipped ("skip") or ends the session ("fatal")
+        positional   messages have no ids: only its position says which call a reply answers. So
+                     there is one call at a time, whatever limits.max_in_flight says; a call that is
+                     given up, or a frame that is not a message, ends the session; and the time
+                     limit of a call holds for each exchange of it. A timeout that a caller gives
+                     holds for the whole call in every dialect
         first_id     the first id of a session
         ids_continue a new process continues with the ids of the one before
         redact       messages may hold private text: what a child writes shows neither in errors
                      nor in the log above DEBUG
     Calls
-        serial       one call at a time, whatever limits.max_in_flight says
-        abandon      the late reply to a call that was given up is dropped ("drop"), or the session
-                     ends ("end") because the reply would answer the next call
-        time_limit   the limit holds for a whole "call", or for each "exchange" of it. A timeout
-                     that a caller gives always holds for the whole call
         method_limits  time limits of single methods, or operations by their neutral names
         progress_multiplier  each progress report of a call restarts its time limit, until the call
                      has taken this many times the limit; 1 for never. A timeout that a caller
@@ -74,14 +72,10 @@ class Traits:
 
     limits: Limits
     ladder: tuple[LadderStep, ...]
-    correlation: Literal["id", "order"] = "id"
-    noise: Literal["skip", "fatal"] = "skip"
+    positional: bool = False
     first_id: int = 0
     ids_continue: bool = False
     redact: bool = False
-    serial: bool = False
-    abandon: Literal["drop", "end"] = "drop"
-    time_limit: Literal["call", "exchange"] = "call"
     method_limits: Mapping[str, float] = field(default_factory=empty_mapping)
     progress_multiplier: int = 1
     retry: Literal["never", "once"] = "never"

@@ -62,7 +62,7 @@ class CallFactory:
         self._call_limit = limits.call
         self._method_limits = method_limits_of(spec, dialect)
         # Without a timeout of the caller's, the limit holds for each request of a call.
-        self._limits_each_request = dialect.traits.time_limit == "exchange"
+        self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
         self._is_closed = dialect.closed
         # A tool as it was offered last, the checker of its arguments, and its quick test.

@@ -46,7 +46,7 @@ def make_queue(
         max_in_flight=limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
-        is_serial=dialect.traits.serial,
+        is_serial=dialect.traits.positional,
         is_pool=pool_of(spec).most > 1,
         bus=bus,
         loop=loop,

@@ -1,6 +1,6 @@
 """The hook bus: extensions that want to look at what is about to happen, one after another.
 
-Whoever offers a hook, and wants it for this very event (`Dialect.looks_at`), is asked: the lowest
+Whoever offers a hook, and wants it for this very event (`Dialect.wants_hook`), is asked: the lowest
 priority first, then in the host's order. What one of them overrides, those after it see. Before
 something happens, the first that says abort ends it, and the outcome says who and why; one that
 wants a person asked ends it unless that person agrees; an answer that is `final` is the last.

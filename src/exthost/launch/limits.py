@@ -21,7 +21,7 @@ def limits_of(spec: Spec, dialect: Dialect) -> Limits:
     most = spec.permissions.max_execution_time if spec.permissions is not None else None
     if most is not None and limits.call is not None:
         limits = replace(limits, call=min(limits.call, most))
-    return replace(limits, max_in_flight=1) if dialect.traits.serial else limits
+    return replace(limits, max_in_flight=1) if dialect.traits.positional else limits
 
 
 def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:

@@ -102,7 +102,7 @@ class Conversation:
         self._codec = dialect.codec(Role.HOST)
         self._decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self._decode_replies = getattr(self._codec, "decode_replies", None)
-        self._by_order = dialect.traits.correlation == "order"
+        self._by_order = dialect.traits.positional
         self._max_message = max_message
         self._read_up_to = first  # what is being read answers only requests before this id
         self.requests = RequestTable(self._codec, self.framing, max_message, first)
@@ -288,7 +288,7 @@ class Conversation:
             )
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
-        if self.dialect.traits.noise == "fatal":
+        if self._by_order:
             raise failures.not_a_message(noise)
         effects.append(Stray(noise.data, noise.why))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
@@ -359,7 +359,7 @@ class Conversation:
         if was_pending:
             if isinstance(handler, GeneratorReply):
                 handler.close()
-            if self.dialect.traits.abandon == "end":
+            if self._by_order:
                 # Now: the late reply may be in the pipe already, and must meet no other call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))

@@ -110,7 +110,7 @@ class Session:
         self._loop = loop
         self._is_shared = owner.is_shared
         self._thread = get_ident()
-        self._reads_first = dialect.traits.correlation == "order"
+        self._reads_first = dialect.traits.positional
         self.pending = self.conversation.pending
         self._send = self.conversation.send
         self._writer = StdinWriter(

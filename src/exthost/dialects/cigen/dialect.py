@@ -301,11 +301,7 @@ DIALECT = Dialect(
     traits=Traits(
         # The seed's figures: 30 s a receive, and 10 MB read as MiB.
         limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),
-        time_limit="exchange",
-        correlation="order",
-        serial=True,
-        abandon="end",
-        noise="fatal",
+        positional=True,
         unique_name=True,
         restart=Restart(strategy="on-demand"),
         # Close stdin, 5 s, kill: a plugin is never sent a signal that it could catch.
