@@ -12,7 +12,7 @@ from exthost._version import __version__
 if TYPE_CHECKING:
     from exthost import errors as errors
     from exthost import events as events
-    from exthost.connection import connect as connect
+    from exthost.connect_command import connect as connect
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
     from exthost.host.host import Host as Host
@@ -32,7 +32,7 @@ _HOMES = {
     "SyncHost": "exthost.sync.sync_host",
     "Tool": "exthost.model",
     "ToolResult": "exthost.tool_result",
-    "connect": "exthost.connection",
+    "connect": "exthost.connect_command",
     "errors": "exthost.errors",
     "events": "exthost.events",
     "sync_connect": "exthost.sync.sync_connection",

@@ -1,9 +1,8 @@
-"""One extension without a host and without files: start a command, call it, end it."""
+"""One extension without a host and without files, in a dialect that is known."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
 
 from exthost.config import spec_from_mapping
 from exthost.config.extension_settings import ExtensionSettings
@@ -14,27 +13,14 @@ from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
 from exthost.model import Spec
+from exthost.session.handshake import HandshakeProgress, progress_of
 from exthost.session.inbound import Handler
 
 
-def connect(
-    command: Sequence[str],
-    *,
-    dialect: str = "morphir",
-    handlers: Mapping[str, Handler] | None = None,
-    events: Bus | None = None,
-    **settings: Unpack[ExtensionSettings],
-) -> "Connection":
-    """Run `command` as an extension for as long as the `async with` block lasts.
-
-    `settings` are the keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
-    """
-    spec = connection_spec(command, dialect, settings)
-    return Connection(spec, events=events, handlers=handlers)
-
-
-def connection_spec(command: Sequence[str], dialect: str, settings: ExtensionSettings) -> Spec:
-    """Return what `connect` runs."""
+def connection_spec(
+    command: Sequence[str], dialect: str | None, settings: ExtensionSettings
+) -> Spec:
+    """Return what `connect` runs. Without a dialect, that of the result means nothing."""
     if isinstance(command, str) or not command:
         raise UsageError(
             "X1310",
@@ -45,7 +31,7 @@ def connection_spec(command: Sequence[str], dialect: str, settings: ExtensionSet
     entry = {
         **settings,
         "name": settings.get("name") or command_id(words),
-        "dialect": dialect,
+        "dialect": dialect or "morphir",
         "source": {"type": "process", "command": words[0], "args": words[1:]},
     }
     return completed(spec_from_mapping(entry))
@@ -85,6 +71,11 @@ class Connection:
 
     async def __aexit__(self, *_: object) -> None:
         await self._close()
+
+    def handshake_progress(self) -> HandshakeProgress | None:
+        """Return how far the process has come that is being started; None if none runs yet."""
+        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        return progress_of(sessions[-1]) if sessions else None
 
     async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None

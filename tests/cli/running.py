@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from exthost import detection
 from exthost.cli import main
 from exthost.cli import target as cli_target
 from tests.extensions.looking import MARK, all_pids, environment_of, see
@@ -48,7 +49,7 @@ def run_inside(
     Where a dialect is found out by trying, each try has as long as the machine needs, but for
     `silent_in`: in these dialects the extension gives no answer, so a moment is as good.
     """
-    order = cli_target.detection_order
+    order = detection.detection_order
 
     def detection_order(program: str) -> list[tuple[str, float]]:
         names = [name for name, _ in order(program)]
@@ -62,7 +63,8 @@ def run_inside(
         mock.patch.object(sys, "stdin", stdin),
         # It cannot be undone, and would keep the test process from being looked at.
         mock.patch.object(cli_target, "harden"),
-        mock.patch.object(cli_target, "detection_order", detection_order),
+        mock.patch.object(detection, "detection_order", detection_order),
+        mock.patch.object(detection, "SEARCH_SECONDS", RUN_SECONDS),
         redirect_stdout(stdout),
         redirect_stderr(stderr),
     ):

@@ -158,7 +158,7 @@ def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -
 
 
 def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party: Path) -> None:
-    from exthost.cli.target import detection_order
+    from exthost.detection import detection_order
 
     assert detection_order("anything")[0] == ("broken", 3.0)
     assert [name for name, _ in detection_order("x")][1:] == [

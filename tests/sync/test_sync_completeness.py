@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import exthost
-from exthost.connection import connect
+from exthost.connect_command import connect
 from exthost.dialects import find
 from exthost.extension.extension import Extension
 from exthost.extension.facets import Facet

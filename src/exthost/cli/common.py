@@ -20,7 +20,8 @@ DEFAULT_CONFIG = "exthost.toml"
 
 class Args(argparse.Namespace):
     """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
-    tried before the right one, each with its outcome."""
+    tried before the right one, each with its outcome; `start_seconds` is the `--timeout` of verbs
+    that only start an extension."""
 
     json: bool
     config: str | None
@@ -32,6 +33,7 @@ class Args(argparse.Namespace):
     name: str
     timeout: float | None
     tried: tuple[tuple[str, str], ...] = ()
+    start_seconds: float | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -153,6 +155,17 @@ def sandbox_options(parser: argparse.ArgumentParser) -> None:
         "--lifetime",
         choices=("tree", "plain"),
         help="tree: none of its processes outlives it; plain: no namespace around it",
+    )
+
+
+def start_timeout_option(parser: argparse.ArgumentParser) -> None:
+    """`--timeout` of a verb that starts an extension and calls nothing."""
+    parser.add_argument(
+        "--timeout",
+        dest="start_seconds",
+        metavar="T",
+        type=_seconds,
+        help="how long starting, finding out the dialect and the handshake may take, such as 30s",
     )
 
 

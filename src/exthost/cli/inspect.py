@@ -14,6 +14,7 @@ from exthost.cli.common import (
     say,
     show_json,
     show_table,
+    start_timeout_option,
 )
 from exthost.cli.list import path_lines, unheld
 from exthost.cli.target import find_spec, run_async, started
@@ -28,6 +29,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
     dialect_option(parser)
     sandbox_options(parser)
+    start_timeout_option(parser)
 
 
 def run(args: Args) -> int:

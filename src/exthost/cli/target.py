@@ -12,14 +12,15 @@ from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_conf
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
+from exthost.detection import DetectedConnection
 from exthost.dialects import find
 from exthost.discovery.configfile import Wanted, from_manifest, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
-from exthost.errors import Evidence, HandshakeFailed, ManifestError, NotFound, UsageError
+from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
-from exthost.model import Limits, Permissions, Spec
+from exthost.model import Permissions, Spec
 from exthost.names import nearest
 from exthost.process.hardening import harden
 
@@ -140,52 +141,42 @@ def manifest_error(one: Diagnostic) -> ManifestError:
 @asynccontextmanager
 async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
-    if args.command and args.dialect is None:
-        spec = await detect_dialect(args, spec)
-    async with Connection(spec, events=printing_bus(), environ=_environ()) as extension:
+    if not args.command or args.dialect is not None:
+        spec = with_start_limit(args, spec)
+        async with Connection(spec, events=printing_bus(), environ=_environ()) as extension:
+            yield extension
+        return
+    detected = _detected(args, spec, printing_bus())
+    async with detected as extension:
+        _tell_dialect(args, detected, extension.dialect.name)
         yield extension
 
 
-async def detect_dialect(args: Args, unknown: Spec) -> Spec:
-    """Try the dialects there are, each with a fresh process; the one that shakes hands it is."""
-    command = args.command
-    answers: list[tuple[str, str]] = []
-    for name, seconds in detection_order(_name(command)):
-        spec = replace(unknown, dialect=name)
-        quick = replace(spec, limits=Limits(start=seconds, handshake=seconds))
-        try:
-            async with Connection(quick, environ=_environ()):
-                say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
-                args.tried = tuple(answers)
-                return spec
-        except HandshakeFailed as error:
-            answers.append((name, error.message))
-    raise HandshakeFailed(
-        "X0504",
-        "it shook hands in none of the dialects: " + "; ".join(map(": ".join, answers)),
-        extension=command_id(command),
-        help="name its dialect with --dialect; roder extensions need their manifest",
-    )
+async def detect_dialect(args: Args, spec: Spec) -> Spec:
+    """Return the spec with the dialect that its command speaks."""
+    detected = _detected(args, spec, None)
+    async with detected as extension:
+        _tell_dialect(args, detected, extension.dialect.name)
+        return replace(spec, dialect=extension.dialect.name)
 
 
-def detection_order(program: str) -> list[tuple[str, float]]:
-    """Return the dialects to try for a program of this name, and how many seconds each may take:
-    first those whose manifest format knows the name, then by rank."""
-    known = {
-        format.dialect
-        for format in find.manifest_formats()
-        if format.executable and format.claims(program, "")
-    }
-    tried = [
-        (package.name not in known, package.detection.rank, package.name, package.detection.seconds)
-        for package in find.packages()
-        if package.detection is not None
-    ]
-    return [(name, seconds) for _, _, name, seconds in sorted(tried)]
+def with_start_limit(args: Args, spec: Spec) -> Spec:
+    """Return the spec with `--timeout` as its time to start and to shake hands, for the verbs whose
+    `--timeout` means that."""
+    seconds = args.start_seconds
+    if seconds is None:
+        return spec
+    return replace(spec, limits=replace(spec.limits, start=seconds, handshake=seconds))
 
 
-def _name(command: Sequence[str]) -> str:
-    return Path(command[0]).name
+def _detected(args: Args, spec: Spec, events: Bus | None) -> DetectedConnection:
+    seconds = args.start_seconds
+    return DetectedConnection(spec, events=events, environ=_environ(), seconds=seconds)
+
+
+def _tell_dialect(args: Args, detected: DetectedConnection, name: str) -> None:
+    say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+    args.tried = tuple(detected.attempts)
 
 
 def printing_bus() -> Bus:

@@ -10,7 +10,10 @@ threads.
 """
 
 import asyncio
+import fcntl
 import os
+import sys
+import termios
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -131,6 +134,16 @@ class StdinWriter:
             self._loop.call_soon(self._flush)
         elif count > BATCH_FRAMES:
             self._flush_gathered()
+
+    def unread_bytes(self) -> int:
+        """Return how many bytes the child has not read yet, as far as the system tells."""
+        if self._fd is None:
+            return 0
+        try:
+            in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
+        except OSError:  # some systems tell only the reader
+            return self.unwritten_bytes
+        return self.unwritten_bytes + int.from_bytes(in_pipe, sys.byteorder)
 
     async def drained(self) -> None:
         """Wait until the pipe has taken everything, or is closed. Loop's thread only."""

@@ -6,6 +6,7 @@ and, where the first bytes show it, that the program speaks another dialect.
 
 import asyncio
 from dataclasses import replace
+from typing import NamedTuple
 
 from exthost.dialects.sniff import sniff
 from exthost.errors import (
@@ -17,6 +18,19 @@ from exthost.errors import (
 )
 from exthost.model import HandshakeContext, Offer
 from exthost.session.session import Session
+
+
+class HandshakeProgress(NamedTuple):
+    """How far a handshake has come, seen from outside: what the child has not read yet, and how
+    its output began."""
+
+    unread_bytes: int
+    first_output: bytes
+
+
+def progress_of(session: Session) -> HandshakeProgress:
+    """Return how far the handshake of this session has come."""
+    return HandshakeProgress(session.unread_bytes(), session.first_output)
 
 
 async def shake_hands(

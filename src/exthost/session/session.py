@@ -49,33 +49,11 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_closing",
-        "_idle_waiter",
-        "_is_shared",
-        "_loop",
-        "_owner",
-        "_performer",
-        "_reader",
-        "_reads_first",
-        "_send",
-        "_thread",
-        "_writer",
-        "cause",
-        "conversation",
-        "diagnostics",
-        "dialect",
-        "ended",
-        "handlers",
-        "internal",
-        "lifetime",
-        "limits",
-        "lock",
-        "lost_calls",
-        "on_stale",
-        "pending",
-        "retired",
-        "wire_id",
-    )
+        "_closing", "_idle_waiter", "_is_shared", "_loop", "_owner", "_performer", "_reader",
+        "_reads_first", "_send", "_thread", "_writer", "cause", "conversation", "diagnostics",
+        "dialect", "ended", "handlers", "internal", "lifetime", "limits", "lock", "lost_calls",
+        "on_stale", "pending", "retired", "wire_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -179,6 +157,10 @@ class Session:
     def first_output(self) -> bytes:
         """How the child's output began."""
         return self._reader.first_output
+
+    def unread_bytes(self) -> int:
+        """Return how much of what was sent the child has not read yet."""
+        return self._writer.unread_bytes()
 
     # -- sending -----------------------------------------------------------------------------
 

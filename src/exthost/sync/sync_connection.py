@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from exthost.config.extension_settings import ExtensionSettings
-from exthost.connection import Connection, connection_spec
+from exthost.connect_command import AnyConnection, make_connection
 from exthost.events import Bus
-from exthost.model import Spec
 from exthost.session.inbound import Handler
 from exthost.sync.loop_thread import LoopThread
 from exthost.sync.sync_extension import SyncExtension
@@ -17,27 +16,23 @@ __all__ = ["SyncConnection", "sync_connect"]
 def sync_connect(
     command: Sequence[str],
     *,
-    dialect: str = "morphir",
+    dialect: str | None = None,
     handlers: Mapping[str, Handler] | None = None,
     events: Bus | None = None,
     **settings: Unpack[ExtensionSettings],
 ) -> "SyncConnection":
     """Run `command` as an extension for as long as the `with` block lasts; see `connect`."""
-    spec = connection_spec(command, dialect, settings)
-    return SyncConnection(spec, events=events, handlers=handlers)
+    connection = make_connection(
+        command, dialect, settings, handlers=handlers, events=events, shared=True
+    )
+    return SyncConnection(connection)
 
 
 class SyncConnection:
     """One extension for the length of a `with` block, on a loop in a thread of its own."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        events: Bus | None = None,
-        handlers: Mapping[str, Handler] | None = None,
-    ) -> None:
-        self._connection = Connection(spec, events=events, handlers=handlers, shared=True)
+    def __init__(self, connection: AnyConnection) -> None:
+        self._connection = connection
         self._loop_thread: LoopThread | None = None
 
     def __enter__(self) -> SyncExtension:

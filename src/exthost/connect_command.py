@@ -1,0 +1,45 @@
+"""`exthost.connect`: run one command as an extension, without a host and without files."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, Unpack
+
+from exthost.config.extension_settings import ExtensionSettings
+from exthost.connection import Connection, connection_spec
+from exthost.detection import DetectedConnection
+from exthost.events import Bus
+from exthost.session.inbound import Handler
+
+__all__ = ["AnyConnection", "connect", "make_connection"]
+
+AnyConnection: TypeAlias = Connection | DetectedConnection
+
+
+def connect(
+    command: Sequence[str],
+    *,
+    dialect: str | None = None,
+    handlers: Mapping[str, Handler] | None = None,
+    events: Bus | None = None,
+    **settings: Unpack[ExtensionSettings],
+) -> AnyConnection:
+    """Run `command` as an extension for as long as the `async with` block lasts.
+
+    Without a dialect, the dialects are tried until one shakes hands. `settings` are the keys of an
+    `[[extensions]]` entry: config, env, cwd, limits, restart …
+    """
+    return make_connection(command, dialect, settings, handlers=handlers, events=events)
+
+
+def make_connection(
+    command: Sequence[str],
+    dialect: str | None,
+    settings: ExtensionSettings,
+    *,
+    handlers: Mapping[str, Handler] | None = None,
+    events: Bus | None = None,
+    shared: bool = False,
+) -> AnyConnection:
+    """Return what `connect` does. `shared`: other threads call the extension, too."""
+    spec = connection_spec(command, dialect, settings)
+    kind = DetectedConnection if dialect is None else Connection
+    return kind(spec, events=events, handlers=handlers, shared=shared)

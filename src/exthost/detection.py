@@ -1,0 +1,184 @@
+"""Finds out which dialect a command speaks: by shaking hands with it.
+
+The dialects are tried in order, the likeliest first, each with a process of its own. The process
+that shakes hands is the one that is used. A try ends when
+
+- the handshake fails, or the program dies;
+- the program has read what was sent and then writes nothing new for the `seconds` of that dialect.
+
+A program that has not read its input yet is still starting. That time counts only towards the
+limit of the whole search, so a program that takes long to start is found by its first try. If every
+dialect met silence, those are tried once more with more patience.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from exthost.connection import Connection, command_id
+from exthost.dialects import find
+from exthost.errors import HandshakeFailed
+from exthost.events import Bus
+from exthost.extension.extension import Extension
+from exthost.model import Spec
+from exthost.session.inbound import Handler
+
+__all__ = ["Attempt", "DetectedConnection", "detection_order"]
+
+# How long the whole search may take where nobody says.
+SEARCH_SECONDS = 30.0
+
+# The limits of the process itself come later than ours, which say more.
+_LATER_SECONDS = 10.0
+
+# How often a try is looked at; what it waits for sends no event.
+_POLL_SECONDS = 0.05
+
+# The second time, each dialect that met silence may take this many times as long.
+_MORE_PATIENCE = 4
+
+
+class Attempt(NamedTuple):
+    """A dialect that was tried, and why it is not this one."""
+
+    dialect: str
+    answer: str
+
+
+class _Silence(HandshakeFailed):
+    """It read what was sent and stayed silent: perhaps it was only slow."""
+
+
+class DetectedConnection:
+    """One extension of a dialect that is found out, for the length of an `async with` block."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        events: Bus | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        environ: Mapping[str, str] | None = None,
+        shared: bool = False,
+        seconds: float | None = None,
+    ) -> None:
+        """The dialect of `spec` is ignored. `seconds` bounds the whole search."""
+        self._spec = spec
+        self._events = events
+        self._handlers = handlers
+        self._environ = environ
+        self._shared = shared
+        self._seconds = SEARCH_SECONDS if seconds is None else seconds
+        self._connection: Connection | None = None
+        self.attempts: list[Attempt] = []
+
+    async def __aenter__(self) -> Extension:
+        ends_at = time.monotonic() + self._seconds
+        candidates = detection_order(Path(self._spec.argv[0]).name)
+        for factor in (1, _MORE_PATIENCE):
+            silent = []
+            for name, seconds in candidates:
+                left = ends_at - time.monotonic()
+                if left <= 0:
+                    break
+                try:
+                    return await self._try(name, seconds * factor, left)
+                except HandshakeFailed as error:
+                    self.attempts.append(Attempt(name, error.message))
+                    if isinstance(error, _Silence):
+                        silent.append((name, seconds))
+            candidates = silent
+        raise self._not_found()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            await self._connection.__aexit__()
+
+    async def _try(self, dialect: str, patience: float, left: float) -> Extension:
+        limits = self._spec.limits
+        after = left + _LATER_SECONDS
+        limits = replace(
+            limits,
+            start=min(after, limits.start or after),
+            handshake=min(after, limits.handshake or after),
+        )
+        connection = Connection(
+            replace(self._spec, dialect=dialect, limits=limits),
+            events=self._events,
+            handlers=self._handlers,
+            environ=self._environ,
+            shared=self._shared,
+        )
+        opening = asyncio.ensure_future(connection.__aenter__())
+        try:
+            extension = await self._opened(opening, connection, patience, left)
+        except BaseException:
+            opening.cancel()  # it then closes what it has started
+            await asyncio.wait([opening])
+            raise
+        self._connection = connection
+        return extension
+
+    async def _opened(
+        self,
+        opening: "asyncio.Future[Extension]",
+        connection: Connection,
+        patience: float,
+        left: float,
+    ) -> Extension:
+        began = quiet_since = time.monotonic()
+        before: object = None
+        while True:
+            done, _ = await asyncio.wait([opening], timeout=_POLL_SECONDS)
+            if done:
+                return opening.result()
+            now = time.monotonic()
+            progress = connection.handshake_progress()
+            if progress is None or progress.unread_bytes or progress != before:
+                quiet_since, before = now, progress
+            if now - began >= left:
+                raise _too_slow(self._seconds, connection)
+            if now - quiet_since >= patience:
+                raise _Silence(
+                    "X0504", f"it read the opening and did not shake hands in {patience:g} s"
+                )
+
+    def _not_found(self) -> HandshakeFailed:
+        words = self._spec.argv
+        if not self.attempts:
+            tried = f"there was no time to try any in {self._seconds:g} s"
+        else:
+            tried = "; ".join(f"{name}: {answer}" for name, answer in self.attempts)
+        return HandshakeFailed(
+            "X0504",
+            f"it shook hands in none of the dialects: {tried}",
+            extension=command_id(words),
+            help="name its dialect with --dialect or dialect=…; some need their manifest",
+        )
+
+
+def _too_slow(seconds: float, connection: Connection) -> HandshakeFailed:
+    progress = connection.handshake_progress()
+    has_read = progress is not None and not progress.unread_bytes
+    what = "it did not shake hands" if has_read else "it did not even read its input"
+    return HandshakeFailed("X0504", f"{what} in the {seconds:g} s of the search")
+
+
+def detection_order(program: str) -> list[tuple[str, float]]:
+    """Return the dialects to try for a program of this name, and how many seconds of silence end a
+    try: first those whose manifest format knows the name, then by rank."""
+    known = {
+        format.dialect
+        for format in find.manifest_formats()
+        if format.executable and format.claims(os.path.basename(program), "")  # noqa: PTH119
+    }
+    tried = [
+        (package.name not in known, package.detection.rank, package.name, package.detection.seconds)
+        for package in find.packages()
+        if package.detection is not None
+    ]
+    return [(name, seconds) for _, _, name, seconds in sorted(tried)]
