@@ -269,7 +269,7 @@ class SyncExtension:
         return self.target.environment
 
     @property
-    def enforced(self) -> Mapping[str, str]:
+    def enforced(self) -> Mapping[str, Any]:
         """What contains its process, as data."""
         return self.target.enforced
 
