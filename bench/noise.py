@@ -18,7 +18,7 @@ def _busy_seconds() -> float | None:
         ticks = [int(word) for word in words]
     except (OSError, ValueError):
         return None
-    # user nice system idle iowait irq softirq steal; guests are part of user.
+    # user nice system idle iowait irq softirq steal; virtual machines are part of user.
     return (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -124,7 +124,7 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
         elif args.method:
             result = await extension.call(name, arguments, timeout=args.timeout)
         else:
-            own = own_name(extension, name)
+            own = tool_name(extension, name)
             return await _call_tool(args, extension, own, arguments)
         return _finish(args, extension, ToolResult(result, extension.dialect.result_reader))
 
@@ -162,7 +162,7 @@ async def _call_any(args: Args, name: str, arguments: Any) -> int:
         return await _call_tool(args, extension, tool.tool, arguments)
 
 
-def own_name(extension: Extension, name: str) -> str:
+def tool_name(extension: Extension, name: str) -> str:
     """A tool's own name, also when it was given by its registered one."""
     if name in extension.tools:
         return name
