@@ -1,8 +1,8 @@
-"""The audit: one JSON line a call, appended to a file: who was asked what, how it ended.
+"""The audit: a JSON line per call, appended to a file: which method was called and how it ended.
 
-A subscriber of the event bus like any other. Lines are whole or absent: each is one `write` to a
-file opened for appending, so several hosts may share one. A full disk is logged, never raised:
-an onlooker cannot fail a call.
+A subscriber of the event bus. Each line is one `write` to a file opened for appending, so lines are
+whole and several hosts may share a file. A full disk is logged and never raised: the audit must not
+fail a call.
 """
 
 import logging
@@ -17,12 +17,12 @@ from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
 
-# Whoever may read it learns who calls what: its owner alone.
+# The file tells who calls what: only the owner may read it.
 _MODE = 0o600
 
 
 class Audit:
-    """Writes an audit file for as long as it is open."""
+    """Writes an audit file until it is closed."""
 
     def __init__(self, path: str, bus: Bus) -> None:
         try:

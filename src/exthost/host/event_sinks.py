@@ -1,6 +1,6 @@
-"""Event sinks: extensions that are told what happens in the host.
+"""Event sinks: extensions that receive the events of the host.
 
-Looks on at the bus and forwards what passes an extension's filter: a kind that begins with one of
+Subscribes to the bus and forwards what passes an extension's filter: a kind that begins with one of
 its prefixes; no prefixes, no events. Each sink has its own queue of 256 and its own task, so a
 slow one delays nobody; what does not fit is dropped and counted. The first event that passes the
 filter starts the extension, as any use would.
@@ -52,7 +52,7 @@ _LIVES = (StateChanged, OfferChanged, Exited)
 
 
 class Listener(Protocol):
-    """What must be known of an extension in order to tell it something."""
+    """What is needed of an extension in order to send it events."""
 
     @property
     def id(self) -> str: ...
@@ -74,12 +74,12 @@ class EventSinks:
         self._unsubscribe: Callable[[], None] | None = None
 
     def add(self, extension: Listener, sink: EventSink) -> None:
-        """Tell this extension from now on."""
+        """Send events to this extension from now on."""
         self._sinks[extension.id] = _Sink(extension, sink, self._bus)
         self._subscribe()
 
     async def remove(self, extension: str) -> None:
-        """Tell it no more."""
+        """Send it no more events."""
         sink = self._sinks.pop(extension, None)
         if sink is not None:
             self._subscribe()
@@ -90,11 +90,11 @@ class EventSinks:
             await self.remove(extension)
 
     def lost(self, extension: str) -> int:
-        """How many events this sink was not told of."""
+        """Return how many events this sink has lost."""
         return self._sinks[extension].lost if extension in self._sinks else 0
 
     def _subscribe(self) -> None:
-        """Listen to what somebody wants and to no more: an unread event is not even built."""
+        """Subscribe to the kinds that a sink wants and no others: nobody builds unread events."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -148,7 +148,7 @@ class EventSinks:
 
 
 class _Sink:
-    """One extension, its queue, and the task that empties it while there is something in it."""
+    """One extension, its queue, and the task that sends what is in the queue."""
 
     def __init__(self, extension: Listener, sink: EventSink, bus: Bus) -> None:
         self.extension = extension

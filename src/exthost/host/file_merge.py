@@ -114,7 +114,7 @@ def _merged(path: str, there: str | None, piece: Fragment) -> str:
 
 
 def _deep_merge(old: Any, new: Any, budget: list[int]) -> Any:
-    """Mappings are joined key by key; of anything else the new one counts."""
+    """Merge mappings key by key; of anything else return the new value."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     result = dict(old)

@@ -61,7 +61,7 @@ def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str,
 
 
 def _resolved(root: str, path: str) -> str:
-    """Where a path really leads, relative to the root. Raises Refused if that is elsewhere."""
+    """Return where a path really leads, relative to the root. Raises Refused if that is outside."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
         raise path_refused(path, "a link leads it out of the folder")
@@ -98,7 +98,7 @@ def _place_all(root: str, files: dict[str, bytes]) -> None:
 
 @contextmanager
 def _inside(top: int, folders: list[str]) -> Iterator[int]:
-    """A descriptor of the folder below `top`, made where it is missing; no link is followed."""
+    """Open the folder below `top`, created where it is missing; no link is followed."""
     here = os.dup(top)
     try:
         for name in folders:
@@ -115,7 +115,7 @@ def _inside(top: int, folders: list[str]) -> Iterator[int]:
 
 
 def _write(inside: int, name: str, beside: str, content: bytes) -> None:
-    """The new content, complete and on disk, beside its place, with the rights of what is there."""
+    """Write the content to a file beside its place, with the mode of the file that is there."""
     try:
         there = os.stat(name, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:

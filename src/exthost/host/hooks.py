@@ -1,14 +1,14 @@
-"""The hook bus: extensions that want to look at what is about to happen, one after another.
+"""Hooks: extensions that look at an event before or after it happens, one after another.
 
-Whoever offers a hook, and wants it for this very event (`Dialect.wants_hook`), is asked: the lowest
-priority first, then in the host's order. What one of them overrides, those after it see. Before
-something happens, the first that says abort ends it, and the outcome says who and why; one that
-wants a person asked ends it unless that person agrees; an answer that is `final` is the last.
-After it has happened nothing can be aborted: that is a warning. A handler that fails, is late or
-is not there is a warning, never the caller's problem.
+An extension is asked if it offers the hook and wants this event (`Dialect.wants_hook`): the lowest
+priority first, then in the order of the host. Overrides of one are seen by those after it. Before
+an event, the first abort ends it, and the outcome says who and why. An extension that wants a
+person asked ends it unless that person agrees. An answer that is `final` is the last. After an
+event nothing can be aborted; an abort is then a warning. A handler that fails, is late or is not
+there is a warning and never fails the caller.
 
-Knows no dialect: each reads its own hooks into `HookAnswer`, and `decision` and `transformed_body`
-are handed on as they came, for the program that asked.
+Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision` and `transformed_body`
+are passed on unchanged.
 """
 
 import logging
@@ -29,7 +29,7 @@ MAX_HANDLERS = 128
 
 
 class Hooked(Protocol):
-    """What the bus must know of an extension."""
+    """What the hooks need to know of an extension."""
 
     @property
     def id(self) -> str: ...
@@ -48,7 +48,7 @@ class Hooked(Protocol):
 
 
 class Confirmation(NamedTuple):
-    """What an extension wants a person to be asked before this event may happen."""
+    """A question of an extension to a person, before an event may happen."""
 
     extension: str
     message: str
@@ -61,7 +61,7 @@ Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
 
 
 class Outcome(NamedTuple):
-    """What came of an event: the event with everything that was overridden, and what was said.
+    """The outcome of an event: the event with all overrides, and the answers of the handlers.
 
     `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
     was made, except that a block stands. `injected` is what was to be added, joined by a blank
@@ -79,7 +79,7 @@ class Outcome(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether it should not happen: somebody aborted it, or decided to block it."""
+        """Whether the event must not happen: a handler aborted or blocked it."""
         return bool(self.aborted_by) or self.decision == "block"
 
 
@@ -97,7 +97,7 @@ class Hooks:
         self.confirm = confirm
 
     def handlers(self, name: str) -> list[Hooked]:
-        """Who is asked about `name`, in order; beyond the limit nobody."""
+        """Return the extensions that are asked about `name`, in order, up to MAX_HANDLERS."""
         offering = [one for one in self._extensions() if name in one.offer.hooks]
         offering.sort(key=lambda one: one.spec.priority)  # stable: the host's order among equals
         for one in offering[MAX_HANDLERS:]:
@@ -107,7 +107,7 @@ class Hooks:
     async def run(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> Outcome:
-        """Let everybody look at this event. Never raises for what a handler does."""
+        """Ask every handler about this event. Never raises for what a handler does."""
         outcome = Outcome(dict(event))
         for handler in self.handlers(name):
             answer = await _answer(handler, name, outcome.event, timeout)
@@ -129,7 +129,7 @@ class Hooks:
     async def _unconfirmed(
         self, id: str, message: str, name: str, event: Mapping[str, Any]
     ) -> str | None:
-        """Ask a person. None: it may happen; else why not."""
+        """Ask a person. Return None if the event may happen, or else why not."""
         if self.confirm is None:
             return f"it wants a person to be asked, and there is nobody to ask: {message}"
         try:

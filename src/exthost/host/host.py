@@ -1,9 +1,9 @@
-"""The host: the one object a user must know.
+"""The host: the one object that a user must know.
 
-Puts the parts together and does nothing by itself: config and discovery say which extensions are
-wanted, each `Extension` keeps its processes, the registry knows what can be called. `async with`
-returns when each eager extension is ready or has failed; one that failed never raises there: its
-cause is raised by the calls to it.
+Puts the parts together: config and discovery say which extensions are wanted, each `Extension`
+supervises its processes, the registry knows what can be called. `async with` returns when each
+eager extension is ready or has failed. A failed one does not raise there; calls to it raise its
+cause.
 """
 
 import asyncio
@@ -66,9 +66,9 @@ class Host:
         shared: bool = False,
         harden: bool = False,
     ) -> None:
-        """`confirm` asks a person, where a hook wants that; without it the answer is no.
-        `shared`: other threads call its extensions, as the blocking API does. `harden`: no
-        other process of this user may read or trace this whole process from now on."""
+        """`confirm` asks a person if a hook wants that; without it the answer is no.
+        `shared`: other threads call its extensions, as the blocking API does. `harden`: from now
+        on no other process of this user may read or trace this process."""
         if harden:
             hardening.harden()
         self.config = config or Config()
@@ -100,7 +100,7 @@ class Host:
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
-        """A host for this config: the path of a file, or the same as a dict."""
+        """Make a host for this config: the path of a file, or the same as a dict."""
         return cls(read_config(source), **settings)
 
     def __repr__(self) -> str:
@@ -156,14 +156,14 @@ class Host:
         await self._extensions.remove(name)
 
     async def replace(self, spec: Spec, before: str = "") -> None:
-        """Have this extension instead of the one of its id, or of the id `before`.
+        """Replace the extension of this id, or of the id `before`.
 
         The new one gets ready first; if it does not, its cause is raised and the old one goes on.
-        Then it takes the old one's place in one step. The old one answers what it was asked, within
-        the limits of those calls, and ends; nobody waits for that but the end of the host.
+        Then it takes the old one's place in one step. The old one answers the calls that it has,
+        within their limits, and ends; only the end of the host waits for that.
 
-        Whoever looks on sees one extension: nothing is published of the new one before it takes
-        the old one's place, then only what differs, and nothing of the old one afterwards.
+        Subscribers see one extension: nothing is published about the new one before it takes the
+        old one's place, then only what differs, and nothing about the old one afterwards.
         """
         completed = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(completed, before, self._factory)
@@ -177,7 +177,7 @@ class Host:
         thread_id: str | None = None,
         turn_id: str | None = None,
     ) -> None:
-        """Tell what happens in your own program, under a dotted name as `turn.started`: to the
+        """Publish an event of your own program under a dotted name such as `turn.started`: on the
         bus, and to the extensions that are event sinks for such names."""
         self.events.publish(HostEvent(kind, event, source, thread_id, turn_id))
 
@@ -200,7 +200,7 @@ class Host:
         check: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
-        `on_progress` is told how far it has come, where the extension tells.
+        `on_progress` is called with the progress that the extension reports.
 
         A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
         does not happen (no such tool, no process, no answer in time) raises either way.
@@ -242,9 +242,9 @@ class Host:
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> ToolResult:
-        """Call a tool between its hooks: `before_tool_call` may change the arguments or refuse,
-        `after_tool_call` may change the result and sees failures, too. `check` is that of
-        `call_tool`, for the result that the hooks leave."""
+        """Call a tool between its hooks: `before_tool_call` may change the arguments or stop the
+        call, `after_tool_call` may change the result and sees failures as well. `check` is that of
+        `call_tool`, for the result after the hooks."""
         found = await self.find_tool(name)
 
         def call(arguments: Any) -> Coroutine[Any, Any, ToolResult]:
@@ -306,7 +306,7 @@ class Host:
         return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
 
     async def configure(self, extension: str, key: str, value: str) -> None:
-        """Keep a setting for an extension; its processes that watch it are told."""
+        """Store a setting of an extension and notify its processes that subscribed to it."""
         await self._api.configure(extension, key, value)
 
     # -- life --------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ class Host:
         self._extensions.is_open = False
 
     def kill(self) -> None:
-        """End every process at once, without a word; `close` then returns soon."""
+        """Kill every process at once; `close` then returns soon."""
         self._extensions.kill()
 
     def _publish_tools_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be called right now, under which name, and by whom it is served.
+"""The tools that can be called now, by name, and the extension of each.
 
 Every tool of every dialect has one registered name (see `names`). If two extensions arrive at the
 same one, the first in the host's order keeps it and the other is told about; should the first go,
@@ -27,7 +27,7 @@ _SHOWN_NAMES = 5
 
 
 class Server(Protocol):
-    """What the registry must know of an extension."""
+    """What the registry needs to know of an extension."""
 
     @property
     def id(self) -> str: ...
@@ -41,8 +41,9 @@ class Server(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool(Tool):
-    """A tool as the host lists it: `name` is registered, `tool` is its own, `extension` whose.
-    `provider` is what that one calls itself, `capabilities` what it can be chosen by."""
+    """A tool as the host lists it: `name` is its registered name, `tool` its own. `extension` is
+    the id of its extension, `provider` that extension's name for itself, and `capabilities` are
+    what it can be chosen by."""
 
     tool: str = ""
     extension: str = ""
@@ -51,7 +52,7 @@ class RegisteredTool(Tool):
 
 
 class Registry:
-    """Names → tools of the extensions that are there."""
+    """The tools of one host by their names."""
 
     def __init__(self, on_change: Callable[[], None] | None = None) -> None:
         self._on_change = on_change
@@ -63,19 +64,19 @@ class Registry:
         self.warnings: tuple[str, ...] = ()
 
     def serve(self, servers: Iterable[Server]) -> None:
-        """These are the extensions, in the order in which they came."""
+        """Use these extensions, in the order in which they came."""
         self._servers = servers
         self._stale = True
 
     def changed(self) -> None:
-        """Something that an extension offers, or its state, is not what it was."""
+        """Rebuild the tables at the next question: an offer or a state has changed."""
         self._stale = True
         if self._on_change is not None:
             self._on_change()
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
-        """Registered name → tool, in the order of the extensions."""
+        """The tools by registered name, in the order of the extensions."""
         return MappingProxyType(self._fresh())
 
     def get(self, name: str) -> RegisteredTool | None:
@@ -85,8 +86,8 @@ class Registry:
         return self._tools.get(name)
 
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
-        """The tool of this name in any of its spellings, of an extension with this capability.
-        Raises NotFound with the nearest."""
+        """Return the tool of this name in any spelling, of an extension with this capability.
+        Raises NotFound with the nearest name."""
         found = self._fresh().get(name)
         extension, colon, own = name.partition(":")
         same = self._by_own_name.get(own if colon else name, []) if found is None else [found]

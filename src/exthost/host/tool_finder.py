@@ -23,13 +23,13 @@ class ToolFinder:
         If it is not known, the extensions that have not told their tools yet are started: those
         that the name can belong to, or with `ask_all` each of them.
         """
+        self._extensions.require_open()
         try:
             return self._registry.find(name, capability=capability)
         except NotFound:
             silent = [ext for ext in self._extensions if ext.is_silent]
             named = [ext for ext in silent if _can_belong_to(name, ext.id)]
             started = named or (silent if ask_all else [])
-            self._extensions.require_open()
             if not started:
                 self._raise_absence(name)
                 raise

@@ -1,4 +1,4 @@
-"""The tool loop: a model that asks for tools gets them run, and is asked again with what came.
+"""The tool loop: runs the tools that a model asks for, and asks it again with their results.
 
 At most `rounds` times. The tools of a round run one after another, by `run_tool`, which has hooks
 before and after each. A tool that is unknown, was stopped or failed is an answer to the model that
@@ -16,13 +16,13 @@ from exthost.tool_result import ToolResult
 
 __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
 
-# The page's: as often as a model may ask before it has to answer, and what it sees of an output.
+# docs/dialects/synaps.md: how often a model may ask for tools, and how much output it sees.
 ROUNDS = 8
 OUTPUT_BYTES = 30_000
 
 
 class Completion(Protocol):
-    """What a provider answers, as far as the loop must know."""
+    """The part of a provider's answer that the loop needs."""
 
     @property
     def content(self) -> Sequence[Any]: ...
@@ -47,8 +47,8 @@ async def complete_with_tools(
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> Completion:
-    """What the model says in the end. `messages` is left as it is. `run_tool` returns a tool that
-    failed as a result (check=False)."""
+    """Return the last answer of the model. `messages` is not changed. `run_tool` returns a tool
+    that failed as a result (check=False)."""
     said = list(messages)
     rounds = max(1, rounds)
     for left in range(rounds - 1, -1, -1):
@@ -108,6 +108,6 @@ async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, 
 
 
 def cut(text: str, most: int) -> str:
-    """As many whole characters as fit into so many bytes."""
+    """Return as many whole characters of the text as fit into `most` bytes."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[:most].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""What extensions want to remember: records with a time and tags, newest first, one space each.
+"""The memory of extensions: records with a time and tags, newest first, a namespace for each.
 
 Each namespace has its own tables, so that looking through one reads nobody else's pages. Records
 are numbered from 1 without a gap, and their times never go backwards, whatever the clock does: so
@@ -44,19 +44,19 @@ _MOST = 2**63 - 1
 
 
 class Memories:
-    """Every namespace of one store."""
+    """The memories of every namespace in one store."""
 
     def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now = now
 
     def append(self, namespace: str, wish: Remember) -> Any:
-        """A future of the time under which it is kept, done when it is safe."""
+        """Return a future of the record's time; it is done when the record is on disk."""
         at = int(self._now() * 1000)
         return self._store.write(lambda connection: append(connection, namespace, wish, at))
 
     def query(self, namespace: str, wish: Recall) -> Any:
-        """A future of what was kept, newest first."""
+        """Return a future of the records that match, newest first."""
         return self._store.read(lambda connection: query(connection, namespace, wish))
 
 
@@ -86,7 +86,7 @@ class _Space(NamedTuple):
 
 
 def append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: int) -> int:
-    """Keep a record, at this time or that of the one before it, whichever is later."""
+    """Store a record, at this time or that of the record before it, whichever is later."""
     space = _space(connection, namespace) or _new_space(connection, namespace)
     n = space.n
     last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
@@ -143,18 +143,18 @@ _COLUMNS = "id, at, content, tags, meta"
 
 
 def query(connection: sqlite3.Connection, namespace: str, wish: Recall) -> list[Memory]:
-    """What was kept, newest first, as far as everything in the wish holds."""
+    """Return the records that match, newest first."""
     space = _space(connection, namespace)
     span = _span(connection, space.n, wish) if space is not None else None
     if space is None or span is None:
         return []
     rows = _rows(connection, space, wish, *span)
-    fitting = (row for row in rows if _fits(row, wish))
-    return _within_reason(islice(fitting, min(wish.limit, _MOST)))
+    fitting = (row for row in rows if _matches(row, wish))
+    return _checked_size(islice(fitting, min(wish.limit, _MOST)))
 
 
 def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, int] | None:
-    """The first and the last record of the time that is asked for."""
+    """Return the first and the last record of the requested time."""
     since = 0 if wish.since_ms is None else min(wish.since_ms, _MOST)
     until = _MOST if wish.until_ms is None else min(wish.until_ms, _MOST)
     asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
@@ -167,15 +167,15 @@ def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, in
 def _rows(
     connection: sqlite3.Connection, space: _Space, wish: Recall, first: int, last: int
 ) -> Iterable[_Row]:
-    """Rows that may fit, newest first, by the cheapest way there is."""
+    """Return rows that may match, newest first, found in the cheapest way."""
     n, prefix = space.n, wish.tag_prefix
     numbers: Iterable[int] | None = None
     if prefix is not None:
         numbers = _few_tagged(connection, n, prefix, first, last)
     if numbers is None and wish.content_contains:
-        numbers = _saying(connection, space, wish.content_contains, first, last)
+        numbers = _containing(connection, space, wish.content_contains, first, last)
     elif numbers is None and prefix is not None:
-        numbers = _merged(connection, n, prefix, first, last)
+        numbers = _merge_tags(connection, n, prefix, first, last)
     if numbers is not None:
         asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
         return (connection.execute(asked, (number,)).fetchone() for number in numbers)
@@ -183,7 +183,7 @@ def _rows(
     return connection.execute(asked, (first, last))
 
 
-def _fits(row: _Row, wish: Recall) -> bool:
+def _matches(row: _Row, wish: Recall) -> bool:
     _, _, content, tags, _ = row
     prefix, words = wish.tag_prefix, wish.content_contains
     if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
@@ -194,7 +194,7 @@ def _fits(row: _Row, wish: Recall) -> bool:
 def _few_tagged(
     connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
 ) -> Iterable[int] | None:
-    """The records with such a tag; None if they are many."""
+    """Return the records with such a tag; None if there are many."""
     tags, ends = _tag_range(prefix)
     many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
     if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
@@ -203,10 +203,10 @@ def _few_tagged(
     return sorted({row[0] for row in few if first <= row[0] <= last}, reverse=True)
 
 
-def _merged(
+def _merge_tags(
     connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
 ) -> Iterable[int] | None:
-    """The records with such a tag, each tag read from its newest; None if the tags are many."""
+    """Return the records with such a tag, merged from one list per tag; None for many tags."""
     tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
     if len(tags) > _FEW_TAGS:
         return None
@@ -218,7 +218,7 @@ def _merged(
 
 
 def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
-    """The different tags that begin with this."""
+    """Yield the different tags that begin with this."""
     tags, ends = _tag_range(prefix)
     # One lower bound and no two: SQLite would search by the first and skip by the second.
     after = tags.replace(">=", ">", 1)
@@ -230,7 +230,7 @@ def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
 
 
 def _tag_range(prefix: str) -> tuple[str, list[str]]:
-    """The tags that begin with this, as a range of the index."""
+    """Return the tags that begin with this as a range of the index."""
     # The text right after all of them, in SQLite's order of bytes; surrogates are no characters.
     for at in range(len(prefix) - 1, -1, -1):
         following = ord(prefix[at]) + 1
@@ -240,10 +240,10 @@ def _tag_range(prefix: str) -> tuple[str, list[str]]:
     return "tag >= ?", [prefix]
 
 
-def _saying(
+def _containing(
     connection: sqlite3.Connection, space: _Space, words: str, first: int, last: int
 ) -> Iterator[int]:
-    """The records with these words in their content."""
+    """Yield the records whose content contains these words, newest first."""
     n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
     asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
     for number, content in connection.execute(asked, (low, last)):
@@ -252,7 +252,7 @@ def _saying(
     yield from text_index.find(connection, n, words, first, min(last, space.closed))
 
 
-def _within_reason(rows: Iterable[_Row]) -> list[Memory]:
+def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
     found = []
     size = 0
     for _, at, content, tags, meta in rows:

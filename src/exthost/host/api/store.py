@@ -1,12 +1,12 @@
-"""What the host keeps on disk: one SQLite file, and the one thread that touches it.
+"""The store of a host: one SQLite file, and the only thread that uses it.
 
-Work is a function of the connection. Writes that wait together are committed together, and nobody
-is told that theirs is done before the commit has reached the disk (WAL, synchronous=FULL): what
-was acknowledged survives a kill. Each write has a savepoint, so that one which fails takes no
-neighbour with it; if the commit itself fails, all of them are told, and nothing of them is there.
+Work is a function of the connection. Writes that wait together are committed together. A write is
+reported as done when the commit is on disk (WAL, synchronous=FULL): what was acknowledged survives
+a kill. Each write has a savepoint, so that one that fails affects no other. If the commit itself
+fails, all of its writes fail and nothing of them is stored.
 
-The file is made by the first write; reading where there is none finds nothing (`Missing`). SQLite's
-errors leave as ConfigError X0150, which says what the system said and where the file is.
+The first write creates the file; reading without a file raises `Missing`. Errors of SQLite become
+ConfigError X0150 with the system's message and the path of the file.
 """
 
 import os
@@ -46,7 +46,7 @@ _AGAIN_SECONDS = 0.01
 
 
 class Missing(Exception):
-    """There is no store yet, so there is nothing to read."""
+    """There is no store yet, and so nothing to read."""
 
 
 class _Job(NamedTuple):
@@ -56,54 +56,54 @@ class _Job(NamedTuple):
 
 
 class Store:
-    """One file. Any thread may ask; the answers come as futures. Close it in the end."""
+    """One file. Any thread may use it; results are futures. Close it in the end."""
 
     def __init__(self, folder: str) -> None:
         self.path = str(Path(folder) / FILE_NAME)
         self._lock = threading.Lock()
-        self._keeper: _Keeper | None = None
+        self._thread: _StoreThread | None = None
 
     def write(self, work: Work[T]) -> "Future[T]":
-        """Done when what it wrote is safe."""
+        """Return a future that is done when the work is on disk."""
         return self._put(_Job(work, Future(), writes=True))
 
     def read(self, work: Work[T]) -> "Future[T]":
-        """Sees every write that was asked for before it."""
+        """Return a future of the work's result; it sees every write that was submitted before."""
         return self._put(_Job(work, Future(), writes=False))
 
     @property
     def is_open(self) -> bool:
         """Whether there is anything to close."""
-        return self._keeper is not None
+        return self._thread is not None
 
     def close(self) -> None:
-        """Finish what was asked for, and let go of the file. Asking again opens it again."""
+        """Finish the submitted work and close the file. The next use opens it again."""
         with self._lock:
-            keeper, self._keeper = self._keeper, None
-            if keeper is not None:
-                keeper.jobs.put(None)
-        if keeper is not None:
-            keeper.thread.join()
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.jobs.put(None)
+        if thread is not None:
+            thread.thread.join()
 
     def _put(self, job: _Job) -> "Future[Any]":
         with self._lock:
-            if self._keeper is None:
-                self._keeper = _Keeper(self.path)
-            self._keeper.jobs.put(job)
+            if self._thread is None:
+                self._thread = _StoreThread(self.path)
+            self._thread.jobs.put(job)
         return job.done
 
 
-class _Keeper:
-    """The thread, its connection and what it still has to do."""
+class _StoreThread:
+    """The thread, its connection and its queue of work."""
 
     def __init__(self, path: str) -> None:
         self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self.thread = threading.Thread(target=self._keep, name="exthost store", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="exthost store", daemon=True)
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self.thread.start()
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         batch: list[_Job] = []  # writes that are committed together
         while True:
             try:
@@ -171,7 +171,7 @@ class _Keeper:
             # Texts are read in pieces of 256 KiB: larger pages halve the steps that takes.
             connection.execute("PRAGMA page_size = 8192")
             connection.execute("PRAGMA cache_size = -16384")
-            _log_ahead(connection)
+            _enable_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             _migrate(connection)
         except BaseException:
@@ -192,9 +192,9 @@ class _Keeper:
         )
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Turn WAL on. Of two hosts that make the file at the same time one is refused at once: for
-    this, and only this, SQLite does not wait."""
+def _enable_wal(connection: sqlite3.Connection) -> None:
+    """Turn WAL on. If two hosts create the file at the same time, SQLite refuses one of them at
+    once; it waits for locks everywhere but here."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -225,7 +225,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _guarded(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
-    """What came of one piece of work; if it failed, nothing of it is left."""
+    """Return the result of one piece of work, or its error; a failed one is rolled back."""
     connection.execute("SAVEPOINT one")
     try:
         result = work(connection)
