@@ -15,6 +15,7 @@ from exthost.dialects.steps import (
     RetireProcess,
     Subscribe,
     TryRequest,
+    WaitFor,
     expect,
 )
 from exthost.dialects.streams import StreamEvent, StreamKind
@@ -390,6 +391,65 @@ def test_the_generator_of_a_call_that_is_given_up_is_closed() -> None:
     call, _ = generator(conversation, wait())
     conversation.abandon(call, "no reason")
     assert closed == [True]
+
+
+# Waiting for a notification
+
+
+def told(n: int) -> bytes:
+    return notification("told", n=n)
+
+
+def test_a_generator_is_resumed_with_the_notification_that_it_waits_for() -> None:
+    def wait() -> Generator[Any, Any, Any]:
+        yield Notification("open")
+        return (yield WaitFor("told", lambda params: bool(params["n"] == 2)))
+
+    conversation = opened()
+    call, effects = generator(conversation, wait())
+    assert [said["method"] for said in written(effects)] == ["open"]
+    effects = conversation.receive_bytes(told(1) + notification("other", n=2) + told(2))
+    assert [type(effect) for effect in effects[:3]] == [Notified, Notified, Notified]
+    assert effects[3:] == [[(call, Notification("told", {"n": 2}))]]
+    assert is_empty(conversation)
+    assert len(conversation.receive_bytes(told(2))) == 1, "nobody waits any more"
+
+
+def test_a_wait_of_its_own_length_ends_with_none_and_gives_the_deadline_back() -> None:
+    def wait() -> Generator[Any, Any, Any]:
+        heard = yield WaitFor("told", seconds=0.5)
+        return heard, (yield Request("echo"))
+
+    conversation = opened()
+    call, effects = generator(conversation, wait())
+    assert effects == [SetDeadline(call, 0.5)]
+    effects = conversation.continue_without_reply(call)
+    assert effects[0] == SetDeadline(call, None)
+    assert conversation.receive_bytes(reply(2, 5)) == [[(call, (None, Reply(2, 5)))]]
+
+
+def test_a_condition_that_raises_fails_its_call_alone() -> None:
+    def wait(condition: Any) -> Generator[Any, Any, Any]:
+        return (yield WaitFor("told", condition))
+
+    conversation = opened()
+    bad, _ = generator(conversation, wait(lambda params: params["nothing"]))
+    good, _ = generator(conversation, wait(lambda params: True))
+    effects = conversation.receive_bytes(told(7))
+    assert error_of([effects[1]], bad).code == "X0604"
+    assert effects[2:] == [[(good, Notification("told", {"n": 7}))]]
+    assert is_empty(conversation)
+
+
+def test_a_wait_that_was_given_up_is_not_resumed() -> None:
+    def wait() -> Generator[Any, Any, Any]:
+        return (yield WaitFor("told"))
+
+    conversation = opened()
+    call, _ = generator(conversation, wait())
+    conversation.abandon(call, "no reason")
+    assert len(conversation.receive_bytes(told(7))) == 1
+    assert is_empty(conversation)
 
 
 # A question to the host

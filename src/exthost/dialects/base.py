@@ -113,7 +113,9 @@ class Dialect:
         error_result    makes a tool result of an error, for `ext.tools.call`
         files           returns the pieces of files in a result, to be written
         wants_hook      whether an extension that has a hook wants it for this very event
-        facets          classes over `Caller` for what this dialect alone can do
+        facets          classes over `Caller` for what this dialect alone can do. A facet with a
+                        method `on_new_process` returns steps from it that are run after each
+                        handshake: what a process that replaces another must be told again
     Streams and notifications
         streams         which methods are answered in events, and how these travel
         notifications   what a notification of the child means to the host

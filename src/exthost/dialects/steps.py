@@ -12,6 +12,7 @@ A generator yields one step at a time and is resumed with the answer to it:
     Notification   resumed with None
     TryRequest     resumed with its Reply or Failure, or with None if neither came in time
     Subscribe      resumed with None at once
+    WaitFor        resumed with the Notification, or with None if it did not come in time
     AskHost        resumed with the Reply or Failure of the host's own handler
     GetOffer       resumed with the Offer of this session's handshake
     RetireProcess  resumed with None
@@ -62,6 +63,25 @@ class Subscribe(NamedTuple):
     stale: bool = False
 
 
+def _any_params(params: Any) -> bool:
+    return True
+
+
+class WaitFor(NamedTuple):
+    """Wait for a notification of the child. Sends nothing.
+
+    The first notification of this method whose params `matches` accepts resumes the generator.
+    The host handles it as any other, too. One that came before this step is missed, but a generator
+    that sends something and yields this next misses nothing of what follows. After `seconds`, or
+    after half of the time limit if that is shorter, the generator is resumed with None; without
+    `seconds` the time limit of the operation holds.
+    """
+
+    method: str
+    matches: Callable[[Any], bool] = _any_params
+    seconds: float | None = None
+
+
 class AskHost(NamedTuple):
     """Put a request of the child that came inside a reply to the host's own handlers, as if the
     child had sent it."""
@@ -71,10 +91,10 @@ class AskHost(NamedTuple):
 
 
 Outgoing: TypeAlias = Request | Notification
-Received: TypeAlias = Reply | Failure | Offer | None
-Step: TypeAlias = Outgoing | GetOffer | RetireProcess | TryRequest | Subscribe | AskHost
+Received: TypeAlias = Reply | Failure | Notification | Offer | None
+Step: TypeAlias = Outgoing | GetOffer | RetireProcess | TryRequest | Subscribe | WaitFor | AskHost
 Exchanges: TypeAlias = Generator[Step, Received, Any]
-Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe, Received, Offer]
+Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe | WaitFor, Received, Offer]
 
 
 class Simple(NamedTuple):

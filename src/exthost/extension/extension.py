@@ -115,7 +115,7 @@ class Extension:
         self.calls = Calls(spec, dialect, limits, self.queue, self._status, self._supervisor)
         self._counts = Counts(self.queue, self._supervisor)
         self._totals = Totals(self._counts)
-        attach_facets(self, dialect)
+        self._starter.on_new_process = attach_facets(self, dialect)
 
     def __repr__(self) -> str:
         return f"<Extension {self.id!r} ({self.dialect.name}) {self.state}>"

@@ -8,9 +8,11 @@ There is no `__getattr__`: a class that has one pays for it at every attribute, 
 call.
 """
 
-from typing import Any, Generic, Protocol, TypeVar, overload
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.steps import Exchanges
 from exthost.errors import UsageError
 
 
@@ -67,7 +69,21 @@ def _no_facet(extension: _Holder, name: str) -> _NoFacet:
     )
 
 
-def attach_facets(extension: Any, dialect: Dialect) -> None:
-    """Make the facets of a dialect attributes of one extension."""
+@runtime_checkable
+class RemembersState(Protocol):
+    """A facet that its process must know something of: open documents, a mode that was set."""
+
+    def on_new_process(self) -> Exchanges:
+        """Return the steps that tell a new process what it must know. They are run after each
+        handshake, before any call; if one raises, the process is not used."""
+
+
+def attach_facets(extension: Any, dialect: Dialect) -> tuple[Callable[[], Exchanges], ...]:
+    """Make the facets of a dialect attributes of one extension. Return the `on_new_process` of
+    each facet that has one."""
+    hooks = []
     for name, make in dialect.facets.items():
-        vars(extension)[name] = make(extension)
+        facet = vars(extension)[name] = make(extension)
+        if isinstance(facet, RemembersState):
+            hooks.append(facet.on_new_process)
+    return tuple(hooks)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import Spawned
 from exthost.extension.call_queue import CallQueue
@@ -20,7 +21,7 @@ from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.model import NO_OFFER, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
-from exthost.session.handshake import shake_hands
+from exthost.session.handshake import greet, shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 
@@ -41,6 +42,7 @@ class Starter:
         "handlers",
         "known_tools",
         "limits",
+        "on_new_process",
         "on_tools_listed",
         "queue",
         "spec",
@@ -74,6 +76,8 @@ class Starter:
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
+        # The facets' own: each returns what must be said to a process that is new.
+        self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._objection = objection
 
@@ -212,6 +216,8 @@ class Start:
             known = check_tools(starter.spec, self.offer.tools, starter.known_tools)
             if starter.vet is not None:
                 starter.vet(self.offer)
+            for steps in starter.on_new_process:
+                await greet(session, steps())
         except BaseException as error:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):

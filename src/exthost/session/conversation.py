@@ -321,6 +321,8 @@ class Conversation:
         if type(meaning) is Progress and type(meaning.id) in (int, str):
             call = self.pending.get(meaning.id)
         effects.append(Notified(notification, meaning, call))
+        if self._operations.waits:
+            self._operations.on_notification(notification, effects)
 
     # -- streams -----------------------------------------------------------------------------
 

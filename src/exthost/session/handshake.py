@@ -5,10 +5,12 @@ and, where the first bytes show it, that the program speaks another dialect.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exthost.dialects.sniff import sniff
+from exthost.dialects.steps import Exchanges, Handshake
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -37,14 +39,31 @@ async def shake_hands(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
     """Run the dialect's handshake, or its fallback. The time limit holds for each request of it."""
-    limit = session.limits.handshake
-    assert limit is not None
     make = session.dialect.fallback if fallback else None
     steps = (make or session.dialect.handshake)(context)
-    call = session.internal.run_operation("the handshake", steps, limit, limits_each_request=True)
+    offer = await _run(session, "the handshake", steps, session.open)
+    assert isinstance(offer, Offer)
+    return offer
+
+
+async def greet(session: Session, steps: Exchanges) -> None:
+    """Run what has to be said to a new process after its handshake, before any call."""
+    await _run(session, "what follows the handshake", steps, _ignore)
+
+
+def _ignore(_: Any) -> None:
+    pass
+
+
+async def _run(
+    session: Session, name: str, steps: Exchanges | Handshake, done: Callable[[Any], None]
+) -> Any:
+    limit = session.limits.handshake
+    assert limit is not None
+    call = session.internal.run_operation(name, steps, limit, limits_each_request=True)
     try:
-        offer = await call.future
-        session.open(offer)
+        value = await call.future
+        done(value)
     except HandshakeFailed as error:
         error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
         error.extension = session.diagnostics.extension
@@ -54,8 +73,7 @@ async def shake_hands(
     except asyncio.CancelledError:
         session.internal.cancel(call)
         raise
-    assert isinstance(offer, Offer)
-    return offer
+    return value
 
 
 def _failed(session: Session, error: ExthostError) -> HandshakeFailed:

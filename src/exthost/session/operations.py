@@ -9,7 +9,15 @@ import logging
 from typing import Any
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.steps import AskHost, GetOffer, RetireProcess, Step, Subscribe, TryRequest
+from exthost.dialects.steps import (
+    AskHost,
+    GetOffer,
+    RetireProcess,
+    Step,
+    Subscribe,
+    TryRequest,
+    WaitFor,
+)
 from exthost.errors import ExthostError
 from exthost.messages import Notification, Request
 from exthost.model import NO_OFFER, Offer
@@ -25,12 +33,13 @@ _log = logging.getLogger("exthost.session")
 class Operations:
     """Runs the generators of one conversation."""
 
-    __slots__ = ("_dialect", "_requests", "offer")
+    __slots__ = ("_dialect", "_requests", "offer", "waits")
 
     def __init__(self, dialect: Dialect, requests: RequestTable) -> None:
         self._dialect = dialect
         self._requests = requests
         self.offer: Offer = NO_OFFER  # what the handshake came to
+        self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # who waits for a notification, by id
 
     def run(self, call: Call, heard: Any, effects: list[Effect]) -> None:
         """Send something into the generator of a call, and do what it asks for in return."""
@@ -73,6 +82,17 @@ class Operations:
                 effects.append(Write(requests.send_step(call, method, params, id)))
                 effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
                 return True
+            case WaitFor(seconds=seconds):
+                if seconds is not None:
+                    effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
+                elif handler.limits_each_request:
+                    effects.append(SetDeadline(call, call.timeout))
+                elif handler.is_optional:
+                    effects.append(SetDeadline(call, None))
+                handler.is_optional = seconds is not None
+                self._open_waits()
+                self.waits[requests.hold(call)] = call, step
+                return True
             case AskHost(method, params):
                 held = requests.hold(call)
                 effects.append(RunHandler(call, Request(method, params, held)))
@@ -84,6 +104,28 @@ class Operations:
             case Notification():
                 effects.append(Write(requests.encode(step)))
         return False
+
+    def on_notification(self, notification: Notification, effects: list[Effect]) -> None:
+        """Resume those that wait for this notification."""
+        method, params = notification
+        for id, (call, step) in self._open_waits().items():
+            failure = None
+            try:
+                if step.method != method or not step.matches(params):
+                    continue
+            except Exception as error:
+                failure = self.failed(call, error)
+            del self.waits[id], self._requests.pending[id]
+            if failure is None:
+                self.run(call, notification, effects)
+            else:
+                effects.append(failure)
+
+    def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
+        """Return who still waits; those that timed out or were given up are dropped."""
+        pending = self._requests.pending
+        self.waits = {id: one for id, one in self.waits.items() if pending.get(id) is one[0]}
+        return dict(self.waits)
 
     def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:
         """Send a request that stays open; its reply is its end."""

@@ -13,16 +13,21 @@ base64, defaults included), so that methods are called as in any other dialect; 
 and gives the generated messages themselves. The one surprise: `generate` is two exchanges,
 because plugins answer an empty result to a Generate that no Plan went before.
 
-Protobuf is imported with the first session: a host without cigen plugins does not pay for it.
+Only this module and what it needs imports protobuf: the package's own facts do not.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message as Proto
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import ToolCall
+from exthost.dialects.cigen import messages
+from exthost.dialects.cigen.codec import EXCHANGES, codec
+from exthost.dialects.cigen.proto.mapping import fields, to_message, unfit
 from exthost.dialects.options import FLAG, TEXT, some_of
 from exthost.dialects.steps import Exchanges, GetOffer, Handshake, Received, RetireProcess, expect
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
@@ -35,16 +40,10 @@ from exthost.model import (
     Limits,
     Offer,
     Restart,
-    Role,
     Tool,
 )
 from exthost.names import capability_fits
 from exthost.wire.prefixed import Prefixed
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message as Proto
-
-    from exthost.dialects.cigen.codec import GuestCodec, HostCodec
 
 __all__ = ["DIALECT", "Typed"]
 
@@ -172,9 +171,6 @@ def _ask(method: str) -> Callable[[Any], Exchanges]:
 def _generate(params: Any) -> Exchanges:
     """Plan, then generate what was planned. The member `plan`, which is ours, holds what the
     PlanRequest alone is to have: capabilities, flags, repo."""
-    from exthost.dialects.cigen import messages
-    from exthost.dialects.cigen.proto.mapping import fields, to_message
-
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
     given = fields(messages.GenerateRequest, params)
@@ -269,11 +265,8 @@ class Typed:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def ask(self, request: "Proto", *, timeout: float | None = None) -> Any:
+    async def ask(self, request: Proto, *, timeout: float | None = None) -> Any:
         """Call the method that takes this message; returns the message that answers it."""
-        from exthost.dialects.cigen.codec import EXCHANGES
-        from exthost.dialects.cigen.proto.mapping import to_message, unfit
-
         for method in _METHODS:
             if isinstance(request, EXCHANGES[method].request):
                 result = await self._caller.call(method, request, timeout=timeout)
@@ -281,16 +274,10 @@ class Typed:
         raise unfit("request", f"no method takes a {type(request).__name__}")
 
 
-def _codec(role: Role) -> "HostCodec | GuestCodec":
-    from exthost.dialects.cigen.codec import codec
-
-    return codec(role)
-
-
 DIALECT = Dialect(
     name="cigen",
     framing=Prefixed,
-    codec=_codec,
+    codec=codec,
     handshake=_handshake,
     operations=MappingProxyType({"call_tool": _call_tool}),
     methods=_METHODS,

@@ -1,0 +1,76 @@
+"""A toy dialect with state, in the manner of a language server: JSON-RPC in lines.
+
+Documents are opened by a notification, what is wrong with one comes as a notification, and a
+process that replaces another knows of no document until it is told again.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from exthost.dialects.base import Dialect
+from exthost.dialects.steps import Exchanges, WaitFor, expect
+from exthost.messages import Notification, Request
+from exthost.model import Caller, CloseStdin, Limits, Restart, Spec
+from exthost.wire.lines import Lines
+from tests.toys import askback
+
+CHILD = Path(__file__).parent / "documents_child.py"
+
+
+def _check(params: Mapping[str, Any]) -> Exchanges:
+    """Open a document, and return what is wrong with it; None if nobody says so in time."""
+    yield Notification("open", params)
+    heard = yield WaitFor(
+        "problems", lambda told: bool(told["name"] == params["name"]), params.get("seconds")
+    )
+    return heard.params["problems"] if isinstance(heard, Notification) else None
+
+
+def _check_and_count(params: Mapping[str, Any]) -> Exchanges:
+    problems = yield from _check(params)
+    documents = expect((yield Request("documents", None)), "documents")
+    return problems, len(documents)
+
+
+class Documents:
+    """`ext.facet(Documents)`: the open documents."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._open: dict[str, str] = {}
+
+    async def open(self, name: str, text: str) -> Any:
+        """Open a document; returns what is wrong with it."""
+        self._open[name] = text
+        return await self._caller.call("check", {"name": name, "text": text})
+
+    def on_new_process(self) -> Exchanges:
+        for name, text in self._open.items():
+            yield Notification("open", {"name": name, "text": text})
+        if "refused" in self._open:
+            expect((yield Request("refuse", None)), "refuse")
+
+
+DIALECT: Dialect = replace(
+    askback.DIALECT,
+    name="documents",
+    framing=Lines,
+    streams=MappingProxyType({}),
+    methods=MappingProxyType({"check": _check, "check_and_count": _check_and_count}),
+    facets=MappingProxyType({"documents": Documents}),
+    traits=replace(
+        askback.DIALECT.traits,
+        limits=Limits(handshake=60, call=60, max_message=2**20, max_in_flight=100),
+        restart=Restart(strategy="immediate", max_retries=5),
+        ladder=(CloseStdin(wait=5),),
+    ),
+)
+
+
+def spec(id: str) -> Spec:
+    """The toy as an extension."""
+    return Spec(id=id, argv=(sys.executable, "-S", "-E", str(CHILD)), dialect="documents")
