@@ -64,7 +64,10 @@ class Extension:
         # As early as possible, so that nothing that the program prints gets on the wire; but only
         # in the program itself, never in a test that imports it.
         if sys._getframe(1).f_globals.get("__name__") == _MAIN:
-            claim_early()
+            if DIALECT_VARIABLE in os.environ or _is_option(sys.argv[1:]):
+                claim()
+            else:
+                claim_early()
 
     def __repr__(self) -> str:
         return f"<exthost.sdk.Extension {self.name!r}>"
@@ -239,6 +242,11 @@ class Extension:
             if self._manifest is None:
                 return None
             raise UsageError(f"the manifest cannot be read: {error}") from None
+
+
+def _is_option(words: Sequence[str]) -> bool:
+    """Return whether the command line says that the program is to run as an extension."""
+    return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
 
 
 def _option(words: Sequence[str], name: str) -> str | None:

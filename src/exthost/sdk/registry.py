@@ -92,7 +92,8 @@ class Registry:
 
     def add(self, kind: dict[str, Any], name: str, value: Any) -> None:
         """Register a value under a name that is still free."""
-        taken = kind if kind in (self.hooks, self.providers, self.resources) else self.callables
-        if name in taken:
+        own = (self.tools, self.streams, self.commands)
+        shares_names = any(kind is one for one in own)  # they are equal when they are empty
+        if name in (self.callables if shares_names else kind):
             raise ValueError(f"{name!r} is registered twice")
         kind[name] = value

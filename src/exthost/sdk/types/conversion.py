@@ -135,7 +135,7 @@ class _Builder:
         if origin is typing.Annotated:
             return _bounded(self.build(arguments[0]), read_metadata(annotation.__metadata__))
         if origin is typing.Literal:
-            return _one_of({_plain(value): value for value in arguments}.items())
+            return _one_of((_plain(value), value) for value in arguments)
         if origin in (typing.Union, types.UnionType):
             return _first_of([self.build(one) for one in arguments])
         if origin in schemas.ARRAYS:
