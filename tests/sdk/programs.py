@@ -47,7 +47,7 @@ async def started(
         manifest = write_manifest(program, dialect, folder)
         words[1] = str(folder / program.name)
         settings["manifest"] = str(manifest)
-    limits = {"handshake": "60s", "start": "60s", **settings.pop("limits", {})}
+    limits: Any = {"handshake": "60s", "start": "60s", **settings.pop("limits", {})}
     async with exthost.connect(words, dialect=dialect, limits=limits, **settings) as ext:
         yield ext
 

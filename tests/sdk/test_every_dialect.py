@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.dialects.dialect import Progress
+from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed
 from tests.cli.running import run_inside
 from tests.sdk.programs import (
