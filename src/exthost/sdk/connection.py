@@ -1,17 +1,15 @@
 """One connection from its first byte to its last: the loop that fits the handlers, then the end."""
 
-import asyncio
 import sys
 from collections.abc import Callable
 
 from exthost.sdk.dialects import endpoint_type
 from exthost.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.sdk.serving.async_loop import finish_async, serve_async
 from exthost.sdk.serving.blocking_loop import finish_blocking, serve_blocking
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Execution
 from exthost.sdk.wire.descriptors import Wire
-from exthost.sdk.wire.writer import BlockingWriter, LoopWriter
+from exthost.sdk.wire.writer import BlockingWriter
 
 # After the end of input: how long calls under way may take to end, and after that how long they may
 # take to be cancelled. Hosts kill an extension a few seconds later.
@@ -35,28 +33,22 @@ def serve(
     _tell_gaps(identity, found)
     functions = identity.registry.functions
     if any(function.execution is Execution.ASYNC for function in functions):
-        with asyncio.Runner() as runner:
-            runner.run(_serve_async(identity, found, wire, max_threads, on_stuck))
+        # Imported here: an event loop takes longer to import than the rest of the SDK.
+        from exthost.sdk.serving.async_loop import run_async
+
+        run_async(
+            lambda server: found(identity, server),
+            wire,
+            max_threads=max_threads,
+            grace_seconds=GRACE_SECONDS,
+            cancel_seconds=CANCEL_SECONDS,
+            on_stuck=on_stuck,
+        )
         return
     server = Server(BlockingWriter(wire.writer), max_threads=max_threads)
     server.endpoint = endpoint = found(identity, server)
-    serve_blocking(server, wire.reader, found.framing(), endpoint.receive)
+    serve_blocking(server, wire.reader, endpoint.framing(), endpoint.receive)
     if not finish_blocking(server, GRACE_SECONDS, CANCEL_SECONDS):
-        on_stuck()
-
-
-async def _serve_async(
-    identity: Identity,
-    found: type[Endpoint],
-    wire: Wire,
-    max_threads: int,
-    on_stuck: Callable[[], None],
-) -> None:
-    loop = asyncio.get_running_loop()
-    server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
-    server.endpoint = endpoint = found(identity, server)
-    await serve_async(server, wire.reader, found.framing(), endpoint.receive)
-    if not await finish_async(server, GRACE_SECONDS, CANCEL_SECONDS):
         on_stuck()
 
 

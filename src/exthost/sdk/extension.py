@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from exthost.sdk.connection import serve
@@ -59,7 +58,7 @@ class Extension:
         self.description = description
         self.registry = Registry()
         self.max_threads = max_threads
-        self._manifest = None if manifest is None else Path(manifest)
+        self._manifest = None if manifest is None else os.fspath(manifest)
         self._capabilities = tuple(capabilities)
         # As early as possible, so that nothing that the program prints gets on the wire; but only
         # in the program itself, never in a test that imports it.
@@ -198,7 +197,7 @@ class Extension:
         try:
             wanted = _option(words, "--manifest")
             if wanted is not None:
-                script = Path(sys.argv[0]).name
+                script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
                 text = self.manifest_text(wanted, ["python3", script, "--dialect", wanted])
                 os.write(claim().writer, text.encode())
                 return
@@ -235,9 +234,11 @@ class Extension:
         return manifest_text(identity, dialect, command)
 
     def _read_manifest(self) -> bytes | None:
-        path = self._manifest or Path(sys.argv[0]).resolve().parent / FILES["roder"]
+        folder = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120
+        path = self._manifest or os.path.join(folder, FILES["roder"])  # noqa: PTH118
         try:
-            return path.read_bytes()
+            with open(path, "rb") as file:  # noqa: PTH123
+                return file.read()
         except OSError as error:
             if self._manifest is None:
                 return None

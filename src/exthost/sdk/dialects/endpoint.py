@@ -4,8 +4,7 @@ An endpoint is given whole frames and returns the frame of the reply, or None if
 if it comes later. It does no input or output and starts nothing itself: the server does both.
 """
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -34,7 +33,7 @@ class Endpoint:
     """The extension's end of one connection."""
 
     name: ClassVar[str]
-    framing: ClassVar[Callable[[], Framing]]
+    framing: ClassVar[type[Framing]]
     offers: ClassVar[frozenset[str]]  # the kinds of the registry that the dialect has a place for
 
     def __init__(self, identity: Identity, server: Server) -> None:
@@ -88,8 +87,8 @@ class Endpoint:
         """Return the frame of a request to the host."""
         raise HostError(f"the {self.name} dialect has no requests to the host")
 
-    def ask_host(self, call: Call, method: str, params: Any) -> "Future[Any] | Any":
-        """Send a request to the host; return the future of the answer, or a known answer."""
+    def ask_host(self, call: Call, method: str, params: Any) -> Any:
+        """Send a request to the host; return its Answer to be, or a known answer."""
         return call.send_request(method, params)
 
 

@@ -40,7 +40,7 @@ _WORDS = {str: "text", dict: "an object", list: "a list", int: "a whole number"}
 class JsonRpcEndpoint(Endpoint):
     """Dispatches by method; a dialect fills in `methods`."""
 
-    framing: ClassVar[Callable[[], Framing]] = LineFraming
+    framing: ClassVar[type[Framing]] = LineFraming
     max_bytes: ClassVar[int] = 64 * 2**20  # the largest frame that the host reads
     frame: Callable[[bytes], bytes] = staticmethod(with_newline)
 

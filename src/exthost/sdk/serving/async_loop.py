@@ -10,15 +10,51 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
+from exthost.sdk.serving.call import CallEndpoint
 from exthost.sdk.serving.server import Server
+from exthost.sdk.wire.descriptors import Wire
 from exthost.sdk.wire.framing import Framing
-from exthost.sdk.wire.writer import LoopWriter, Sent
+from exthost.sdk.wire.loop_writer import LoopWriter
+from exthost.sdk.wire.writer import Sent
 
 _READ_BYTES = 65536
 
 # Back-pressure: above this much unwritten output nothing more is read.
 _MOST_UNWRITTEN_BYTES = 8 * 1024 * 1024
+
+
+class Served(CallEndpoint, Protocol):
+    """What the loop needs from an endpoint; see `Endpoint`."""
+
+    @property
+    def framing(self) -> type[Framing]: ...
+
+    def receive(self, frame: bytes) -> bytes | None: ...
+
+
+def run_async(
+    make_endpoint: Callable[[Server], Served],
+    wire: Wire,
+    *,
+    max_threads: int,
+    grace_seconds: float,
+    cancel_seconds: float,
+    on_stuck: Callable[[], None],
+) -> None:
+    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
+        server.endpoint = endpoint = make_endpoint(server)
+        await serve_async(server, wire.reader, endpoint.framing(), endpoint.receive)
+        if not await finish_async(server, grace_seconds, cancel_seconds):
+            on_stuck()
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
 
 
 async def serve_async(

@@ -4,18 +4,19 @@ A call ends once: with its result, its error, or nothing at all if it was cancel
 nobody waits for it. What goes over the wire is the endpoint's business.
 """
 
-import asyncio
-import concurrent.futures
 import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from exthost.sdk.context import Context, Delivery
-from exthost.sdk.errors import Cancelled, HostError
-from exthost.sdk.serving.host_requests import HostRequests
+from exthost.sdk.errors import HostError
+from exthost.sdk.serving.host_requests import Answer, HostRequests
 from exthost.sdk.types.function import Function
 from exthost.sdk.wire.writer import Sent, Writer
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 Reply = Callable[[Any, Function, Any], bytes]
 """Returns the frame of a result: (key, function, value)."""
@@ -115,9 +116,9 @@ class Call:
         self.collects = collects
         self.items = 0  # how many were sent
         self.is_over = False
-        self.task: asyncio.Task[None] | None = None
+        self.task: Task[None] | None = None
         self._cancelled = threading.Event()
-        self._request: concurrent.futures.Future[Any] | None = None
+        self._request: Answer | None = None
         if function.context_name:
             arguments[function.context_name] = Context(self, meta)
 
@@ -133,7 +134,7 @@ class Call:
         if self.task is not None:
             self.task.cancel()
         request = self._request
-        if request is not None and not request.done():
+        if request is not None:
             request.cancel()
 
     # -- for the context ---------------------------------------------------------------------
@@ -170,39 +171,39 @@ class Call:
                 "the answer could not be read while this handler runs: "
                 "make it `async def` and await call_async, or register it with thread=True"
             )
-        future = self._ask(method, params)
-        if not isinstance(future, concurrent.futures.Future):
-            return future
+        answer = self.server.endpoint.ask_host(self, method, params)
+        if not isinstance(answer, Answer):
+            return answer
         try:
-            return future.result(timeout)
-        except TimeoutError:
-            raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
-        except concurrent.futures.CancelledError:
-            raise Cancelled from None
+            if not answer.wait(timeout):
+                raise HostError(f"the host did not answer {method} within {timeout:g} s")
+            return answer.result()
         finally:
             self._request = None
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
-        future = self._ask(method, params)
-        if not isinstance(future, concurrent.futures.Future):
-            return future
+        answer = self.server.endpoint.ask_host(self, method, params)
+        if not isinstance(answer, Answer):
+            return answer
+        import asyncio  # only here: it takes longer to import than the SDK
+
+        loop = asyncio.get_running_loop()
+        came = asyncio.Event()
+        answer.on_arrival(lambda: loop.call_soon_threadsafe(came.set))
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.wrap_future(future)
+                await came.wait()
+            return answer.result()
         except TimeoutError:
             raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
         finally:
             self._request = None
 
-    def _ask(self, method: str, params: Any) -> Any:
-        """Send a request and return the future of its answer, or the answer if it is known."""
-        return self.server.endpoint.ask_host(self, method, params)
-
-    def send_request(self, method: str, params: Any) -> "concurrent.futures.Future[Any]":
+    def send_request(self, method: str, params: Any) -> Answer:
         """Send a request to the host; for the endpoint."""
         requests, endpoint = self.server.requests, self.server.endpoint
-        number, future = requests.open()
-        self._request = future
-        future.add_done_callback(lambda _: requests.close(number))
+        number, answer = requests.open()
+        self._request = answer
+        answer.on_arrival(lambda: requests.close(number))
         self.server.writer.send(endpoint.request(number, method, params))
-        return future
+        return answer

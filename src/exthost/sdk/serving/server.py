@@ -4,14 +4,12 @@ Everything here runs on the thread that reads, save `_run_in_thread`, which runs
 writer takes frames from both.
 """
 
-import asyncio
 import inspect
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exthost.sdk.errors import Cancelled, InputRequired, ToolError
 from exthost.sdk.serving.call import NOTHING, Call, CallEndpoint, Failure, ItemWriter, Reply
@@ -20,6 +18,9 @@ from exthost.sdk.serving.thread_pool import ThreadPool
 from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.wire.writer import Writer
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 # What a handler may end with. One that calls sys.exit fails, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
 
@@ -27,6 +28,8 @@ FAILURES = (Exception, SystemExit, InputRequired)
 def report(error: BaseException) -> None:
     """Write the traceback of a handler's exception to stderr, unless it was raised on purpose."""
     if not isinstance(error, ToolError | Cancelled | InputRequired):
+        import traceback  # seldom needed
+
         traceback.print_exception(error, file=sys.stderr)
 
 
@@ -39,7 +42,7 @@ class Server:
         self,
         writer: Writer,
         *,
-        loop: asyncio.AbstractEventLoop | None = None,
+        loop: "AbstractEventLoop | None" = None,
         max_threads: int = 128,
     ) -> None:
         self.writer = writer
@@ -116,6 +119,8 @@ class Server:
             self._end(call, frame)
 
     async def _run_async(self, call: Call) -> None:
+        import asyncio  # only here: it takes longer to import than the SDK
+
         frame: bytes | None = None
         try:
             value = call.function.handler(**call.arguments)
@@ -168,6 +173,8 @@ class Server:
 
     async def wait_until_idle_async(self, seconds: float) -> bool:
         """The same on the loop."""
+        import asyncio
+
         tasks = [call.task for call in self._calls.values() if call.task is not None]
         deadline = time.monotonic() + seconds
         if tasks:

@@ -10,10 +10,9 @@ import base64
 import collections.abc
 import dataclasses
 import datetime
-import difflib
 import enum
 import inspect
-import pathlib
+import os
 import types
 import typing
 import uuid
@@ -114,8 +113,6 @@ _SCALARS: Mapping[Any, Converter] = {
     datetime.date: _text(datetime.date.fromisoformat, "a date (YYYY-MM-DD)"),
     datetime.time: _text(datetime.time.fromisoformat, "a time (HH:MM:SS)"),
     uuid.UUID: _text(uuid.UUID, "a UUID"),
-    pathlib.Path: _text(pathlib.Path, "a path"),
-    pathlib.PurePath: _text(pathlib.PurePath, "a path"),
     list: _LIST,
     dict: _OBJECT,
 }
@@ -169,6 +166,8 @@ class _Builder:
             return _one_of(schemas.enum_values(cls).items())
         if schemas.is_pydantic_model(cls):
             return _pydantic(cls)
+        if issubclass(cls, os.PathLike):
+            return _text(cls, "a path")
         if schemas.is_named_tuple(cls):
             hints = schemas.type_hints(cls)
             return self._tuple(tuple(hints[name] for name in cls._fields), cls._make)
@@ -278,6 +277,8 @@ def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -
 
 def unknown_name(name: str, known: Iterable[str]) -> str:
     """Return the message for a member that nobody declared."""
+    import difflib  # seldom needed
+
     near = difflib.get_close_matches(name, known, 1)
     return f"is not known; did you mean {near[0]}?" if near else "is not known"
 

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import enum
 import inspect
-import pathlib
+import os
 import types
 import typing
 import uuid
@@ -37,8 +37,6 @@ _SCALARS: Mapping[Any, Schema] = {
     datetime.date: {"type": "string", "format": "date"},
     datetime.time: {"type": "string", "format": "time"},
     uuid.UUID: {"type": "string", "format": "uuid"},
-    pathlib.Path: {"type": "string"},
-    pathlib.PurePath: {"type": "string"},
     list: {"type": "array"},
     tuple: {"type": "array"},
     set: {"type": "array", "uniqueItems": True},
@@ -117,6 +115,8 @@ class SchemaBuilder:
             return _enumeration(tuple(enum_values(cls)))
         if is_pydantic_model(cls):
             return self._pydantic(cls)
+        if issubclass(cls, os.PathLike):
+            return {"type": "string"}
         if is_named_tuple(cls):
             return self._tuple(tuple(type_hints(cls)[name] for name in cls._fields))
         if dataclasses.is_dataclass(cls) or typing.is_typeddict(cls):
