@@ -20,6 +20,7 @@ from bench.measures import (
 )
 from bench.memory import MIB
 from bench.row import Direction, Row
+from bench.sdk_rows import SDK_ROWS
 
 ROWS: tuple[Row, ...] = (
     # What the machine does without us.
@@ -182,6 +183,8 @@ ROWS: tuple[Row, ...] = (
         for misdeed in neighbours.MISDEEDS
     ),
     *PEER_ROWS,
+    # What extensions are written with.
+    *SDK_ROWS,
     Row(
         key="gateway",
         name="one call through the gateway / directly",

@@ -1,7 +1,7 @@
 """One extension without a host and without files, in a dialect that is known."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exthost.config import spec_from_mapping
@@ -12,7 +12,8 @@ from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
-from exthost.model import Spec
+from exthost.model import LaunchPlan, Spec
+from exthost.process.child import Child
 from exthost.session.handshake import HandshakeProgress, progress_of
 from exthost.session.inbound import Handler
 
@@ -41,7 +42,16 @@ class Connection:
     """One extension without a host, for the length of an `async with` block. It may make the same
     requests as with a host. A class and not a generator: a program may hold hundreds of them."""
 
-    __slots__ = ("_api", "_environ", "_events", "_extension", "_handlers", "_shared", "_spec")
+    __slots__ = (
+        "_api",
+        "_environ",
+        "_events",
+        "_extension",
+        "_handlers",
+        "_shared",
+        "_spawn",
+        "_spec",
+    )
 
     def __init__(
         self,
@@ -51,6 +61,7 @@ class Connection:
         handlers: Mapping[str, Handler] | None = None,
         environ: Mapping[str, str] | None = None,
         shared: bool = False,
+        spawn: Callable[[LaunchPlan, str], Child] = Child,
     ) -> None:
         """`shared`: other threads call the extension, as `sync_connect` lets them."""
         self._spec = spec
@@ -58,6 +69,7 @@ class Connection:
         self._handlers = handlers
         self._environ = environ
         self._shared = shared
+        self._spawn = spawn
         self._api: HostApi | None = None
         self._extension: Extension | None = None
 
@@ -92,6 +104,7 @@ class Connection:
             environ=environ,
             attend=attend,
             shared=self._shared,
+            spawn=self._spawn,
         )
 
     async def _close(self) -> None:

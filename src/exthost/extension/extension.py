@@ -31,8 +31,9 @@ from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
 from exthost.messages import Notification
-from exthost.model import EMPTY_MAPPING, Offer, Spec, Tool
+from exthost.model import EMPTY_MAPPING, LaunchPlan, Offer, Spec, Tool
 from exthost.names import registered_name
+from exthost.process.child import Child
 from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
@@ -79,12 +80,14 @@ class Extension:
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
+        spawn: Callable[[LaunchPlan, str], Child] = Child,
         shared: bool = False,
         replaces: bool = False,
     ) -> None:
         """`objection` returns why a host must not admit the extension; it is called every time
         that is decided. `vet` raises if an offer conflicts with another extension. `attend`
         returns the handlers for one process; `handlers` are for all of them, and go first.
+        `spawn` executes a launch plan: tests put something else in the place of a process.
         `replaces`: no change is published before `take_over`."""
         loop = asyncio.get_running_loop()
         limits = limits_of(spec, dialect)
@@ -103,6 +106,7 @@ class Extension:
             vet=vet,
             objection=objection,
             attend=attend,
+            spawn=spawn,
         )
         self._status = Status(
             spec,

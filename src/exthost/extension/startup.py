@@ -18,7 +18,7 @@ from exthost.launch.admission import Admission
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.model import NO_OFFER, Limits, Offer, Spec, Tool
+from exthost.model import NO_OFFER, LaunchPlan, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.ourselves import our_variables
 from exthost.session.handshake import greet, shake_hands
@@ -45,6 +45,7 @@ class Starter:
         "on_new_process",
         "on_tools_listed",
         "queue",
+        "spawn",
         "spec",
         "vet",
     )
@@ -61,6 +62,7 @@ class Starter:
         vet: Callable[[Offer], None] | None,
         objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
+        spawn: Callable[[LaunchPlan, str], Child] = Child,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -69,6 +71,7 @@ class Starter:
         self.handlers = handlers
         self.vet = vet
         self.attend = attend
+        self.spawn = spawn
         self.argv = spec.argv
         # What was decided when it was admitted; None before.
         self.admission: Admission | None = None
@@ -188,7 +191,7 @@ class Start:
         launch = make_state_folder(starter.prepared())
         check_files(starter.spec, launch.plan)
         starter.argv = launch.plan.argv
-        child = Child(launch.plan, starter.spec.id)
+        child = starter.spawn(launch.plan, starter.spec.id)
         child.guard(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.grouped

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from exthost.extension.accounting import LOSSES
 from exthost.extension.call_queue import CallQueue
@@ -44,6 +45,16 @@ class Stats:
     pid: int | None
     dropped: Mapping[str, int]
     timings_ms: Mapping[str, float]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a count by its name: `stats["calls"]` is `stats.calls`."""
+        if name not in self.__slots__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of all counts, so that `dict(stats)` works."""
+        return tuple(self.__slots__)
 
 
 class Counts:

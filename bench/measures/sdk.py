@@ -1,0 +1,105 @@
+"""Servers written with exthost.sdk, by hand and with FastMCP, asked by the same bare client.
+
+The client is as lean as Python can be, so that what is compared is the servers. Each is a Python
+process of its own, with an MCP tool that returns its text.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bench import cores
+from bench.baselines import MCP_LINE, READ_BYTES, ping_pong
+from bench.children import Bare, bare
+from bench.cores import Pin
+from bench.measures.calls import BLOCK_CALLS, IN_FLIGHT
+from bench.measures.peers import installed
+from bench.rounds import duration, ratios, read_values, take_turns
+from bench.row import Reading, Setting
+
+SERVERS = Path(__file__).parent.parent / "servers"
+ASYNC_LINE = MCP_LINE.replace(b'"echo"', b'"echo_async"')
+# FastMCP takes milliseconds a call.
+FEW_CALLS = 20
+
+SDK = ("exthost.sdk", "of_sdk.py", "--plain")
+SDK_ASYNC = ("exthost.sdk, async", "of_sdk.py", "")
+HAND_WRITTEN = ("hand-written", "hand_written.py", "")
+FASTMCP = ("FastMCP", "of_fastmcp.py", "")
+
+
+def _argv(file: str, word: str) -> tuple[str, ...]:
+    return (sys.executable, str(SERVERS / file), *([word] if word else []))
+
+
+def _shake_hands(server: Bare) -> None:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "bench", "version": "1"},
+    }
+    hello: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    _ask(server, json.dumps(hello).encode() + b"\n", 1)
+    os.write(server.stdin, json.dumps(ready).encode() + b"\n")
+
+
+def _ask(server: Bare, lines: bytes, replies: int) -> bytes:
+    os.write(server.stdin, lines)
+    data = b""
+    while data.count(b"\n") < replies:
+        got = os.read(server.stdout, READ_BYTES)
+        if not got:
+            raise EOFError("the server has ended")
+        data += got
+    return data
+
+
+def _together(server: Bare, line: bytes) -> Callable[[], None]:
+    lines = line * IN_FLIGHT
+
+    def block() -> None:
+        os.write(server.stdin, lines)
+        left = IN_FLIGHT
+        while left > 0:
+            left -= os.read(server.stdout, READ_BYTES).count(b"\n")
+
+    return block
+
+
+def against(
+    subject: tuple[str, str, str],
+    other: tuple[str, str, str],
+    *,
+    in_flight: bool = False,
+    faster: bool = False,
+) -> Callable[[Setting], Reading]:
+    """Time of the subject / time of the other; the other way round if `faster`."""
+
+    def measure(setting: Setting) -> Reading:
+        if other is FASTMCP:
+            installed("mcp")
+        calls = FEW_CALLS if other is FASTMCP else BLOCK_CALLS
+        rounds = setting.few if other is FASTMCP else setting.rounds
+        line = ASYNC_LINE if subject is SDK_ASYNC else MCP_LINE
+        blocks = {}
+        with ExitStack() as stack:
+            for name, file, word in (subject, other):
+                server = stack.enter_context(bare(_argv(file, word)))
+                _shake_hands(server)
+                asked = line if name == subject[0] else MCP_LINE
+                assert b"xxx" in _ask(server, asked, 1)
+                one_by_one = ping_pong(server, calls, asked)
+                blocks[name] = _together(server, asked) if in_flight else one_by_one
+            note = cores.pin(cores.pair(Pin.SPLIT))
+            took = take_turns(blocks, rounds, IN_FLIGHT if in_flight else calls)
+        ours, theirs = took[subject[0]], took[other[0]]
+        absolute = ((subject[0], duration(ours)), (other[0], duration(theirs)))
+        values = ratios(theirs, ours) if faster else ratios(ours, theirs)
+        return read_values(values, absolute, note)
+
+    return measure

@@ -1,0 +1,113 @@
+"""What handlers of hooks, providers and generators take and return, whatever the dialect."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """What is about to happen, or has happened. `raw` is the event as the host sent it."""
+
+    hook: str
+    tool: str | None
+    arguments: Any
+    message: Any
+    raw: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Answer of a hook: it must not happen."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Modify:
+    """Answer of a hook: it may happen, with these arguments."""
+
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Answer of a hook: a person has to agree first."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Answer of a hook: add this text to the message."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A conversation that a provider is to continue. `raw` is the request as the host sent it."""
+
+    provider: str
+    model: str
+    messages: list[Any]
+    system: str | None
+    tools: list[Any]
+    raw: dict[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """The text of the last message of the user."""
+        for message in reversed(self.messages):
+            text = _user_text(message)
+            if text is not None:
+                return text
+        return ""
+
+
+def _user_text(message: Any) -> str | None:
+    if not isinstance(message, dict):
+        return None
+    if isinstance(said := message.get("UserMessage"), dict):  # a transcript of roder
+        return str(said.get("text", ""))
+    if message.get("role") != "user":
+        return None
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict))
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A piece of a provider's reasoning. Plain text is a piece of its answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool that a provider wants to have called."""
+
+    id: str
+    name: str
+    input: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How many tokens a provider has used."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A file, or a piece of one, that a generator wants written."""
+
+    path: str
+    content: str
+    strategy: Literal["replace", "merge", "append"] = "replace"
+    order: int = 0
+    format: str = ""

@@ -1,0 +1,108 @@
+"""The context of a call: progress, log, items of a stream, cancellation, and calls to the host.
+
+A handler gets one for a parameter that is annotated with `Context`. What a dialect has no word for
+is left out (progress, items) or goes to stderr (log): the same handler works in all of them. Calls
+to the host raise HostError where the dialect has none.
+
+Sending methods return an object that an asynchronous handler may await: it then waits while the
+host is slow to read. A synchronous handler waits by itself.
+"""
+
+import sys
+from collections.abc import Generator, Mapping
+from typing import Any, Protocol
+
+from exthost.sdk.errors import Cancelled
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+class Delivery(Protocol):
+    """A message that was sent. Awaiting it waits until the host has read enough."""
+
+    def __await__(self) -> Generator[Any, None, None]: ...
+
+
+class Outlet(Protocol):
+    """What a context needs from the call that it belongs to."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    @property
+    def is_cancelled(self) -> bool: ...
+
+    def send_progress(self, current: float, total: float | None, message: str) -> Delivery: ...
+
+    def send_item(self, item: Any) -> Delivery: ...
+
+    def send_log(self, level: str, text: str) -> bool: ...
+
+    def call_host(self, method: str, params: Any, timeout: float | None) -> Any: ...
+
+    async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any: ...
+
+
+class Context:
+    """One call, as its handler sees it."""
+
+    __slots__ = ("_outlet", "meta")
+
+    def __init__(self, outlet: Outlet, meta: Mapping[str, Any]) -> None:
+        self._outlet = outlet
+        #: What the host said about the call beside its arguments: ids of the agent, the session.
+        self.meta = meta
+
+    @property
+    def dialect(self) -> str:
+        """The name of the dialect that is spoken."""
+        return self._outlet.dialect
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration that the host gave when it started the extension."""
+        return self._outlet.config
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more."""
+        return self._outlet.is_cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled if nobody waits for the result any more."""
+        if self._outlet.is_cancelled:
+            raise Cancelled
+
+    def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
+        """Report how far the call has come: `current` of `total` steps."""
+        self.check_cancelled()
+        return self._outlet.send_progress(current, total, message)
+
+    def emit(self, item: Any) -> Delivery:
+        """Send one item of a stream or one piece of output, before the call has its result."""
+        self.check_cancelled()
+        return self._outlet.send_item(item)
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write a line to the host's log, at one of LEVELS."""
+        if level not in LEVELS:
+            raise ValueError(f"{level!r} is no level; there are: {', '.join(LEVELS)}")
+        if not self._outlet.send_log(level, message):
+            print(f"{level}: {message}", file=sys.stderr, flush=True)
+
+    def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
+        """Call a method of the host and wait for its result. Raises HostError.
+
+        For a synchronous handler; an asynchronous one awaits `call_async`.
+        """
+        self.check_cancelled()
+        return self._outlet.call_host(method, params, timeout)
+
+    async def call_async(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> Any:
+        """Call a method of the host and return its result. Raises HostError."""
+        return await self._outlet.call_host_async(method, params, timeout)

@@ -1,0 +1,131 @@
+"""What the dialects that speak JSON-RPC 2.0 have in common: shapes, codes and dispatch."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from exthost.sdk.dialects.endpoint import Endpoint, Identity
+from exthost.sdk.errors import ToolError, describe
+from exthost.sdk.serving.server import Server, report
+from exthost.sdk.types.function import Function
+from exthost.sdk.types.json_text import decode, encode, encode_text
+from exthost.sdk.wire.framing import Framing, LineFraming, with_newline
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HANDLER_FAILED = -32000
+
+Method = Callable[[Any, Any], bytes | None]
+"""Handles a request or a notification: (id, params). The id of a notification is None."""
+
+
+class BadParams(Exception):
+    """The params of a request are not those of its method."""
+
+
+def member(params: Any, name: str, kind: type, default: Any = ...) -> Any:
+    """Return a member of the params. Raises BadParams if it is missing or of another type."""
+    value = params.get(name, default) if type(params) is dict else default
+    if type(value) is not kind and value is not default:
+        raise BadParams(f"{name} must be {_WORDS.get(kind, kind.__name__)}")
+    if value is ...:
+        raise BadParams(f"{name} is missing")
+    return value
+
+
+_WORDS = {str: "text", dict: "an object", list: "a list", int: "a whole number"}
+
+
+class JsonRpcEndpoint(Endpoint):
+    """Dispatches by method; a dialect fills in `methods`."""
+
+    framing: ClassVar[type[Framing]] = LineFraming
+    max_bytes: ClassVar[int] = 64 * 2**20  # the largest frame that the host reads
+    frame: Callable[[bytes], bytes] = staticmethod(with_newline)
+
+    def __init__(self, identity: Identity, server: Server) -> None:
+        super().__init__(identity, server)
+        self.methods: Mapping[str, Method] = {}
+
+    def receive(self, frame: bytes) -> bytes | None:
+        try:
+            message = decode(frame)
+        except (ValueError, RecursionError) as error:
+            print(f"exthost.sdk: the host sent no JSON: {error}", file=sys.stderr)
+            return None
+        if type(message) is not dict:
+            print("exthost.sdk: the host sent no object", file=sys.stderr)
+            return None
+        id = message.get("id")
+        method = message.get("method")
+        if method is None:
+            self.server.requests.resolve(message)
+            return None
+        handle = self.methods.get(method) if type(method) is str else None
+        try:
+            if handle is not None:
+                return handle(id, message.get("params"))
+            return self.receive_unknown(id, method, message.get("params"))
+        except BadParams as error:
+            return self.error(id, INVALID_PARAMS, f"{method}: {error}")
+        except Exception as error:
+            report(error)
+            return self.error(id, INTERNAL_ERROR, f"{method}: {describe(error)}")
+
+    def receive_unknown(self, id: Any, method: Any, params: Any) -> bytes | None:
+        """Answer a method that is not in the table."""
+        return self.error(id, METHOD_NOT_FOUND, f"method not found: {method}")
+
+    # -- shapes ------------------------------------------------------------------------------
+
+    def result(self, id: Any, value: Any) -> bytes | None:
+        """Return the frame of a result; a notification has none."""
+        return None if id is None else self.encode_result(id, value)
+
+    def encode_result(self, id: Any, value: Any) -> bytes:
+        return self.bounded(encode({"jsonrpc": "2.0", "id": id, "result": value}))
+
+    def bounded(self, payload: bytes) -> bytes:
+        """Return the frame of a result. Raises ToolError if the host would not read it."""
+        if len(payload) > self.max_bytes:
+            raise ToolError(
+                f"the result has {len(payload)} bytes, and the {self.name} dialect allows "
+                f"{self.max_bytes}"
+            )
+        return self.frame(payload)
+
+    def error(self, id: Any, code: int, message: str, data: Any = None) -> bytes | None:
+        """Return the frame of an error; a notification has none."""
+        return None if id is None else self.encode_error(id, code, message, data)
+
+    def encode_error(self, id: Any, code: int, message: str, data: Any = None) -> bytes:
+        error: dict[str, Any] = {"code": code, "message": message}
+        if data is not None:
+            error["data"] = data
+        return self.frame(encode({"jsonrpc": "2.0", "id": id, "error": error}))
+
+    def notification(self, method: str, params: Any) -> bytes:
+        return self.frame(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def request(self, number: int, method: str, params: Any) -> bytes:
+        return self.frame(
+            encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        )
+
+    # -- replies of handlers -----------------------------------------------------------------
+
+    def value_reply(self, id: Any, function: Function, value: Any) -> bytes:
+        """The result of a handler is the result of its request."""
+        return self.encode_result(id, value)
+
+    def error_reply(self, id: Any, function: Function, error: BaseException) -> bytes:
+        """The exception of a handler is the error of its request."""
+        if isinstance(error, ToolError):
+            return self.encode_error(id, error.code, error.message, error.data)
+        return self.encode_error(id, HANDLER_FAILED, describe(error))
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text: text as it is, everything else as JSON."""
+    return value if type(value) is str else encode_text(value)

@@ -1,0 +1,91 @@
+"""The results of MCP tools and resources: content blocks and structured content.
+
+A tool whose return type is annotated has an output schema and structured content, save one that
+returns text. Structured content is an object in the handshake era, so a value that is none is
+wrapped in `{"result": …}`, as other servers do.
+"""
+
+import base64
+from typing import Any
+
+from exthost.sdk.registry import Resource
+from exthost.sdk.types.function import Function
+from exthost.sdk.types.json_text import encode, encode_text
+from exthost.sdk.types.schema import Schema
+
+
+class Shape:
+    """How the results of one function are written."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        schema = None if function.returns in (str, None, type(None)) else function.output_schema
+        if function.is_generator:
+            schema = {"type": "array"}
+        self.is_wrapped = schema is not None and schema.get("type") != "object"
+        self.output_schema = _wrap(schema) if self.is_wrapped and schema is not None else schema
+        if schema == {}:  # Any: nothing is promised
+            self.output_schema, self.is_wrapped = None, False
+
+
+def _wrap(schema: Schema) -> Schema:
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    return {
+        "type": "object",
+        "properties": {"result": inner},
+        "required": ["result"],
+        **definitions,
+    }
+
+
+def tool(name: str, shape: Shape) -> dict[str, Any]:
+    """Return the entry of a tool in `tools/list`."""
+    function = shape.function
+    told = {
+        "name": name,
+        "description": function.description,
+        "inputSchema": function.input_schema,
+    }
+    return told if shape.output_schema is None else told | {"outputSchema": shape.output_schema}
+
+
+def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
+    """Return the response with the result of a tool. `more` are members of the result, as text."""
+    number = id if type(id) is int else encode_text(id)
+    head = f'{{"jsonrpc":"2.0","id":{number},"result":{{{more}"content":['
+    if type(value) is str and shape.output_schema is None:
+        text = f'{head}{{"type":"text","text":{encode_text(value)}}}]}}}}'
+        try:
+            return text.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+            pass
+    if value is None and shape.output_schema is None:
+        return f"{head}]}}}}".encode()
+    written = encode(value).decode()
+    block = f'{{"type":"text","text":{encode(value if type(value) is str else written).decode()}}}'
+    if shape.is_wrapped:
+        structured = f',"structuredContent":{{"result":{written}}}'
+    elif shape.output_schema is not None or written.startswith("{"):
+        structured = f',"structuredContent":{written}'
+    else:
+        structured = ""
+    return f"{head}{block}]{structured}}}}}".encode()
+
+
+def resource(one: Resource, key: str) -> dict[str, Any]:
+    """Return the entry of a resource, or of a template, in a list."""
+    told = {key: one.uri, "name": one.name, "description": one.description}
+    return told | ({"mimeType": one.mime_type} if one.mime_type else {})
+
+
+def resource_contents(one: Resource, uri: str, value: Any) -> dict[str, Any]:
+    """Return the result of `resources/read`."""
+    told: dict[str, Any] = {"uri": uri}
+    if one.mime_type:
+        told["mimeType"] = one.mime_type
+    if isinstance(value, bytes):
+        told["blob"] = base64.b64encode(value).decode()
+    else:
+        told["text"] = value if type(value) is str else encode_text(value)
+    return {"contents": [told]}

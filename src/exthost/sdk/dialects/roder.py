@@ -1,0 +1,228 @@
+"""roder: JSON-RPC 2.0, one object a line; a static manifest, which the handshake repeats.
+
+The handshake answers with the services of the manifest and a checksum of its bytes, so the
+endpoint needs the manifest; `exthost.sdk.manifests` writes one. Streams are task executors as well
+as tools, providers are inference engines. Their calls are acknowledged at once and answer in
+events; tasks can be cancelled.
+"""
+
+import tomllib
+from typing import Any
+
+from exthost.sdk.answers import Turn
+from exthost.sdk.dialects import providers
+from exthost.sdk.dialects.endpoint import Identity
+from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, member, text_of
+from exthost.sdk.errors import InvalidArguments, UsageError, describe
+from exthost.sdk.serving.call import NOTHING, Call
+from exthost.sdk.serving.server import Server
+from exthost.sdk.types.function import Function
+
+PROTOCOL_VERSION = "0.2.0"
+
+_FNV_OFFSET, _FNV_PRIME, _U64 = 0xCBF29CE484222325, 0x100000001B3, 2**64
+
+
+def checksum(manifest: bytes) -> str:
+    """Return the FNV-1a sum of a manifest, as the handshake wants it."""
+    value = _FNV_OFFSET
+    for byte in manifest:
+        value = (value ^ byte) * _FNV_PRIME % _U64
+    return f"{value:016x}"
+
+
+class RoderEndpoint(JsonRpcEndpoint):
+    """The extension's end of a roder connection."""
+
+    name = "roder"
+    offers = frozenset({"tools", "providers"})
+    max_bytes = 4 * 2**20
+
+    def __init__(self, identity: Identity, server: Server) -> None:
+        super().__init__(identity, server)
+        if identity.manifest is None:
+            raise UsageError(
+                "a roder extension needs its manifest: write it with `--manifest roder > "
+                "roder-extension.toml` beside the program, or name it: Extension(manifest=…)"
+            )
+        try:
+            self._services = tomllib.loads(identity.manifest.decode())["provides"]
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"the manifest cannot be used: {describe(error)}") from None
+        self._checksum = checksum(identity.manifest)
+        self._functions = dict(self.registry.callables)
+        self._extension_id = identity.name
+        self.methods = {
+            "extension/initialize": self._initialize,
+            "extension/shutdown": self._shutdown,
+            "tools/call": self._call_tool,
+            "tasks/spec": self._task_spec,
+            "tasks/execute": self._execute,
+            "tasks/cancel": self._cancel,
+            "inference/listModels": self._list_models,
+            "inference/streamTurn": self._stream_turn,
+            "events/handle": lambda id, params: None,
+        }
+
+    def _initialize(self, id: Any, params: Any) -> bytes | None:
+        self._extension_id = member(params, "extensionId", str)
+        self.config = member(params, "config", dict, None) or NOTHING
+        told = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "extensionId": self._extension_id,
+            "services": self._services,
+            "manifestChecksum": self._checksum,
+        }
+        return self.result(id, told)
+
+    def _shutdown(self, id: Any, params: Any) -> bytes | None:
+        self.server.stop()
+        return self.result(id, {})
+
+    # -- tools -------------------------------------------------------------------------------
+
+    def _call_tool(self, id: Any, params: Any) -> bytes | None:
+        name = member(params, "toolName", str)
+        function = self._functions.get(name)
+        if function is None:
+            return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
+        reply, failure = self._tool_reply, self._tool_failure
+        return self.run(id, function, params.get("arguments"), reply, failure, meta=params)
+
+    def _tool_reply(self, id: Any, function: Function, value: Any) -> bytes:
+        data = None if type(value) is str else value
+        return self.encode_result(id, {"content": text_of(value), "isError": False, "data": data})
+
+    def _tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+        if isinstance(error, InvalidArguments):
+            return self.error_reply(id, function, error)
+        told = {"kind": type(error).__name__, "message": describe(error)}
+        result = {"content": describe(error), "isError": True, "data": {"error": told}}
+        return self.encode_result(id, result)
+
+    def progress(
+        self, call: Call, current: float, total: float | None, message: str
+    ) -> bytes | None:
+        """Report progress as an event of the extension's own."""
+        about = {"name": call.function.name, "progress": current, "total": total}
+        event = {
+            "extensionId": self._extension_id,
+            "eventKind": "progress",
+            "schemaVersion": 1,
+            "payload": {**about, "message": message, "callId": call.meta.get("callId")},
+        }
+        return self.notification("extension/event", event)
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def _executor(self, params: Any) -> Function | None:
+        return self._functions.get(member(params, "executorId", str))
+
+    def _task_spec(self, id: Any, params: Any) -> bytes | None:
+        function = self._executor(params)
+        if function is None:
+            return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
+        about = {"kind": function.name, "description": function.description}
+        return self.result(id, {"spec": {**about, "input_schema": function.input_schema}})
+
+    def _execute(self, id: Any, params: Any) -> bytes | None:
+        function = self._executor(params)
+        if function is None:
+            return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
+        execution = member(params, "executionId", str)
+        try:
+            arguments = function.bind(params.get("input"))
+        except InvalidArguments as error:
+            return self.error_reply(id, function, error)
+        # First the acknowledgement: a plain function runs at once, and sends its last event.
+        acknowledged = self.result(id, {"executionId": execution})
+        if acknowledged is not None:
+            self.server.writer.send(acknowledged)
+        self.server.start(
+            ("task", execution),
+            function,
+            arguments,
+            self._task_completed,
+            self._task_failed,
+            meta=params,
+            on_item=self._task_output,
+            collects=False,
+        )
+        return None
+
+    def _task_event(self, key: Any, event: Any) -> bytes:
+        return self.notification("tasks/event", {"executionId": key[1], "event": event})
+
+    def _task_output(self, call: Call, item: Any) -> bytes:
+        text = text_of(item)
+        chunk = text if text.endswith("\n") else f"{text}\n"
+        event = {"type": "output", "stream": "stdout", "chunk": chunk}
+        return self._task_event(call.key, event)
+
+    def _task_completed(self, key: Any, function: Function, value: Any) -> bytes:
+        result = {"exit_code": 0, "payload": value}
+        return self._task_event(key, {"type": "completed", "result": result})
+
+    def _task_failed(self, key: Any, function: Function, error: BaseException) -> bytes:
+        return self._task_event(key, {"type": "failed", "error": describe(error)})
+
+    def _cancel(self, id: Any, params: Any) -> bytes | None:
+        self.server.cancel(("task", member(params, "executionId", str)))
+        return self.result(id, {})
+
+    # -- inference ---------------------------------------------------------------------------
+
+    def _list_models(self, id: Any, params: Any) -> bytes | None:
+        provider = self.registry.providers.get(member(params, "engineId", str))
+        if provider is None:
+            return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
+        models = [providers.roder_model(model) for model in provider.models]
+        return self.result(id, {"models": models})
+
+    def _stream_turn(self, id: Any, params: Any) -> bytes | None:
+        provider = self.registry.providers.get(member(params, "engineId", str))
+        if provider is None:
+            return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
+        stream, request = member(params, "streamId", str), member(params, "request", dict)
+        chosen, told = request.get("model"), request.get("instructions")
+        turn = Turn(
+            provider.id,
+            str(chosen.get("model", "")) if isinstance(chosen, dict) else "",
+            list(request.get("transcript") or ()),
+            told.get("system") if isinstance(told, dict) else None,
+            list(request.get("tools") or ()),
+            request,
+        )
+        acknowledged = self.result(id, {"streamId": stream})
+        if acknowledged is not None:
+            self.server.writer.send(acknowledged)
+        self.server.start(
+            ("turn", stream),
+            provider.function,
+            provider.function.bind(turn),
+            self._turn_completed,
+            self._turn_failed,
+            meta=params,
+            on_item=self._turn_item,
+            collects=False,
+        )
+        return None
+
+    def _turn_event(self, key: Any, event: Any) -> bytes:
+        return self.notification("inference/event", {"streamId": key[1], "event": event})
+
+    def _turn_item(self, call: Call, item: Any) -> bytes:
+        return self._turn_event(call.key, providers.roder_event(item))
+
+    def _turn_completed(self, key: Any, function: Function, value: Any) -> bytes:
+        events = (
+            [] if function.is_generator else map(providers.roder_event, providers.items_of(value))
+        )
+        last = {"Completed": {"stop_reason": "end_turn", "provider_response_id": None}}
+        return b"".join(self._turn_event(key, event) for event in (*events, last))
+
+    def _turn_failed(self, key: Any, function: Function, error: BaseException) -> bytes:
+        return self._turn_event(key, {"Failed": {"message": describe(error)}})
+
+
+ENDPOINT = RoderEndpoint

@@ -1,0 +1,272 @@
+"""The object of an extension: decorators that register handlers, and `run`.
+
+    ext = Extension("text", version="1.0")
+
+    @ext.tool
+    def shout(text: str) -> str:
+        '''Upper case.'''
+        return text.upper()
+
+    ext.run()
+
+`run` speaks the dialect that it is given, that `--dialect` names, or that the variable
+EXTHOST_DIALECT names. Everything else is the same in all of them.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from exthost.sdk.connection import serve
+from exthost.sdk.context import Context
+from exthost.sdk.dialects import NAMES
+from exthost.sdk.dialects.endpoint import Identity
+from exthost.sdk.errors import UsageError
+from exthost.sdk.manifests import FILES, manifest_text
+from exthost.sdk.registry import Model, Provider, Registry, Resource
+from exthost.sdk.types.function import Function
+from exthost.sdk.wire.descriptors import claim, claim_early
+from exthost.sdk.wire.parent import watch_parent
+
+DIALECT_VARIABLE = "EXTHOST_DIALECT"
+
+_MAIN = "__main__"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Extension:
+    """An extension and its handlers."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0.1.0",
+        description: str = "",
+        manifest: str | os.PathLike[str] | None = None,
+        capabilities: Sequence[str] = (),
+        max_threads: int = 128,
+    ) -> None:
+        """`manifest` is the path of the manifest, if it is not beside the program under its usual
+        name. `capabilities` are for cigen. At most `max_threads` synchronous handlers with a
+        context run at the same time."""
+        self.name = name
+        self.version = version
+        self.description = description
+        self.registry = Registry()
+        self.max_threads = max_threads
+        self._manifest = None if manifest is None else os.fspath(manifest)
+        self._capabilities = tuple(capabilities)
+        # As early as possible, so that nothing that the program prints gets on the wire; but only
+        # in the program itself, never in a test that imports it.
+        if sys._getframe(1).f_globals.get("__name__") == _MAIN:
+            if DIALECT_VARIABLE in os.environ or _is_option(sys.argv[1:]):
+                claim()
+            else:
+                claim_early()
+
+    def __repr__(self) -> str:
+        return f"<exthost.sdk.Extension {self.name!r}>"
+
+    # -- decorators --------------------------------------------------------------------------
+
+    @overload
+    def tool(self, handler: F) -> F: ...
+    @overload
+    def tool(
+        self, *, name: str = "", description: str = "", thread: bool | None = None
+    ) -> Callable[[F], F]: ...
+    def tool(
+        self,
+        handler: F | None = None,
+        *,
+        name: str = "",
+        description: str = "",
+        thread: bool | None = None,
+    ) -> F | Callable[[F], F]:
+        """Register a tool. Its name, description and schema come from the function.
+
+        `thread=True` runs a function that may take long in a worker thread."""
+        options = {"name": name, "description": description, "thread": thread}
+        return self._decorate(self.registry.tools, handler, options)
+
+    @overload
+    def stream(self, handler: F) -> F: ...
+    @overload
+    def stream(self, *, name: str = "", description: str = "") -> Callable[[F], F]: ...
+    def stream(
+        self, handler: F | None = None, *, name: str = "", description: str = ""
+    ) -> F | Callable[[F], F]:
+        """Register a generator whose items are sent as they come.
+
+        In a dialect without streams it is a tool whose result is the list of all items."""
+        options: dict[str, Any] = {"name": name, "description": description}
+        return self._decorate(self.registry.streams, handler, options)
+
+    @overload
+    def command(self, handler: F) -> F: ...
+    @overload
+    def command(
+        self, *, name: str = "", description: str = "", thread: bool | None = None
+    ) -> Callable[[F], F]: ...
+    def command(
+        self,
+        handler: F | None = None,
+        *,
+        name: str = "",
+        description: str = "",
+        thread: bool | None = None,
+    ) -> F | Callable[[F], F]:
+        """Register a command that a person types; in a dialect without commands it is a tool."""
+        options = {"name": name, "description": description, "thread": thread}
+        return self._decorate(self.registry.commands, handler, options)
+
+    def hook(self, name: str, *, thread: bool | None = None) -> Callable[[F], F]:
+        """Register a handler that takes a HookEvent, and returns None, Block, Modify, Confirm,
+        Inject, or the dialect's own answer."""
+
+        def register(handler: F) -> F:
+            function = Function(handler, Context, name=name, thread=thread, payload=True)
+            self.registry.add(self.registry.hooks, name, function)
+            return handler
+
+        return register
+
+    def provider(
+        self, id: str, *, models: Sequence[str | Model], name: str = "", description: str = ""
+    ) -> Callable[[F], F]:
+        """Register a handler that takes a Turn, and returns the text of the answer or yields
+        pieces of it: text, Thinking, ToolUse, Usage."""
+
+        def register(handler: F) -> F:
+            function = Function(handler, Context, name=id, description=description, payload=True)
+            known = tuple(Model(one) if isinstance(one, str) else one for one in models)
+            provider = Provider(id, name or id, function.description, known, function)
+            self.registry.add(self.registry.providers, id, provider)
+            return handler
+
+        return register
+
+    def resource(
+        self, uri: str, *, name: str = "", description: str = "", mime_type: str = ""
+    ) -> Callable[[F], F]:
+        """Register a function that returns the content of a resource: text, bytes, or a value
+        that is written as JSON. The URI may have `{parameters}`."""
+
+        def register(handler: F) -> F:
+            function = Function(handler, Context, name=name, description=description)
+            about = function.description
+            resource = Resource(uri, function.name, about, mime_type, function)
+            self.registry.add(self.registry.resources, uri, resource)
+            return handler
+
+        return register
+
+    def plan(self, handler: F) -> F:
+        """Register the handler of cigen's PlanRequest."""
+        self.registry.plan = Function(handler, Context, payload=True)
+        return handler
+
+    def generate(self, handler: F) -> F:
+        """Register the handler of cigen's GenerateRequest: it returns fragments, or a mapping of
+        paths to contents."""
+        self.registry.generate = Function(handler, Context, payload=True)
+        return handler
+
+    def _decorate(
+        self, kind: dict[str, Function], handler: F | None, options: dict[str, Any]
+    ) -> F | Callable[[F], F]:
+        def register(handler: F) -> F:
+            function = Function(handler, Context, **options)
+            self.registry.add(kind, function.name, function)
+            return handler
+
+        return register if handler is None else register(handler)
+
+    # -- running -----------------------------------------------------------------------------
+
+    def run(self, dialect: str | None = None) -> None:
+        """Serve the host on stdin and stdout until it ends the connection.
+
+        `--manifest DIALECT` on the command line prints the manifest instead.
+        """
+        words = sys.argv[1:]
+        try:
+            wanted = _option(words, "--manifest")
+            if wanted is not None:
+                script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
+                text = self.manifest_text(wanted, ["python3", script, "--dialect", wanted])
+                os.write(claim().writer, text.encode())
+                return
+            dialect = dialect or _option(words, "--dialect") or os.environ.get(DIALECT_VARIABLE)
+            if not dialect:
+                raise UsageError(
+                    f"which dialect? start it with --dialect, or set {DIALECT_VARIABLE}; "
+                    f"there are: {', '.join(NAMES)}"
+                )
+            identity = self.identity(dialect)
+            wire = claim()
+            watch_parent(_end_with_parent)
+            serve(identity, dialect, wire, max_threads=self.max_threads, on_stuck=_end_stuck)
+        except UsageError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+    def identity(self, dialect: str) -> Identity:
+        """Return who the extension is, for one connection. Raises UsageError."""
+        return Identity(
+            self.name,
+            self.version,
+            self.description,
+            self.registry,
+            self._read_manifest() if dialect == "roder" else None,
+            self._capabilities,
+        )
+
+    def manifest_text(self, dialect: str, command: Sequence[str]) -> str:
+        """Return the manifest for a dialect, from what is registered. Raises UsageError."""
+        identity = Identity(self.name, self.version, self.description, self.registry)
+        return manifest_text(identity, dialect, command)
+
+    def _read_manifest(self) -> bytes | None:
+        folder = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120
+        path = self._manifest or os.path.join(folder, FILES["roder"])  # noqa: PTH118
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                return file.read()
+        except OSError as error:
+            if self._manifest is None:
+                return None
+            raise UsageError(f"the manifest cannot be read: {error}") from None
+
+
+def _is_option(words: Sequence[str]) -> bool:
+    """Return whether the command line says that the program is to run as an extension."""
+    return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option: `--name value` or `--name=value`."""
+    for position, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            if position + 1 == len(words):
+                raise UsageError(f"{name} needs a value: {', '.join(NAMES)}")
+            return words[position + 1]
+    return None
+
+
+def _end_with_parent() -> None:
+    print("exthost.sdk: the parent process has ended", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_stuck() -> None:
+    print("exthost.sdk: calls that were cancelled do not end", file=sys.stderr, flush=True)
+    os._exit(1)

@@ -1,0 +1,120 @@
+"""The manifest of an extension, from what it has registered.
+
+roder and synaps want one, nexo finds extensions by it: `python ext.py --manifest roder` prints it.
+morphir, mcp and cigen have none.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from exthost.sdk.dialects.endpoint import Identity
+from exthost.sdk.errors import UsageError
+
+FILES = {
+    "nexo": "plugin.toml",
+    "roder": "roder-extension.toml",
+    "synaps": ".synaps-plugin/plugin.json",
+}
+
+_NEXO_HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
+
+# The permission that each hook of synaps needs.
+_SYNAPS_HOOKS = {
+    "before_tool_call": "tools.intercept",
+    "after_tool_call": "tools.intercept",
+    "before_message": "privacy.llm_content",
+    "on_message_complete": "privacy.llm_content",
+    "on_compaction": "privacy.llm_content",
+    "on_session_start": "session.lifecycle",
+    "on_session_end": "session.lifecycle",
+}
+
+
+def manifest_text(identity: Identity, dialect: str, command: Sequence[str]) -> str:
+    """Return the manifest for a dialect; `command` is what starts the extension from its folder.
+    Raises UsageError for a dialect that has none."""
+    writers = {"nexo": _nexo, "roder": _roder, "synaps": _synaps}
+    if dialect not in writers:
+        raise UsageError(f"the {dialect} dialect has no manifest; {', '.join(writers)} have")
+    return writers[dialect](identity, list(command))
+
+
+def _nexo(identity: Identity, command: list[str]) -> str:
+    hooks = [name for name in identity.registry.hooks if name in _NEXO_HOOKS]
+    lines = [
+        "[plugin]",
+        *_entries(id=identity.name, version=identity.version, description=identity.description),
+        "",
+        "[capabilities]",
+        *_entries(tools=list(identity.registry.callables), hooks=hooks),
+        "",
+        "[transport]",
+        *_entries(kind="stdio", command=command[0], args=command[1:]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _roder(identity: Identity, command: list[str]) -> str:
+    registry = identity.registry
+    lines = [
+        *_entries(id=identity.name, name=identity.name, version=identity.version),
+        *_entries(api_version="^0.1", description=identity.description),
+        "",
+        "[launch]",
+        *_entries(command=command[0], args=command[1:]),
+    ]
+    if registry.callables:
+        lines += ["", "[[provides]]", *_entries(type="tool_provider", id=f"{identity.name}-tools")]
+    for name, function in registry.callables.items():
+        lines += ["", "[[provides.tools]]"]
+        lines += _entries(name=name, description=function.description)
+        lines += [f"parameters = {_toml(function.input_schema)}"]
+    for name in registry.streams:
+        lines += ["", "[[provides]]", *_entries(type="task_executor", id=name)]
+    for name in registry.providers:
+        lines += ["", "[[provides]]", *_entries(type="inference_engine", id=name)]
+    return "\n".join(lines) + "\n"
+
+
+def _synaps(identity: Identity, command: list[str]) -> str:
+    registry = identity.registry
+    hooks = [name for name in registry.hooks if name in _SYNAPS_HOOKS]
+    permissions = dict.fromkeys(_SYNAPS_HOOKS[name] for name in hooks)
+    if registry.tools or registry.streams:
+        permissions["tools.register"] = None
+    if registry.providers:
+        permissions["providers.register"] = None
+    extension = {
+        "protocol_version": 1,
+        "runtime": "process",
+        "command": command[0],
+        "args": command[1:],
+        "permissions": list(permissions),
+        "hooks": [{"hook": name} for name in hooks],
+    }
+    about = {"name": identity.name, "version": identity.version}
+    told = {**about, "description": identity.description, "extension": extension}
+    return json.dumps(told, indent=2) + "\n"
+
+
+def _entries(**values: Any) -> list[str]:
+    """Return the lines of a table; what is empty text is left out."""
+    return [f"{key} = {_toml(value)}" for key, value in values.items() if value != ""]
+
+
+def _toml(value: Any) -> str:
+    """Return a value in TOML. Null has no form there and is left out of tables and lists."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        # A JSON string is a basic string of TOML, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        members = [
+            f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items() if one is not None
+        ]
+        return f"{{ {', '.join(members)} }}" if members else "{}"
+    return f"[{', '.join(_toml(one) for one in value if one is not None)}]"

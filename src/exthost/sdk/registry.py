@@ -1,0 +1,99 @@
+"""What an extension offers, as data. The dialects read it, and say it in their own words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from exthost.sdk.types.function import Function
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of a provider."""
+
+    id: str
+    name: str = ""
+    context_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A function that continues a conversation, and the models that it does it with."""
+
+    id: str
+    name: str
+    description: str
+    models: tuple[Model, ...]
+    function: Function
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that can be read by its URI, or by a URI of its template."""
+
+    uri: str
+    name: str
+    description: str
+    mime_type: str
+    function: Function
+
+    @property
+    def is_template(self) -> bool:
+        return "{" in self.uri
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the values of the template for a URI, or None if it does not fit."""
+        parts = re.split(r"\{(\w+)\}", self.uri)
+        pattern = "".join(
+            f"(?P<{part}>[^/]+)" if position % 2 else re.escape(part)
+            for position, part in enumerate(parts)
+        )
+        found = re.fullmatch(pattern, uri)
+        return found.groupdict() if found else None
+
+
+@dataclass(slots=True)
+class Registry:
+    """Everything that the decorators have registered, by name."""
+
+    tools: dict[str, Function] = field(default_factory=dict)
+    streams: dict[str, Function] = field(default_factory=dict)
+    commands: dict[str, Function] = field(default_factory=dict)
+    hooks: dict[str, Function] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    resources: dict[str, Resource] = field(default_factory=dict)
+    plan: Function | None = None
+    generate: Function | None = None
+
+    @property
+    def callables(self) -> Mapping[str, Function]:
+        """What can be called by name with arguments: in most dialects all of them are tools."""
+        return {**self.tools, **self.streams, **self.commands}
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """Every handler."""
+        providers = [one.function for one in self.providers.values()]
+        resources = [one.function for one in self.resources.values()]
+        steps = [one for one in (self.plan, self.generate) if one is not None]
+        return [*self.callables.values(), *self.hooks.values(), *providers, *resources, *steps]
+
+    def names(self) -> dict[str, list[str]]:
+        """Return what is registered, by kind."""
+        steps = {"plan": self.plan, "generate": self.generate}
+        return {
+            "tools": list(self.callables),
+            "hooks": list(self.hooks),
+            "providers": list(self.providers),
+            "resources": list(self.resources),
+            "generators": [name for name, step in steps.items() if step is not None],
+        }
+
+    def add(self, kind: dict[str, Any], name: str, value: Any) -> None:
+        """Register a value under a name that is still free."""
+        own = (self.tools, self.streams, self.commands)
+        shares_names = any(kind is one for one in own)  # they are equal when they are empty
+        if name in (self.callables if shares_names else kind):
+            raise ValueError(f"{name!r} is registered twice")
+        kind[name] = value

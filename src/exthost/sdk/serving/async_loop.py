@@ -1,0 +1,165 @@
+"""The loop of an extension with asynchronous handlers.
+
+The event loop runs on the thread that serves, the main thread as a rule, so that signals and child
+processes work as asyncio's documentation says. Plain functions are called by the loop itself, and
+hold it up as long as they take.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from exthost.sdk.serving.call import CallEndpoint
+from exthost.sdk.serving.server import Server
+from exthost.sdk.wire.descriptors import Wire
+from exthost.sdk.wire.framing import Framing
+from exthost.sdk.wire.loop_writer import LoopWriter
+from exthost.sdk.wire.writer import Sent
+
+_READ_BYTES = 65536
+
+# Back-pressure: above this much unwritten output nothing more is read.
+_MOST_UNWRITTEN_BYTES = 8 * 1024 * 1024
+
+
+class Served(CallEndpoint, Protocol):
+    """What the loop needs from an endpoint; see `Endpoint`."""
+
+    @property
+    def framing(self) -> type[Framing]: ...
+
+    def receive(self, frame: bytes) -> bytes | None: ...
+
+
+def run_async(
+    make_endpoint: Callable[[Server], Served],
+    wire: Wire,
+    *,
+    max_threads: int,
+    grace_seconds: float,
+    cancel_seconds: float,
+    on_stuck: Callable[[], None],
+) -> None:
+    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
+        server.endpoint = endpoint = make_endpoint(server)
+        await serve_async(server, wire.reader, endpoint.framing(), endpoint.receive)
+        if not await finish_async(server, grace_seconds, cancel_seconds):
+            on_stuck()
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+
+
+async def serve_async(
+    server: Server, fd: int, framing: Framing, receive: Callable[[bytes], bytes | None]
+) -> None:
+    """Serve until the end of input, a shutdown message, or the host's end."""
+    over = asyncio.get_running_loop().create_future()
+    reader = _Reader(server, fd, framing, receive, over)
+    try:
+        reader.start()
+        await over
+    except ValueError as error:
+        print(f"exthost.sdk: the input cannot be read: {error}", file=sys.stderr)
+    finally:
+        reader.stop()
+
+
+class _Reader:
+    """Reads a descriptor when it is readable; a file, which cannot be watched, from a thread."""
+
+    def __init__(
+        self,
+        server: Server,
+        fd: int,
+        framing: Framing,
+        receive: Callable[[bytes], bytes | None],
+        over: "asyncio.Future[None]",
+    ) -> None:
+        self._server = server
+        self._fd = fd
+        self._framing = framing
+        self._receive = receive
+        self._over = over
+        self._loop = over.get_loop()
+        self._is_watched = False
+
+    def start(self) -> None:
+        try:
+            self._loop.add_reader(self._fd, self._on_readable)
+            self._is_watched = True
+        except PermissionError:
+            threading.Thread(target=self._read_file, name="exthost-reader", daemon=True).start()
+
+    def stop(self) -> None:
+        if self._is_watched:
+            self._loop.remove_reader(self._fd)
+            self._is_watched = False
+
+    def _read_file(self) -> None:
+        data = b" "
+        while data and not self._over.done():
+            data = os.read(self._fd, _READ_BYTES)
+            self._loop.call_soon_threadsafe(self._take, data)
+
+    def _on_readable(self) -> None:
+        self._take(os.read(self._fd, _READ_BYTES))
+
+    def _take(self, data: bytes) -> None:
+        if self._over.done():
+            return
+        server = self._server
+        try:
+            frames = self._framing.feed(data) if data else []
+            if not data and (rest := self._framing.rest()):
+                frames = [rest]  # the last line of a file may lack its line break
+            for frame in frames:
+                reply = self._receive(frame)
+                if reply is not None:
+                    server.writer.send(reply)
+                if server.is_stopping():
+                    break
+        except BaseException as error:
+            self._over.set_exception(error)
+            return
+        if not data or server.is_stopping() or server.writer.is_broken:
+            self._over.set_result(None)
+            return
+        writer = server.writer
+        if isinstance(writer, LoopWriter) and writer.unwritten > _MOST_UNWRITTEN_BYTES:
+            self._pause(writer)
+
+    def _pause(self, writer: LoopWriter) -> None:
+        if not self._is_watched:
+            return
+        self.stop()
+
+        async def resume() -> None:
+            await Sent(writer)
+            if not self._over.done():
+                self.start()
+
+        self._resumption = self._loop.create_task(resume())
+
+
+async def finish_async(server: Server, grace_seconds: float, cancel_seconds: float) -> bool:
+    """Let calls under way end, then cancel them. Return whether all have ended."""
+    ended = await server.wait_until_idle_async(0 if server.is_stopping() else grace_seconds)
+    if not ended:
+        server.cancel_all()
+        ended = await server.wait_until_idle_async(cancel_seconds)
+    server.close()
+    if isinstance(server.writer, LoopWriter):
+        try:
+            async with asyncio.timeout(cancel_seconds):
+                await server.writer.close()
+        except TimeoutError:
+            server.writer.abandon()
+    return ended

@@ -1,0 +1,68 @@
+"""Read, dispatch, write: the loop of an extension without asynchronous handlers.
+
+A reply is written before the next read. Replies of requests that came in one read are written
+together, unless their handlers take long.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from exthost.sdk.serving.server import Server
+from exthost.sdk.wire.framing import Framing
+
+_READ_BYTES = 65536
+
+# A reply waits no longer than this for those behind it.
+_TOGETHER_SECONDS = 0.001
+
+
+def serve_blocking(
+    server: Server, fd: int, framing: Framing, receive: Callable[[bytes], bytes | None]
+) -> None:
+    """Serve until the end of input, a shutdown message, or the host's end."""
+    # Local names: this is the loop that every call goes through.
+    read, feed, send, clock = os.read, framing.feed, server.writer.send, time.monotonic
+    writer = server.writer
+    try:
+        while not server.is_stopping() and not writer.is_broken:
+            data = read(fd, _READ_BYTES)
+            if not data:
+                break
+            frames = feed(data)
+            if len(frames) == 1:
+                reply = receive(frames[0])
+                if reply is not None:
+                    send(reply)
+                continue
+            replies: list[bytes] = []
+            began = clock()
+            for frame in frames:
+                reply = receive(frame)
+                if reply is not None:
+                    replies.append(reply)
+                    if clock() - began > _TOGETHER_SECONDS:
+                        send(b"".join(replies))
+                        replies.clear()
+                        began = clock()
+                if server.is_stopping():
+                    break
+            if replies:
+                send(b"".join(replies))
+        if (rest := framing.rest()) and not server.is_stopping():
+            reply = receive(rest)  # the last line of a file may lack its line break
+            if reply is not None:
+                send(reply)
+    except ValueError as error:
+        print(f"exthost.sdk: the input cannot be read: {error}", file=sys.stderr)
+
+
+def finish_blocking(server: Server, grace_seconds: float, cancel_seconds: float) -> bool:
+    """Let calls under way end, then cancel them. Return whether all have ended."""
+    ended = server.wait_until_idle(0 if server.is_stopping() else grace_seconds)
+    if not ended:
+        server.cancel_all()
+        ended = server.wait_until_idle(cancel_seconds)
+    server.close()
+    return ended

@@ -1,0 +1,209 @@
+"""One call: what its handler is given, and what its context does.
+
+A call ends once: with its result, its error, or nothing at all if it was cancelled, since then
+nobody waits for it. What goes over the wire is the endpoint's business.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from exthost.sdk.context import Context, Delivery
+from exthost.sdk.errors import HostError
+from exthost.sdk.serving.host_requests import Answer, HostRequests
+from exthost.sdk.types.function import Function
+from exthost.sdk.wire.writer import Sent, Writer
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+Reply = Callable[[Any, Function, Any], bytes]
+"""Returns the frame of a result: (key, function, value)."""
+
+Failure = Callable[[Any, Function, BaseException], bytes]
+"""Returns the frame of an error: (key, function, exception)."""
+
+ItemWriter = Callable[["Call", Any], bytes | None]
+"""Returns the frame of one item of a stream, or None where the dialect has none."""
+
+
+class CallEndpoint(Protocol):
+    """What a call needs from the endpoint of its dialect; see `Endpoint`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    def progress(
+        self, call: "Call", current: float, total: float | None, message: str
+    ) -> bytes | None: ...
+
+    def log(self, call: "Call", level: str, text: str) -> bytes | None: ...
+
+    def request(self, number: int, method: str, params: Any) -> bytes: ...
+
+    def ask_host(self, call: "Call", method: str, params: Any) -> Any: ...
+
+
+class CallServer(Protocol):
+    """What a call needs from the server that runs it; see `Server`."""
+
+    @property
+    def endpoint(self) -> CallEndpoint: ...
+
+    @property
+    def writer(self) -> Writer: ...
+
+    @property
+    def requests(self) -> HostRequests: ...
+
+    @property
+    def thread(self) -> int: ...
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Call:
+    """A call that is under way."""
+
+    __slots__ = (
+        "_cancelled",
+        "_request",
+        "arguments",
+        "collects",
+        "failure",
+        "function",
+        "is_over",
+        "items",
+        "key",
+        "meta",
+        "on_item",
+        "reply",
+        "server",
+        "task",
+        "token",
+    )
+
+    def __init__(
+        self,
+        server: CallServer,
+        key: Any,
+        function: Function,
+        arguments: dict[str, Any],
+        reply: Reply,
+        failure: Failure,
+        *,
+        meta: Mapping[str, Any] = NOTHING,
+        token: Any = None,
+        on_item: ItemWriter | None = None,
+        collects: bool = True,
+    ) -> None:
+        """`key` is what the call is cancelled by, `token` what its progress is reported under.
+        `collects`: the result of a stream is the list of its items."""
+        self.server = server
+        self.key = key
+        self.function = function
+        self.arguments = arguments
+        self.reply = reply
+        self.failure = failure
+        self.meta = meta
+        self.token = token
+        self.on_item = on_item
+        self.collects = collects
+        self.items = 0  # how many were sent
+        self.is_over = False
+        self.task: Task[None] | None = None
+        self._cancelled = threading.Event()
+        self._request: Answer | None = None
+        if function.context_name:
+            arguments[function.context_name] = Context(self, meta)
+
+    # -- cancellation ------------------------------------------------------------------------
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Tell the handler that nobody waits for its result. Called on the reading thread."""
+        self._cancelled.set()
+        if self.task is not None:
+            self.task.cancel()
+        request = self._request
+        if request is not None:
+            request.cancel()
+
+    # -- for the context ---------------------------------------------------------------------
+
+    @property
+    def dialect(self) -> str:
+        return self.server.endpoint.name
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.server.endpoint.config
+
+    def send_progress(self, current: float, total: float | None, message: str) -> Delivery:
+        return self._send(self.server.endpoint.progress(self, current, total, message))
+
+    def send_item(self, item: Any) -> Delivery:
+        self.items += 1
+        return self._send(None if self.on_item is None else self.on_item(self, item))
+
+    def send_log(self, level: str, text: str) -> bool:
+        frame = self.server.endpoint.log(self, level, text)
+        if frame is not None:
+            self._send(frame)
+        return frame is not None
+
+    def _send(self, frame: bytes | None) -> Delivery:
+        if frame is not None:
+            self.server.writer.send(frame)
+        return Sent(self.server.writer)
+
+    def call_host(self, method: str, params: Any, timeout: float | None) -> Any:
+        if threading.get_ident() == self.server.thread:
+            raise RuntimeError(
+                "the answer could not be read while this handler runs: "
+                "make it `async def` and await call_async, or register it with thread=True"
+            )
+        answer = self.server.endpoint.ask_host(self, method, params)
+        if not isinstance(answer, Answer):
+            return answer
+        try:
+            if not answer.wait(timeout):
+                raise HostError(f"the host did not answer {method} within {timeout:g} s")
+            return answer.result()
+        finally:
+            self._request = None
+
+    async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
+        answer = self.server.endpoint.ask_host(self, method, params)
+        if not isinstance(answer, Answer):
+            return answer
+        import asyncio  # only here: it takes longer to import than the SDK
+
+        loop = asyncio.get_running_loop()
+        came = asyncio.Event()
+        answer.on_arrival(lambda: loop.call_soon_threadsafe(came.set))
+        try:
+            async with asyncio.timeout(timeout):
+                await came.wait()
+            return answer.result()
+        except TimeoutError:
+            raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
+        finally:
+            self._request = None
+
+    def send_request(self, method: str, params: Any) -> Answer:
+        """Send a request to the host; for the endpoint."""
+        requests, endpoint = self.server.requests, self.server.endpoint
+        number, answer = requests.open()
+        self._request = answer
+        answer.on_arrival(lambda: requests.close(number))
+        self.server.writer.send(endpoint.request(number, method, params))
+        return answer

@@ -1,0 +1,48 @@
+"""Worker threads, started when they are needed and kept.
+
+Not `concurrent.futures`: its threads keep a process alive, and a handler that hangs must not keep
+an extension alive whose host has gone.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+
+Work = Callable[[], None]
+
+
+class ThreadPool:
+    """At most `limit` threads. What comes when all are busy waits its turn."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, work: Work) -> None:
+        """Run a function in a thread. It must not raise."""
+        with self._lock:
+            if self._idle > 0:
+                self._idle -= 1
+            elif len(self._threads) < self._limit:
+                name = f"exthost-worker-{len(self._threads) + 1}"
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+            with self._lock:
+                if self._work.empty():
+                    self._idle += 1
+
+    def close(self, seconds: float) -> None:
+        """End the threads that have nothing to do; wait so long for all of them to end."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join(seconds)

@@ -1,0 +1,181 @@
+"""An extension against the real host, in its author's own tests.
+
+    async def test_adding():
+        async with testing.connect(ext, dialect="nexo") as client:
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+            assert result.data == 3
+
+The extension runs in a thread of the test's process, so that a debugger and a coverage tool see its
+handlers. It talks over a pair of sockets with the same session, codec and handshake that the host
+uses with a process, and `client` is the host's own `Extension`. What a process alone can show is
+not tested so: the claim of the standard descriptors, signals, and its exit status.
+
+The only module of the SDK that imports the host.
+"""
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from exthost.config import spec_from_mapping
+from exthost.connection import Connection
+from exthost.dialects import find
+from exthost.discovery.configfile import completed
+from exthost.errors import SpawnFailed
+from exthost.events import Bus
+from exthost.extension.extension import Extension as Client
+from exthost.model import LaunchPlan, Spec
+from exthost.process.child import Child
+from exthost.process.exits import ExitStatus
+from exthost.sdk.connection import serve
+from exthost.sdk.dialects.endpoint import Identity
+from exthost.sdk.errors import UsageError
+from exthost.sdk.extension import Extension
+from exthost.sdk.manifests import FILES
+from exthost.sdk.wire.descriptors import Wire
+from exthost.session.inbound import Handler
+
+__all__ = ["Client", "connect"]
+
+# How long the thread may take to end when it is asked to.
+_JOIN_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def connect(
+    extension: Extension,
+    *,
+    dialect: str,
+    handlers: Mapping[str, Handler] | None = None,
+    events: Bus | None = None,
+    **settings: Any,
+) -> AsyncIterator[Client]:
+    """Serve the extension in a thread and connect the host to it, for an `async with` block.
+
+    `handlers` answer requests of the extension to the host, by method. `settings` are the keys of
+    an `[[extensions]]` entry: config, limits, options … A manifest is made where the dialect wants
+    one.
+    """
+    with tempfile.TemporaryDirectory(prefix="exthost-sdk-") as folder:
+        spec, identity = _prepare(extension, dialect, Path(folder), settings)
+
+        def spawn(plan: LaunchPlan, id: str) -> Child:
+            return _Threaded(plan, identity, dialect, extension.max_threads)
+
+        async with Connection(spec, events=events, handlers=handlers, spawn=spawn) as client:
+            yield client
+
+
+def _prepare(
+    extension: Extension, dialect: str, folder: Path, settings: dict[str, Any]
+) -> tuple[Spec, Identity]:
+    command = [sys.executable, extension.name]
+    source = {"type": "process", "command": command[0], "args": command[1:]}
+    entry = {"name": extension.name, "dialect": dialect, "source": source, **settings}
+    manifest = None
+    if dialect == "roder":
+        manifest = extension.manifest_text(dialect, command).encode()
+        path = folder / FILES[dialect]
+        path.write_bytes(manifest)
+        entry["manifest"] = str(path)
+    find.find_dialect(dialect)  # an unknown name, or a missing package, is told here
+    identity = Identity(
+        extension.name,
+        extension.version,
+        extension.description,
+        extension.registry,
+        manifest,
+        extension.identity("").capabilities,
+    )
+    return completed(spec_from_mapping(entry)), identity
+
+
+class _Threaded(Child):
+    """A thread in the place of a process. Its exit is the end of the thread."""
+
+    __slots__ = ("_exit", "_exit_ends", "_here", "_thread")
+
+    def __init__(
+        self, plan: LaunchPlan, identity: Identity, dialect: str, max_threads: int
+    ) -> None:
+        # Not Child's: there is no process to start.
+        self._watch = self._leash = self._leave = self._group = None
+        self._ceiling, self._why = plan.ceiling, ""
+        self.argv, self.cwd = plan.argv, plan.cwd or ""
+        self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0
+        self._exit: ExitStatus | None = None
+        (ours_in, theirs_in), (ours_out, theirs_out) = socket.socketpair(), socket.socketpair()
+        self._here = (theirs_in, theirs_out)
+        self.stdin, self.stdout = ours_in.detach(), ours_out.detach()
+        self.stderr, unused = os.pipe()
+        os.close(unused)
+        self._exit_ends = os.pipe()
+        wire = Wire(theirs_in.fileno(), theirs_out.fileno())
+        self._thread = threading.Thread(
+            target=self._serve, args=(identity, dialect, wire, max_threads), daemon=True
+        )
+        self._thread.start()
+
+    def _serve(self, identity: Identity, dialect: str, wire: Wire, max_threads: int) -> None:
+        try:
+            serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
+            self._exit = ExitStatus(0, None)
+        except UsageError as error:
+            self._exit = ExitStatus(2, None, why=str(error))
+        except OSError:
+            self._exit = ExitStatus(None, signal.SIGKILL)
+        except BaseException:
+            self._exit = ExitStatus(1, None)
+            raise
+        finally:
+            for end in self._here:
+                end.close()
+            os.close(self._exit_ends[1])
+
+    @property
+    def exit_fd(self) -> int:
+        return self._exit_ends[0]
+
+    def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
+        pass
+
+    def see_exit(self) -> ExitStatus | None:
+        self.status = self._exit
+        return self.status
+
+    def terminate(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        for end in self._here:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    def reap(self) -> None:
+        self._thread.join(_JOIN_SECONDS)
+        if self._thread.is_alive():
+            raise SpawnFailed(
+                "X0406",
+                "a handler of the extension under test does not end",
+                help="see where it hangs: it runs in a thread of this process",
+            )
+        os.close(self._exit_ends[0])
+
+    def disown(self) -> None:
+        pass
+
+    def __del__(self) -> None:
+        pass
+
+
+def _ignore() -> None:
+    pass

@@ -1,0 +1,124 @@
+"""Descriptions and bounds of a value, read from `Annotated`.
+
+`Annotated[int, "how many"]` describes a value, `Annotated[int, Param("how many", minimum=1)]`
+bounds it as well. Objects of other libraries are read by their attributes: `annotated_types.Ge`
+by `ge`, pydantic's `Field(…)` by its description and metadata. Unknown metadata is ignored.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """The description of a parameter or a field, and the bounds of its value."""
+
+    description: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: float | None = None
+    exclusive_maximum: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+    def merge(self, other: "Param") -> "Param":
+        """Return both; where both say something, `other` wins."""
+        empty = _NOTHING
+        chosen = {
+            field.name: getattr(other, field.name)
+            if getattr(other, field.name) != getattr(empty, field.name)
+            else getattr(self, field.name)
+            for field in fields(Param)
+        }
+        return Param(**chosen)
+
+    def apply(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the schema with this description and these bounds."""
+        sized = {"array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
+        kind = schema.get("type")
+        least, most = sized.get(kind if isinstance(kind, str) else "", ("minLength", "maxLength"))
+        more: dict[str, Any] = {
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.exclusive_minimum,
+            "exclusiveMaximum": self.exclusive_maximum,
+            least: self.min_length,
+            most: self.max_length,
+            "pattern": self.pattern,
+            "description": self.description or None,
+        }
+        known = {key: value for key, value in more.items() if value is not None}
+        return {**schema, **known}
+
+    def problem(self, value: Any) -> str:
+        """Return why a JSON value is out of bounds, or ""."""
+        if type(value) in (int, float):
+            return self._number_problem(value)
+        if isinstance(value, str) and not re.search(self.pattern or "", value):
+            return f"must match the pattern {self.pattern}"
+        if isinstance(value, str | list | dict):
+            return self._size_problem(len(value))
+        return ""
+
+    def _number_problem(self, value: float) -> str:
+        if self.minimum is not None and not value >= self.minimum:
+            return f"must be at least {self.minimum}"
+        if self.maximum is not None and not value <= self.maximum:
+            return f"must be at most {self.maximum}"
+        if self.exclusive_minimum is not None and not value > self.exclusive_minimum:
+            return f"must be more than {self.exclusive_minimum}"
+        if self.exclusive_maximum is not None and not value < self.exclusive_maximum:
+            return f"must be less than {self.exclusive_maximum}"
+        return ""
+
+    def _size_problem(self, size: int) -> str:
+        if self.min_length is not None and size < self.min_length:
+            return f"must have a length of at least {self.min_length}"
+        if self.max_length is not None and size > self.max_length:
+            return f"must have a length of at most {self.max_length}"
+        return ""
+
+
+_NOTHING = Param()
+
+# Attributes of other libraries' metadata, and what they are called here.
+_FOREIGN = {
+    "ge": "minimum",
+    "le": "maximum",
+    "gt": "exclusive_minimum",
+    "lt": "exclusive_maximum",
+    "min_length": "min_length",
+    "max_length": "max_length",
+    "pattern": "pattern",
+    "description": "description",
+}
+
+
+def read_metadata(metadata: Iterable[Any]) -> Param:
+    """Return what the metadata of an `Annotated` says about a value."""
+    found = _NOTHING
+    for item in metadata:
+        if isinstance(item, str):
+            found = found.merge(Param(item))
+        elif isinstance(item, Param):
+            found = found.merge(item)
+        else:
+            found = found.merge(_read_foreign(item))
+    return found
+
+
+def _read_foreign(item: Any) -> Param:
+    read: dict[str, Any] = {}
+    for attribute, name in _FOREIGN.items():
+        value = getattr(item, attribute, None)
+        if isinstance(value, str if name in ("description", "pattern") else int | float):
+            read[name] = value
+    nested = getattr(item, "metadata", None)
+    found = Param(**read)
+    return found.merge(read_metadata(nested)) if isinstance(nested, list | tuple) else found

@@ -1,0 +1,297 @@
+"""A JSON value into a value of a Python type.
+
+A converter takes a value and the path that leads to it, and returns the converted value or raises
+`Mismatch` with the path and what was expected. It accepts what the schema of the same type
+accepts, no more and no less, so that a host that checks arguments and one that does not behave
+alike. Text in a format (dates, UUIDs, base64) is checked here in any case.
+"""
+
+import base64
+import collections.abc
+import dataclasses
+import datetime
+import enum
+import inspect
+import os
+import types
+import typing
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from exthost.sdk.errors import UnsupportedType
+from exthost.sdk.types import schema as schemas
+from exthost.sdk.types.constraints import Param, read_metadata
+
+Converter = Callable[[Any, str], Any]
+
+_SHOWN_CHARACTERS = 60
+
+
+class Mismatch(Exception):
+    """A value does not have the type that is expected at its path."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path}: {text}" if path else text)
+
+
+def converter_of(annotation: Any) -> Converter:
+    """Return the converter for a type. Raises UnsupportedType."""
+    return _Builder().build(annotation)
+
+
+def show(value: Any) -> str:
+    """Return a short text for a value, for an error message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def keep(value: Any, path: str) -> Any:
+    """Accept anything."""
+    return value
+
+
+def _expect(kind: type, words: str) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        if type(value) is kind:
+            return value
+        raise Mismatch(path, f"expected {words}, got {show(value)}")
+
+    return convert
+
+
+def _integer(value: Any, path: str) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():  # JSON has one kind of number
+        return int(value)
+    raise Mismatch(path, f"expected a whole number, got {show(value)}")
+
+
+def _number(value: Any, path: str) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    raise Mismatch(path, f"expected a number, got {show(value)}")
+
+
+def _text(parse: Callable[[str], Any], words: str) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        if type(value) is str:
+            try:
+                return parse(value)
+            except ValueError:
+                pass
+        raise Mismatch(path, f"expected {words}, got {show(value)}")
+
+    return convert
+
+
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+_LIST = _expect(list, "a list")
+_OBJECT = _expect(dict, "an object")
+
+_SCALARS: Mapping[Any, Converter] = {
+    Any: keep,
+    object: keep,
+    inspect.Parameter.empty: keep,
+    None: _expect(type(None), "null"),
+    type(None): _expect(type(None), "null"),
+    str: _expect(str, "text"),
+    int: _integer,
+    float: _number,
+    bool: _expect(bool, "true or false"),
+    bytes: _text(_decode_base64, "text in base64"),
+    datetime.datetime: _text(datetime.datetime.fromisoformat, "a date and time (ISO 8601)"),
+    datetime.date: _text(datetime.date.fromisoformat, "a date (YYYY-MM-DD)"),
+    datetime.time: _text(datetime.time.fromisoformat, "a time (HH:MM:SS)"),
+    uuid.UUID: _text(uuid.UUID, "a UUID"),
+    list: _LIST,
+    dict: _OBJECT,
+}
+
+
+class _Builder:
+    """Builds converters. Those of classes are kept, so that a class may contain itself."""
+
+    def __init__(self) -> None:
+        self._classes: dict[Any, Converter] = {}
+
+    def build(self, annotation: Any) -> Converter:
+        annotation = schemas.resolve(annotation)
+        if isinstance(annotation, collections.abc.Hashable) and annotation in _SCALARS:
+            return _SCALARS[annotation]
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is typing.Annotated:
+            return _bounded(self.build(arguments[0]), read_metadata(annotation.__metadata__))
+        if origin is typing.Literal:
+            return _one_of((_plain(value), value) for value in arguments)
+        if origin in (typing.Union, types.UnionType):
+            return _first_of([self.build(one) for one in arguments])
+        if origin in schemas.ARRAYS:
+            return _array(self.build(arguments[0]), list)
+        if annotation in (set, frozenset) or origin in schemas.SETS:
+            return _set(self.build(arguments[0] if arguments else Any), origin or annotation)
+        if annotation is tuple or origin is tuple:
+            return self._tuple(arguments or (Any, ...), tuple)
+        if origin in schemas.OBJECTS:
+            return _mapping(self.build(arguments[0]), self.build(arguments[1]))
+        if isinstance(annotation, type):
+            return self._class(annotation)
+        raise UnsupportedType(f"{annotation!r} has no JSON schema")
+
+    def _tuple(self, arguments: tuple[Any, ...], make: Callable[[Any], Any]) -> Converter:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return _array(self.build(arguments[0]), make)
+        converters = [self.build(one) for one in arguments]
+
+        def convert(value: Any, path: str) -> Any:
+            items = _LIST(value, path)
+            if len(items) != len(converters):
+                raise Mismatch(path, f"expected {len(converters)} items, got {len(items)}")
+            pairs = enumerate(zip(converters, items, strict=True))
+            return make([one(item, f"{path}[{n}]") for n, (one, item) in pairs])
+
+        return convert
+
+    def _class(self, cls: Any) -> Converter:
+        if issubclass(cls, enum.Enum):
+            return _one_of(schemas.enum_values(cls).items())
+        if schemas.is_pydantic_model(cls):
+            return _pydantic(cls)
+        if issubclass(cls, os.PathLike):
+            return _text(cls, "a path")
+        if schemas.is_named_tuple(cls):
+            hints = schemas.type_hints(cls)
+            return self._tuple(tuple(hints[name] for name in cls._fields), cls._make)
+        if not dataclasses.is_dataclass(cls) and not typing.is_typeddict(cls):
+            raise UnsupportedType(f"{cls.__qualname__} has no JSON schema")
+        if cls not in self._classes:
+            members: dict[str, Converter] = {}
+            self._classes[cls] = _object(cls, members, frozenset(schemas.required_members(cls)))
+            for name, (annotation, _) in schemas.members_of(cls).items():
+                members[name] = self.build(annotation)
+        return self._classes[cls]
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _bounded(convert: Converter, bounds: Param) -> Converter:
+    if not bounds:
+        return convert
+
+    def convert_bounded(value: Any, path: str) -> Any:
+        converted = convert(value, path)
+        problem = bounds.problem(value)
+        if problem:
+            raise Mismatch(path, f"{problem}, got {show(value)}")
+        return converted
+
+    return convert_bounded
+
+
+def _one_of(pairs: Iterable[tuple[Any, Any]]) -> Converter:
+    """Accept one of these values; true is not 1, though Python thinks so."""
+    allowed = tuple(pairs)
+    words = ", ".join(show(value) for value, _ in allowed)
+
+    def convert(value: Any, path: str) -> Any:
+        for known, converted in allowed:
+            if value == known and (type(value) is bool) == (type(known) is bool):
+                return converted
+        raise Mismatch(path, f"expected one of {words}, got {show(value)}")
+
+    return convert
+
+
+def _first_of(converters: list[Converter]) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        problems = []
+        for one in converters:
+            try:
+                return one(value, path)
+            except Mismatch as mismatch:
+                problems.append(str(mismatch).removeprefix(f"{path}: "))
+        raise Mismatch(path, " or ".join(dict.fromkeys(problems)))
+
+    return convert
+
+
+def _array(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        items = _LIST(value, path)
+        return make([convert_item(item, f"{path}[{n}]") for n, item in enumerate(items)])
+
+    return convert
+
+
+def _set(convert_item: Converter, kind: Any) -> Converter:
+    make = frozenset if kind is frozenset else set
+
+    def convert(value: Any, path: str) -> Any:
+        items = [convert_item(one, f"{path}[{n}]") for n, one in enumerate(_LIST(value, path))]
+        try:
+            unique = make(items)
+        except TypeError:
+            raise Mismatch(path, "its items must be text, numbers or the like") from None
+        if len(unique) != len(items):
+            raise Mismatch(path, "an item is given twice")
+        return unique
+
+    return convert
+
+
+def _mapping(convert_key: Converter, convert_value: Converter) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        return {
+            convert_key(key, f"{path}.{key}"): convert_value(item, f"{path}.{key}")
+            for key, item in _OBJECT(value, path).items()
+        }
+
+    return convert
+
+
+def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        given = _OBJECT(value, path)
+        prefix = f"{path}." if path else ""
+        for name in given:
+            if name not in members:
+                raise Mismatch(f"{prefix}{name}", unknown_name(name, members))
+        for name in members:
+            if name in required and name not in given:
+                raise Mismatch(f"{prefix}{name}", "is missing")
+        return cls(**{name: members[name](item, f"{prefix}{name}") for name, item in given.items()})
+
+    return convert
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """Return the message for a member that nobody declared."""
+    import difflib  # seldom needed
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f"is not known; did you mean {near[0]}?" if near else "is not known"
+
+
+def _pydantic(cls: Any) -> Converter:
+    def convert(value: Any, path: str) -> Any:
+        try:
+            return cls.model_validate(value)
+        except ValueError as error:  # pydantic's ValidationError is one
+            faults: list[Any] = getattr(error, "errors", list)()
+            if not faults:
+                raise Mismatch(path, str(error)) from None
+            place = ".".join([path, *(str(part) for part in faults[0]["loc"])])
+            raise Mismatch(place.strip("."), str(faults[0]["msg"])) from None
+
+    return convert

@@ -1,0 +1,202 @@
+"""A handler: its schema, its arguments, and how it is run.
+
+How it is run follows from how it is written. A plain function runs on the thread that reads, one
+call at a time: that is the fastest, and needs no locks. A function that takes a `Context`, or was
+registered with `thread=True`, runs in a worker thread, so that it can be cancelled and can call
+the host. An `async def` runs on the event loop.
+"""
+
+import enum
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exthost.sdk.errors import InvalidArguments, UnsupportedType
+from exthost.sdk.types.conversion import Converter, Mismatch, converter_of, keep, unknown_name
+from exthost.sdk.types.docstring import read_docstring
+from exthost.sdk.types.schema import Schema, SchemaBuilder, schema_of, type_hints, with_default
+
+# Types whose values are handed on as they came.
+_PLAIN = (str, int, bool)
+
+_EMPTY = inspect.Parameter.empty
+
+
+class Execution(enum.Enum):
+    """Where a handler runs."""
+
+    INLINE = "inline"
+    THREAD = "thread"
+    ASYNC = "async"
+
+
+class Function:
+    """A handler with what its signature and its docstring say."""
+
+    def __init__(
+        self,
+        handler: Callable[..., Any],
+        context_type: type,
+        *,
+        name: str = "",
+        description: str = "",
+        thread: bool | None = None,
+        payload: bool = False,
+    ) -> None:
+        """`payload`: the handler takes one object that the dialect makes, and no arguments."""
+        docstring = read_docstring(handler.__doc__)
+        self.handler = handler
+        self.name = name or getattr(handler, "__name__", "")
+        self.description = description or docstring.description or self.name.replace("_", " ")
+        self.context_name = ""
+        self.is_generator = inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(
+            handler
+        )
+        self._converters: dict[str, Converter] = {}
+        self._plain: dict[str, type] = {}
+        self._required: list[str] = []
+        self._rest: Converter | None = None
+        self._payload_name = ""
+        self._takes_payload = payload
+        if payload:
+            self.input_schema: Schema = {}
+            self._read_payload(context_type)
+        else:
+            self.input_schema = self._read_parameters(context_type, docstring.parameters)
+        self.returns = type_hints(handler).get("return", _EMPTY)
+        self._required_names = frozenset(self._required)
+        self._is_plain = self._rest is None and len(self._plain) == len(self._converters)
+        self._is_plain = self._is_plain and not payload
+        self.execution = self._choose_execution(thread)
+
+    def _choose_execution(self, thread: bool | None) -> Execution:
+        handler = self.handler
+        if inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler):
+            if thread:
+                raise TypeError(f"{self.name} is asynchronous and cannot run in a thread")
+            return Execution.ASYNC
+        wants_thread = bool(self.context_name) or self.is_generator if thread is None else thread
+        return Execution.THREAD if wants_thread else Execution.INLINE
+
+    def _read_parameters(self, context_type: type, about: dict[str, str]) -> Schema:
+        builder = SchemaBuilder()
+        hints = type_hints(self.handler)
+        properties: dict[str, Schema] = {}
+        schema: Schema = {"type": "object", "properties": properties}
+        additional: Schema | bool = False
+        for name, parameter in inspect.signature(self.handler).parameters.items():
+            annotation = hints.get(name, _EMPTY)
+            if isinstance(annotation, type) and issubclass(annotation, context_type):
+                self.context_name = name
+                continue
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise UnsupportedType(f"{self.name}: the parameter {name} cannot be given by name")
+            try:
+                member, convert = builder.build(annotation), converter_of(annotation)
+            except UnsupportedType as error:
+                raise UnsupportedType(f"{self.name}: the parameter {name}: {error}") from None
+            if parameter.kind is parameter.VAR_KEYWORD:
+                additional, self._rest = member or True, convert
+                continue
+            if name in about and "description" not in member:
+                member["description"] = about[name]
+            properties[name] = with_default(member, parameter.default)
+            self._converters[name] = convert
+            if annotation in _PLAIN:
+                self._plain[name] = annotation
+            if parameter.default is _EMPTY:
+                self._required.append(name)
+        if self._required:
+            schema["required"] = self._required
+        if additional is not True:
+            schema["additionalProperties"] = additional
+        return builder.complete(schema)
+
+    def _read_payload(self, context_type: type) -> None:
+        hints = type_hints(self.handler)
+        for name in inspect.signature(self.handler).parameters:
+            annotation = hints.get(name, _EMPTY)
+            if isinstance(annotation, type) and issubclass(annotation, context_type):
+                self.context_name = name
+            elif not self._payload_name:
+                self._payload_name = name
+            else:
+                raise TypeError(f"{self.name} takes one object, and a Context")
+
+    @property
+    def output_schema(self) -> Schema | None:
+        """The schema of the result, or None where the return type is not annotated or has none."""
+        if self.returns is _EMPTY:
+            return None
+        try:
+            return schema_of(self.returns)
+        except UnsupportedType:
+            return None
+
+    def call(self, arguments: Any) -> Any:
+        """Call the handler with arguments from the wire. Raises InvalidArguments."""
+        if self._is_plain and type(arguments) is dict:
+            plain = self._plain
+            for name, value in arguments.items():
+                if plain.get(name) is not type(value):
+                    break
+            else:
+                if len(arguments) == len(plain) or self._required_names <= arguments.keys():
+                    return self.handler(**arguments)
+        return self.handler(**self.bind(arguments))
+
+    def bind(self, arguments: Any) -> dict[str, Any]:
+        """Return the keyword arguments for the handler. Raises InvalidArguments."""
+        if self._takes_payload:
+            return {self._payload_name: arguments} if self._payload_name else {}
+        if arguments is None:
+            arguments = {}
+        if type(arguments) is not dict:
+            raise InvalidArguments(self.name, ["expected an object"])
+        problems: list[str] = []
+        bound: dict[str, Any] = {}
+        for name, value in arguments.items():
+            convert = self._converters.get(name, self._rest)
+            if convert is None or name == self.context_name:
+                if name != "_meta":  # what the host adds about the caller
+                    problems.append(f"{name}: {unknown_name(name, self._converters)}")
+                continue
+            try:
+                bound[name] = value if convert is keep else convert(value, name)
+            except Mismatch as mismatch:
+                problems.append(str(mismatch))
+        problems += [
+            f"{name}: is missing"
+            for name in self._required
+            if name not in bound and name not in arguments
+        ]
+        if problems:
+            raise InvalidArguments(self.name, problems)
+        return bound
+
+    def bind_words(self, words: list[str]) -> dict[str, Any]:
+        """Return the keyword arguments for words of a command line: `name=value`, or in order.
+
+        A word is read as JSON where its parameter is not text. Raises InvalidArguments.
+        """
+        from exthost.sdk.types.json_text import decode
+
+        names = list(self._converters)
+        arguments: dict[str, Any] = {}
+        for word in words:
+            name, found, text = word.partition("=")
+            if not found or name not in self._converters:
+                free = [one for one in names if one not in arguments]
+                if not free:
+                    raise InvalidArguments(self.name, [f"too many arguments: {word}"])
+                name, text = free[0], word
+            value: Any = text
+            try:
+                self._converters[name](text, name)
+            except Mismatch:
+                try:
+                    value = decode(text.encode())
+                except ValueError:
+                    pass  # told by the converter
+            arguments[name] = value
+        return self.bind(arguments)

@@ -1,0 +1,259 @@
+"""The JSON schema of a Python type.
+
+Objects are closed: a member that is not declared is refused, because a misspelt name would be
+ignored otherwise. A type that contains itself becomes a `$ref` into `$defs`; every other type is
+written where it is used, which is what most readers of schemas understand best.
+"""
+
+import collections.abc
+import dataclasses
+import datetime
+import enum
+import inspect
+import os
+import types
+import typing
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.sdk.errors import UnsupportedType
+from exthost.sdk.types.constraints import read_metadata
+
+Schema = dict[str, Any]
+
+_SCALARS: Mapping[Any, Schema] = {
+    Any: {},
+    object: {},
+    inspect.Parameter.empty: {},
+    None: {"type": "null"},
+    type(None): {"type": "null"},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    bytes: {"type": "string", "contentEncoding": "base64"},
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    datetime.time: {"type": "string", "format": "time"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
+    list: {"type": "array"},
+    tuple: {"type": "array"},
+    set: {"type": "array", "uniqueItems": True},
+    frozenset: {"type": "array", "uniqueItems": True},
+    dict: {"type": "object"},
+}
+
+ARRAYS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+SETS = (set, frozenset, collections.abc.Set)
+OBJECTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+
+
+def schema_of(annotation: Any) -> Schema:
+    """Return the JSON schema of a type. Raises UnsupportedType."""
+    builder = SchemaBuilder()
+    return builder.complete(builder.build(annotation))
+
+
+class SchemaBuilder:
+    """Builds schemas that share their definitions."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+        self._open: dict[Any, str] = {}  # types that are being built, and their names
+        self._recursive: set[Any] = set()
+
+    def complete(self, schema: Schema) -> Schema:
+        """Return the schema with the definitions that it refers to."""
+        return {**schema, "$defs": self.definitions} if self.definitions else schema
+
+    def build(self, annotation: Any) -> Schema:
+        """Return the schema of a type, without `$defs`."""
+        annotation = resolve(annotation)
+        if isinstance(annotation, collections.abc.Hashable) and annotation in _SCALARS:
+            return dict(_SCALARS[annotation])
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is typing.Annotated:
+            return read_metadata(annotation.__metadata__).apply(self.build(arguments[0]))
+        if origin is typing.Literal:
+            return _enumeration(arguments)
+        if origin in (typing.Union, types.UnionType):
+            return {"anyOf": [self.build(one) for one in arguments]}
+        if origin in ARRAYS:
+            return {"type": "array", "items": self.build(arguments[0])}
+        if origin in SETS:
+            return {"type": "array", "items": self.build(arguments[0]), "uniqueItems": True}
+        if origin is tuple:
+            return self._tuple(arguments)
+        if origin in OBJECTS:
+            return self._mapping(annotation, arguments)
+        if isinstance(annotation, type):
+            return self._class(annotation)
+        raise UnsupportedType(f"{annotation!r} has no JSON schema")
+
+    def _tuple(self, arguments: tuple[Any, ...]) -> Schema:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return {"type": "array", "items": self.build(arguments[0])}
+        items = [self.build(one) for one in arguments]
+        size = {"minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", **({"prefixItems": items} if items else {}), **size}
+
+    def _mapping(self, annotation: Any, arguments: tuple[Any, ...]) -> Schema:
+        names = self.build(arguments[0])
+        schema: Schema = {"type": "object"}
+        if any(type(value) is not str for value in names.get("enum", ())):
+            raise UnsupportedType(f"{annotation!r} has no JSON schema: its keys must be text")
+        if "enum" in names:
+            schema["propertyNames"] = names
+        elif names and names.get("type") != "string":
+            raise UnsupportedType(f"{annotation!r} has no JSON schema: its keys must be text")
+        values = self.build(arguments[1])
+        return {**schema, "additionalProperties": values} if values else schema
+
+    def _class(self, cls: Any) -> Schema:
+        if issubclass(cls, enum.Enum):
+            return _enumeration(tuple(enum_values(cls)))
+        if is_pydantic_model(cls):
+            return self._pydantic(cls)
+        if issubclass(cls, os.PathLike):
+            return {"type": "string"}
+        if is_named_tuple(cls):
+            return self._tuple(tuple(type_hints(cls)[name] for name in cls._fields))
+        if dataclasses.is_dataclass(cls) or typing.is_typeddict(cls):
+            return self._object(cls)
+        raise UnsupportedType(
+            f"{cls.__qualname__} has no JSON schema: use a dataclass, a TypedDict or an Enum"
+        )
+
+    def _object(self, cls: Any) -> Schema:
+        if cls in self._open:
+            self._recursive.add(cls)
+            return {"$ref": f"#/$defs/{self._open[cls]}"}
+        name = cls.__name__
+        while name in self.definitions or name in self._open.values():
+            name += "_"
+        self._open[cls] = name
+        try:
+            schema = self._members(cls)
+        finally:
+            del self._open[cls]
+        if cls not in self._recursive:
+            return schema
+        self.definitions[name] = schema
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _members(self, cls: Any) -> Schema:
+        properties = {}
+        for name, (annotation, default) in members_of(cls).items():
+            properties[name] = with_default(self.build(annotation), default)
+        schema: Schema = {"type": "object", "properties": properties}
+        if required := required_members(cls):
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        text = inspect.cleandoc(cls.__doc__ or "")
+        # A dataclass without a docstring gets its signature for one.
+        if text and not text.startswith(f"{cls.__name__}(") and text != dict.__doc__:
+            schema["description"] = text
+        return schema
+
+    def _pydantic(self, cls: Any) -> Schema:
+        prefix = cls.__name__
+        schema = dict(cls.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}"))
+        for name, definition in schema.pop("$defs", {}).items():
+            self.definitions[f"{prefix}.{name}"] = definition
+        return schema
+
+
+def resolve(annotation: Any) -> Any:
+    """Return what an alias, a NewType or a type variable stands for."""
+    while True:
+        if isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":
+            annotation = annotation.__value__
+        elif isinstance(annotation, typing.TypeVar):
+            annotation = annotation.__bound__ or Any
+        elif typing.get_origin(annotation) in (typing.Required, typing.NotRequired):
+            annotation = typing.get_args(annotation)[0]
+        else:
+            return annotation
+
+
+def type_hints(owner: Any) -> dict[str, Any]:
+    """Return the annotations of a class or a function, with `Annotated` left in place."""
+    try:
+        return typing.get_type_hints(owner, include_extras=True)
+    except NameError as error:
+        raise UnsupportedType(
+            f"an annotation of {owner.__qualname__} cannot be resolved: {error}; "
+            "define the type at the top of a module"
+        ) from None
+
+
+_MISSING = inspect.Parameter.empty
+
+
+def members_of(cls: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the type and the default of each member of a dataclass or a TypedDict. The default
+    is `Parameter.empty` where there is none, or where it is made anew each time."""
+    hints = type_hints(cls)
+    if typing.is_typeddict(cls):
+        return {name: (hint, _MISSING) for name, hint in hints.items()}
+    return {
+        field.name: (
+            hints[field.name],
+            _MISSING if field.default is dataclasses.MISSING else field.default,
+        )
+        for field in dataclasses.fields(cls)
+        if field.init
+    }
+
+
+def required_members(cls: Any) -> list[str]:
+    """Return the members that must be given, in the order of their declaration."""
+    if typing.is_typeddict(cls):
+        return [name for name in members_of(cls) if name in cls.__required_keys__]
+    missing = dataclasses.MISSING
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.init and field.default is missing and field.default_factory is missing
+    ]
+
+
+def with_default(schema: Schema, default: Any) -> Schema:
+    """Return the schema with a default, if it is one that JSON has."""
+    if isinstance(default, enum.Enum):
+        default = default.value
+    if default is _MISSING or not isinstance(default, str | int | float | bool | None):
+        return schema
+    if isinstance(default, float) and not abs(default) < float("inf"):
+        return schema
+    return {**schema, "default": default}
+
+
+def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
+    """Return the members of an enum by what stands for them in JSON: their values where those are
+    scalars, else their names."""
+    members = list(cls)
+    if all(type(member.value) in (str, int, float, bool) for member in members):
+        return {member.value: member for member in members}
+    return {member.name: member for member in members}
+
+
+def is_pydantic_model(cls: type) -> bool:
+    """Return whether this is a pydantic model; pydantic itself is never imported here."""
+    return callable(getattr(cls, "model_validate", None)) and hasattr(cls, "model_json_schema")
+
+
+def is_named_tuple(cls: Any) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make")
+
+
+def _enumeration(values: tuple[Any, ...]) -> Schema:
+    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    kinds = {type(value) for value in plain}
+    schema: Schema = {"enum": plain}
+    if len(kinds) == 1 and (kind := kinds.pop()) in _SCALARS:
+        schema = {**_SCALARS[kind], **schema}
+    return schema

@@ -1,0 +1,111 @@
+"""Bytes into frames, and back.
+
+`feed` takes what was read and returns the frames that are complete. `rest` returns what is left at
+the end of input: nothing between two frames, an incomplete frame inside one. A frame that cannot
+be read raises ValueError, after which the input is of no use.
+"""
+
+from typing import Protocol
+
+
+class Framing(Protocol):
+    """One direction of a wire."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the frames that these bytes complete."""
+
+    def rest(self) -> bytes:
+        """Return the bytes of a frame that is not complete."""
+
+
+class LineFraming:
+    """A frame is a line. Blank lines are left out."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if not self._kept and data.endswith(b"\n") and data.find(b"\n") == len(data) - 1:
+            return [data[:-1]] if len(data) > 1 else []  # one line, as in most reads
+        if b"\n" not in data:
+            self._kept.append(data)
+            return []
+        *lines, last = data.split(b"\n")
+        lines[0] = b"".join([*self._kept, lines[0]])
+        self._kept = [last] if last else []
+        return [line for line in lines if line and not line.isspace()]
+
+    def rest(self) -> bytes:
+        return b"".join(self._kept)
+
+
+class HeaderFraming:
+    """A frame is `Content-Length: N`, a blank line, and N bytes."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._body = -1  # where the body begins, once the headers are read
+        self._end = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._kept += data
+        frames = []
+        while self._has_headers() and len(self._kept) >= self._end:
+            frames.append(bytes(self._kept[self._body : self._end]))
+            del self._kept[: self._end]
+            self._body = -1
+        return frames
+
+    def _has_headers(self) -> bool:
+        if self._body >= 0:
+            return True
+        start, length = 0, None
+        while (stop := self._kept.find(b"\n", start)) >= 0:
+            line = bytes(self._kept[start:stop]).strip()
+            start = stop + 1
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"content-length":
+                if not value.strip().isdigit():
+                    raise ValueError(f"not a Content-Length: {line[:80]!r}")
+                length = int(value)
+            elif not line and length is not None:
+                self._body, self._end = start, start + length
+                return True
+        return False
+
+    def rest(self) -> bytes:
+        return bytes(self._kept)
+
+
+class PrefixFraming:
+    """A frame is its length, four bytes with the highest first, and that many bytes."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._kept += data
+        frames = []
+        while len(self._kept) >= 4:
+            end = 4 + int.from_bytes(self._kept[:4], "big")
+            if len(self._kept) < end:
+                break
+            frames.append(bytes(self._kept[4:end]))
+            del self._kept[:end]
+        return frames
+
+    def rest(self) -> bytes:
+        return bytes(self._kept)
+
+
+def with_newline(payload: bytes) -> bytes:
+    """Return the frame of a line; JSON text has no line break of its own."""
+    return payload + b"\n"
+
+
+def with_header(payload: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%b" % (len(payload), payload)
+
+
+def with_prefix(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload

@@ -1,0 +1,60 @@
+"""Writing to the host, from any thread, whole frames in the order in which they were sent.
+
+`BlockingWriter` waits when the host does not read: so does whoever sends. `loop_writer` has the
+one for an event loop, which must not wait.
+
+A host that has gone away is no error here: `is_broken` says so, and nothing more is written.
+"""
+
+import os
+import threading
+from collections.abc import Generator
+from typing import Any, Protocol
+
+
+class Writer(Protocol):
+    """A way to the host."""
+
+    is_broken: bool
+
+    def send(self, data: bytes) -> None:
+        """Write frames."""
+
+    def wait(self) -> Generator[Any, None, None]:
+        """Wait until the host has read enough; for `await`."""
+
+
+class Sent:
+    """A message that was sent. Awaiting it waits while the host is slow to read."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._writer.wait()
+
+
+class BlockingWriter:
+    """Writes on the thread of whoever sends."""
+
+    def __init__(self, fd: int) -> None:
+        self.is_broken = False
+        self._fd = fd
+        self._lock = threading.Lock()
+
+    def send(self, data: bytes) -> None:
+        with self._lock:
+            if self.is_broken:
+                return
+            try:
+                written = os.write(self._fd, data)
+                while written < len(data):
+                    data = data[written:]
+                    written = os.write(self._fd, data)
+            except OSError:
+                self.is_broken = True
+
+    def wait(self) -> Generator[Any, None, None]:
+        yield from ()

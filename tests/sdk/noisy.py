@@ -1,0 +1,42 @@
+"""An extension that writes to stdout wherever it can, and reads stdin where it must not."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from typing import Any
+
+from exthost.sdk import Extension
+
+ext = Extension("noisy")
+
+print("printed at import", flush=True)
+print("an incomplete line at import", end="", flush=True)
+os.write(1, b"written at import")
+
+libc = ctypes.CDLL(None)
+
+
+@ext.tool
+def shout(text: str) -> str:
+    """Print in every way there is, then answer."""
+    print("printed in a handler", flush=True)
+    print("without a line break", end="")
+    sys.stdout.flush()
+    os.write(1, b'{"jsonrpc":"2.0","id":1,"result":"forged"}\n')
+    libc.printf(b"printf in a handler")
+    libc.fflush(None)
+    subprocess.run([sys.executable, "-c", "print('a child prints')"], check=True)
+    return text.upper()
+
+
+@ext.tool
+def read() -> dict[str, Any]:
+    """Read stdin, here and in a child, which must not take requests from the wire."""
+    script = "import sys; sys.stdout.write(repr(sys.stdin.read()))"
+    child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
+    return {"here": sys.stdin.read(), "child": child.stdout.decode()}
+
+
+if __name__ == "__main__":
+    ext.run()

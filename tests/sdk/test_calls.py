@@ -1,0 +1,160 @@
+"""Many calls at once, cancellation, and requests to the host."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.errors import CallFailed, CallTimeout
+from exthost.sdk import Context, Extension, testing
+from tests.sdk.programs import WAITING, started
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "roder", "mcp"])
+async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path) -> None:
+    async with started(WAITING, dialect, tmp_path) as ext:
+        calls = (ext.call_tool("meet", {"of": 100}) for _ in range(100))
+        results = await asyncio.gather(*calls)
+        assert {result.text for result in results} == {"100"}
+        calls = (ext.call_tool("meet_in_threads") for _ in range(100))
+        results = await asyncio.gather(*calls)
+        assert len({result.text for result in results}) == 100
+
+
+async def test_plain_functions_run_one_at_a_time_in_the_order_of_their_requests() -> None:
+    ext = Extension("plain")
+    seen: list[int] = []
+
+    @ext.tool
+    def note(number: int) -> int:
+        seen.append(number)
+        return number
+
+    async with testing.connect(ext, dialect="nexo") as client:
+        results = await asyncio.gather(
+            *(client.call_tool("note", {"number": number}) for number in range(100))
+        )
+    assert seen == list(range(100)) and [one.data for one in results] == seen
+
+
+@pytest.mark.parametrize("tool", ["hang", "hang_in_a_thread"])
+async def test_a_cancelled_call_is_told_to_its_handler(tool: str, tmp_path: Path) -> None:
+    async with started(WAITING, "mcp", tmp_path) as ext:
+        under_way = asyncio.Event()
+        call = asyncio.create_task(
+            ext.call_tool(tool, {"name": "it"}, on_progress=lambda _: under_way.set())
+        )
+        await under_way.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        events = await ext.call_tool("wait_for", {"event": "it cancelled"})
+        assert events.data == {"result": ["it cancelled"]}
+        with pytest.raises(CallTimeout):
+            await ext.call_tool(tool, {"name": "late"}, timeout=0.05)
+        events = await ext.call_tool("wait_for", {"event": "late cancelled"})
+        assert events.data == {"result": ["it cancelled", "late cancelled"]}
+
+
+async def test_leaving_a_task_of_roder_cancels_its_generator() -> None:
+    ext = Extension("ticker")
+    ended = asyncio.Event()
+
+    @ext.stream
+    async def tick() -> Any:
+        """Tick for ever."""
+        try:
+            while True:
+                yield "tick"
+                await asyncio.sleep(0.001)
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    loop = asyncio.get_running_loop()
+    async with testing.connect(ext, dialect="roder") as client:
+        async with client.tasks.execute({}) as stream:
+            async for event in stream:
+                assert event.chunk == "tick\n"
+                break
+        await ended.wait()
+
+
+async def test_a_stream_does_not_run_ahead_of_a_host_that_does_not_read() -> None:
+    """The host stops reading when its consumer does; then the generator has to wait."""
+    ext = Extension("flood")
+    sent = 0
+
+    @ext.stream
+    async def flood() -> Any:
+        """Send for ever."""
+        nonlocal sent
+        while True:
+            yield "x" * 1000
+            sent += 1
+
+    async with (
+        testing.connect(ext, dialect="roder") as client,
+        client.tasks.execute({}) as stream,
+    ):
+        async for _ in stream:
+            break
+        before = -1
+        while sent != before:  # until it stands still
+            before = sent
+            await asyncio.sleep(0.2)
+        assert sent < 50_000
+
+
+# -- requests to the host ----------------------------------------------------------------------
+
+
+async def elicit(params: Any) -> Any:
+    return {"action": "accept", "content": {"asked": params["message"]}}
+
+
+ELICITED = {"method": "elicitation/create", "params": {"message": "sure?", "requestedSchema": {}}}
+
+
+@pytest.mark.parametrize("tool", ["ask", "ask_async"])
+async def test_in_mcp_a_handler_is_run_again_with_the_answer_of_the_host(
+    tool: str, tmp_path: Path
+) -> None:
+    handlers = {"elicitation/create": elicit}
+    async with started(WAITING, "mcp", tmp_path, handlers=handlers) as ext:
+        assert ext.offer.extra["era"] == "stateless"
+        result = await ext.call_tool(tool, ELICITED)
+        assert result.data == {"action": "accept", "content": {"asked": "sure?"}}
+
+
+@pytest.mark.parametrize("tool", ["ask", "ask_async"])
+async def test_in_synaps_a_handler_uses_the_memory_of_the_host(tool: str, tmp_path: Path) -> None:
+    async with started(WAITING, "synaps", tmp_path, name="remembers") as ext:
+        written = {"method": "memory.append", "params": {"content": "a note"}}
+        assert (await ext.call_tool(tool, written)).data["ok"] is True
+        found = await ext.call_tool(tool, {"method": "memory.query", "params": {}})
+        assert found.data["records"][0]["content"] == "a note"
+        with pytest.raises(CallFailed, match=r"HostError: .*empty"):
+            await ext.call_tool(tool, {"method": "config.get", "params": {"key": ""}})
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo"])
+async def test_where_the_host_has_no_answer_the_handler_gets_an_error(
+    dialect: str, tmp_path: Path
+) -> None:
+    async with started(WAITING, dialect, tmp_path) as ext:
+        for tool in ("ask", "ask_async"):
+            with pytest.raises(CallFailed, match="HostError"):
+                await ext.call_tool(tool, {"method": "anything", "params": {}})
+
+
+async def test_a_call_to_the_host_that_could_never_be_answered_says_so() -> None:
+    ext = Extension("wrong")
+
+    @ext.tool
+    async def ask(ctx: Context) -> Any:
+        return ctx.call("anything")
+
+    async with testing.connect(ext, dialect="nexo") as client:
+        with pytest.raises(CallFailed, match="await call_async"):
+            await client.call_tool("ask")

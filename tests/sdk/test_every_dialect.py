@@ -1,0 +1,218 @@
+"""One file, two tools, a stream and progress, in every dialect, by the real host."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.dialects.meanings import Progress
+from exthost.errors import CallFailed
+from tests.cli.running import run_inside
+from tests.sdk.programs import (
+    JSON_DIALECTS,
+    SAMPLE,
+    WAITING,
+    command,
+    started,
+    write_manifest,
+)
+
+
+def plain(result: Any) -> Any:
+    """The value that the handler returned; MCP wraps one that is not an object."""
+    data = result.data
+    return data["result"] if isinstance(data, dict) and data.keys() == {"result"} else data
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_its_tools_and_its_stream_are_called(dialect: str, tmp_path: Path) -> None:
+    async with started(SAMPLE, dialect, tmp_path) as ext:
+        assert list(ext.tools) == ["add", "work", "count"]
+        tool = ext.tools["add"]
+        assert tool.description == "Add two numbers."
+        assert tool.input_schema["properties"]["a"] == {
+            "type": "integer",
+            "description": "the first",
+        }
+        assert plain(await ext.call_tool("add", {"a": 1, "b": 2})) == 3
+        assert (await ext.call_tool("work", {"steps": 3})).text == "done"
+        assert plain(await ext.call_tool("count", {"to": 3})) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "mcp"])
+def test_the_command_line_calls_it(dialect: str) -> None:
+    words = ["call", "add", "a=1", "b=2", "--json", "--dialect", dialect, "--"]
+    done = run_inside(*words, *command(SAMPLE, dialect))
+    assert done.returncode == 0, done.stderr
+    assert "3" in done.stdout
+
+
+@pytest.mark.parametrize("dialect", ["nexo", "roder", "synaps"])
+def test_the_manifest_that_it_prints_is_all_that_a_host_needs(dialect: str, tmp_path: Path) -> None:
+    folder = tmp_path / "sample"
+    folder.mkdir()
+    manifest = write_manifest(SAMPLE, dialect, folder)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    target = folder if dialect == "synaps" else manifest
+    done = run_inside("inspect", str(target), cwd=folder, env=os.environ | {"PATH": path})
+    assert done.returncode == 0, done.stderr
+    assert "add" in done.stdout and "count" in done.stdout
+
+
+# -- what each dialect has for streams and progress --------------------------------------------
+
+
+async def test_in_mcp_progress_and_items_are_progress_notifications(tmp_path: Path) -> None:
+    async with started(SAMPLE, "mcp", tmp_path) as ext:
+        seen: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
+        assert [(one.progress, one.total, one.message) for one in seen] == [
+            (1, 2, "step 1"),
+            (2, 2, "step 2"),
+        ]
+        seen.clear()
+        await ext.call_tool("count", {"to": 3}, on_progress=seen.append)
+        assert [one.message for one in seen] == ["1", "2", "3"]
+
+
+async def test_in_synaps_a_stream_is_a_command_and_progress_its_task(tmp_path: Path) -> None:
+    async with started(SAMPLE, "synaps", tmp_path) as ext:
+        async with ext.commands.invoke("count", ["3"]) as stream:
+            events = [event async for event in stream]
+        assert [event.content for event in events] == ["1", "2", "3"]
+        assert stream.result == [1, 2, 3]
+        async with ext.commands.invoke("work", ["steps=2"]) as stream:
+            tasks = [type(event).__name__ async for event in stream]
+        assert stream.result == "done" and len(tasks) == 4, tasks
+
+
+async def test_in_roder_a_stream_is_a_task(tmp_path: Path) -> None:
+    async with started(SAMPLE, "roder", tmp_path) as ext:
+        spec = await ext.tasks.spec("count")
+        assert spec.description == "Count."
+        async with ext.tasks.execute({"to": 3}, executor_id="count") as stream:
+            events = [event async for event in stream]
+        assert [event.chunk for event in events[:-1]] == ["1\n", "2\n", "3\n"]
+        with pytest.raises(CallFailed, match="a whole number"):
+            async with ext.tasks.execute({"to": "x"}, executor_id="count") as stream:
+                pass
+
+
+async def test_in_morphir_progress_is_a_line_of_the_log(tmp_path: Path) -> None:
+    bus = exthost.Bus()
+    lines: list[str] = []
+    bus.subscribe(exthost.events.LogLine, lambda event: lines.append(event.text))
+    async with started(SAMPLE, "morphir", tmp_path, events=bus) as ext:
+        await ext.call_tool("work", {"steps": 1})
+    assert "progress 1/1: step 1" in lines and "worked" in lines
+
+
+# -- faults, in the words of each dialect ------------------------------------------------------
+
+RAW: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "morphir": ("{name}", lambda name, given: given),
+    "nexo": ("tools/call", lambda name, given: {"name": name, "arguments": given}),
+    "synaps": ("tool.call", lambda name, given: {"name": name, "input": given}),
+    "roder": ("tools/call", lambda name, given: {"toolName": name, "arguments": given}),
+    "mcp": ("tools/call", lambda name, given: {"name": name, "arguments": given}),
+}
+
+
+async def raw(ext: exthost.Extension, name: str, arguments: Any) -> Any:
+    """Call a tool without the host's check of its arguments."""
+    method, params = RAW[ext.dialect.name]
+    return await ext.call(method.format(name=name), params(name, arguments))
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_bad_arguments_are_told_in_the_words_of_the_dialect(
+    dialect: str, tmp_path: Path
+) -> None:
+    async with started(SAMPLE, dialect, tmp_path) as ext:
+        expected = (
+            "invalid arguments for add: b: expected a whole number, got 'x'; "
+            "aa: is not known; did you mean a?; a: is missing"
+        )
+        given = {"b": "x", "aa": 1}
+        if dialect == "mcp":  # a model is to see what was wrong
+            result = await raw(ext, "add", given)
+            assert result["isError"] is True and result["content"][0]["text"] == expected
+            return
+        with pytest.raises(CallFailed) as caught:
+            await raw(ext, "add", given)
+        assert caught.value.error_message == expected
+        assert caught.value.error_code == (None if dialect == "morphir" else -32602)
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
+    dialect: str, tmp_path: Path
+) -> None:
+    bus = exthost.Bus()
+    lines: list[str] = []
+    bus.subscribe(exthost.events.LogLine, lambda event: lines.append(event.text))
+    async with started(WAITING, dialect, tmp_path, events=bus) as ext:
+        for name, arguments, message in (
+            ("fail", {"how": "plainly"}, "ValueError: the value is odd"),
+            ("fail", {"how": "on purpose"}, "come back tomorrow"),
+            ("fail", {"how": "by exiting"}, "SystemExit: 3"),
+            ("fail_later", {}, "LookupError: not here"),
+            ("unwritable", {}, "TypeError: a object cannot be written as JSON"),
+        ):
+            with pytest.raises(CallFailed) as caught:
+                await ext.call_tool(name, arguments)
+            assert message in str(caught.value), str(caught.value)
+        assert (await ext.call_tool("distance", {"at": {"x": 3}, "scale": 2})).text == "6.0"
+    if dialect != "roder":  # where nothing of what passes is logged
+        text = "\n".join(lines)
+        assert "Traceback" in text and "the value is odd" in text
+        assert "come back tomorrow" not in text
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_an_unknown_tool_and_an_unknown_method_are_told(dialect: str, tmp_path: Path) -> None:
+    async with started(SAMPLE, dialect, tmp_path) as ext:
+        with pytest.raises(CallFailed, match="nothing_like_it"):
+            await raw(ext, "nothing_like_it", {})
+        with pytest.raises(CallFailed, match="no/such"):
+            await ext.call("no/such", {})
+
+
+@pytest.mark.parametrize("dialect", ["synaps", "roder"])
+async def test_a_result_that_the_host_would_not_read_is_an_error(
+    dialect: str, tmp_path: Path
+) -> None:
+    async with started(WAITING, dialect, tmp_path) as ext:
+        with pytest.raises(CallFailed, match="allows 4194304"):
+            await ext.call_tool("large", {"size": 5 * 2**20})
+        assert (await ext.call_tool("large", {"size": 10})).text == "x" * 10
+
+
+def test_without_a_dialect_it_says_how_to_name_one() -> None:
+    words = [sys.executable, str(SAMPLE)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 2 and "--dialect" in done.stderr
+    done = subprocess.run(
+        [*words, "--dialect", "esperanto"], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 2 and "morphir, nexo" in done.stderr
+
+
+def test_the_variable_names_the_dialect_as_well() -> None:
+    asked = {"id": 7, "method": "add", "params": {"a": 1, "b": 2}}
+    done = subprocess.run(
+        [sys.executable, str(SAMPLE)],
+        input=json.dumps(asked),  # without a line break, as a person may type it
+        env=os.environ | {"EXTHOST_DIALECT": "morphir"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"id": 7, "result": 3}

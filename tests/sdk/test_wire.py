@@ -1,0 +1,176 @@
+"""What an extension, its libraries and its children write to stdout does not reach the wire."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
+from tests.extensions.looking import gone
+from tests.sdk.programs import (
+    JSON_DIALECTS,
+    LONG_SECONDS,
+    NOISY,
+    SAMPLE,
+    WAITING,
+    command,
+    piped,
+    started,
+)
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_prints_at_import_in_a_handler_from_c_and_from_a_child_do_no_harm(
+    dialect: str, tmp_path: Path
+) -> None:
+    bus = exthost.Bus()
+    lines: list[str] = []
+    bus.subscribe(exthost.events.LogLine, lambda event: lines.append(event.text))
+    async with started(NOISY, dialect, tmp_path, events=bus) as ext:
+        assert (await ext.call_tool("shout", {"text": "hi"})).text == "HI"
+        assert (await ext.call_tool("shout", {"text": "again"})).text == "AGAIN"
+        assert (await ext.call_tool("read", {})).data == {"here": "", "child": "''"}
+    if dialect != "roder":  # where nothing of what passes is logged
+        text = "\n".join(lines)
+        for written in ("printed at import", "printed in a handler", "printf in", "a child prints"):
+            assert written in text, text
+
+
+def test_the_wire_has_nothing_but_replies() -> None:
+    asked = {"id": 1, "method": "shout", "params": {"text": "hi"}}
+    done = subprocess.run(
+        command(NOISY, "morphir"),
+        input=json.dumps(asked).encode() + b"\n",
+        capture_output=True,
+        timeout=LONG_SECONDS,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"id": 1, "result": "HI"}
+    assert done.stdout.count(b"\n") == 1
+    for written in (b"printed at import", b"printf in a handler", b"a child prints", b"forged"):
+        assert written in done.stderr
+
+
+def test_importing_an_extension_leaves_the_streams_alone() -> None:
+    script = "import tests.sdk.noisy, os; os.write(1, b'|still stdout')"
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        capture_output=False,
+        stdout=subprocess.PIPE,
+        timeout=LONG_SECONDS,
+        check=True,
+    )
+    assert done.stdout.endswith(b"written at import|still stdout")
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", [SAMPLE, WAITING])
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+def test_the_end_of_input_ends_it(program: Path, dialect: str) -> None:
+    with piped(program, dialect) as process:
+        _, errors = process.communicate(timeout=LONG_SECONDS)
+        assert (process.returncode, errors) == (0, b"")
+
+
+def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None:
+    asked = [
+        {"id": 1, "method": "hang", "params": {"name": "x"}},
+        {"id": 2, "method": "fail_later", "params": {}},
+        {"id": 3, "method": "pid", "params": {}},
+    ]
+    with piped(WAITING, "morphir") as process:
+        lines = "".join(json.dumps(one) + "\n" for one in asked)
+        output, _ = process.communicate(lines.encode(), timeout=LONG_SECONDS)
+        replies = [json.loads(line) for line in output.splitlines()]
+        by_id = {reply.get("id"): reply for reply in replies}
+        assert by_id[3]["result"] == process.pid
+        assert by_id[2]["error"] == "LookupError: not here"
+        assert 1 not in by_id and process.returncode == 0
+
+
+def test_a_handler_that_does_not_end_does_not_keep_it_alive() -> None:
+    with piped(WAITING, "morphir") as process:
+        request = b'{"id":1,"method":"stubborn","params":{}}\n'
+        _, errors = process.communicate(request, timeout=LONG_SECONDS)
+        assert process.returncode == 1 and b"do not end" in errors
+
+
+def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
+    """Another process, here the test, holds the other end of the pipe."""
+    read_end, write_end = os.pipe()
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *command(SAMPLE, "morphir")],
+        stdin=read_end,
+        stdout=subprocess.PIPE,
+    ) as parent:
+        try:
+            os.write(write_end, b'{"id":1,"method":"add","params":{"a":1,"b":2}}\n')
+            assert parent.stdout is not None
+            child = int(parent.stdout.readline())
+            parent.send_signal(signal.SIGKILL)
+            parent.wait(LONG_SECONDS)
+            deadline = time.monotonic() + LONG_SECONDS
+            while not gone(child):
+                assert time.monotonic() < deadline, "it has outlived its parent"
+                time.sleep(0.01)
+        finally:
+            parent.kill()
+            os.close(read_end)
+            os.close(write_end)
+
+
+def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> None:
+    size, calls = 300_000, 20
+    with piped(WAITING, "morphir") as process:
+        assert process.stdin is not None and process.stdout is not None
+        for number in range(calls):
+            line = {"id": number, "method": "large", "params": {"size": size}}
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        replies = [json.loads(process.stdout.readline()) for _ in range(calls)]
+        assert sorted(reply["id"] for reply in replies) == list(range(calls))
+        assert all(reply["result"] == "x" * size for reply in replies)
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+FRAMINGS = [
+    (LineFraming, b'{"a":1}\n\n{"b":2}\r\n{"c":3}\n', [b'{"a":1}', b'{"b":2}\r', b'{"c":3}']),
+    (
+        HeaderFraming,
+        b"Content-Length: 2\r\n\r\n{}x: 1\r\ncontent-length:3\n\n[1]Content-Length: 0\r\n\r\n",
+        [b"{}", b"[1]", b""],
+    ),
+    (PrefixFraming, b"\x00\x00\x00\x02ab\x00\x00\x00\x00\x00\x00\x00\x01c", [b"ab", b"", b"c"]),
+]
+
+
+@pytest.mark.parametrize(("framing", "data", "frames"), FRAMINGS)
+def test_frames_are_the_same_whole_byte_by_byte_and_at_every_cut(
+    framing: type, data: bytes, frames: list[bytes]
+) -> None:
+    assert framing().feed(data) == frames
+    single = framing()
+    assert [one for byte in data for one in single.feed(bytes([byte]))] == frames
+    assert single.rest() == b""
+    for cut in range(len(data)):
+        halves = framing()
+        assert halves.feed(data[:cut]) + halves.feed(data[cut:]) == frames
