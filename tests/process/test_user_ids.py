@@ -1,6 +1,8 @@
 """The user of its own that a root host runs an extension as, and what that user can reach."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,13 +41,20 @@ def test_where_only_one_id_is_there_nobody_else_can_be_had(
     assert user_id("a") is None and not is_kernel_root()
 
 
-def test_what_keeps_a_user_out_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody reaches; those of pytest are private."""
+    with tempfile.TemporaryDirectory(prefix="exthost-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_what_keeps_a_user_out_is_named(open_folder: Path) -> None:
     stranger = os.geteuid() + 12345
-    inner = tmp_path / "outer" / "inner"
+    inner = open_folder / "outer" / "inner"
     inner.mkdir(parents=True)
-    for above in (inner, *inner.parents):
-        if above.stat().st_uid == os.geteuid() and above.is_relative_to(tmp_path.parent.parent):
-            above.chmod(0o755)
+    for folder in (inner, inner.parent):
+        folder.chmod(0o755)
     assert blocked_by(str(inner), stranger) == "" and not can_write(str(inner), stranger)
     inner.chmod(0o777)
     assert can_write(str(inner), stranger)
