@@ -140,7 +140,7 @@ WRONG = [
     ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
     ('[[handshake]]\nscript = []\noffer = "{}"', "said more than the script has"),
     ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "said more"),
-    ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', ""),
+    ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
 ]
 
 

@@ -36,8 +36,9 @@ async def check_with_process(vector: Vector, folder: Path, clock: Any = None) ->
             assert_offer(vector, extension.offer)
         else:
             assert_error(vector, await _error_of(extension.start()))
-            assert extension.tools == {tool.name: tool for tool in extension.spec.tools}
-            assert extension.stats.pid is None
+            known = {tool.name: tool for tool in extension.spec.tools}
+            assert extension.tools == known, f"it offers {sorted(extension.tools)}"
+            assert extension.stats.pid is None, "its process was not ended"
 
 
 async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> None:
@@ -51,7 +52,7 @@ async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> N
         if "error" in vector.row:
             assert_error(vector, await _error_of(operate(extension, vector)))
         else:
-            assert await operate(extension, vector) == vector.json("result")
+            _assert_equal(await operate(extension, vector), vector.json("result"))
 
 
 async def _error_of(call: Any) -> ExthostError:
@@ -79,10 +80,11 @@ def _check_read(vector: Vector) -> None:
         if "answers" in vector.row:
             answered = [reading.answers(one) for one in heard if isinstance(one, Skipped)]
             answers = vector.row["answers"]  # TOML has no null
-            assert answered == [None if answers == "nothing" else answers]
+            _assert_equal(answered, [None if answers == "nothing" else answers])
     if vector.row.get("canonical"):
-        assert reading.write() == data
-        assert reading.write_request() in (None, data)
+        _assert_equal(reading.write(), data)
+        request = reading.write_request()
+        _assert_equal(data if request is None else request, data)
 
 
 def _assert_read(reading: Reading, chunks: list[bytes], way: str, times: int = 1) -> None:
@@ -114,15 +116,19 @@ def _check_operation(vector: Vector) -> None:
         assert error.code == vector.row.get("code"), error
     else:
         assert "error" not in vector.row, f"it did not fail, and came to {value!r}"
-        assert value == vector.json("result")
+        _assert_equal(value, vector.json("result"))
 
 
 def _check_meaning(vector: Vector) -> None:
-    assert meaning(vector) == vector.row["means"]
+    _assert_equal(meaning(vector), vector.row["means"])
 
 
 def _check_value(vector: Vector) -> None:
-    assert value(vector) == vector.row["result"]
+    _assert_equal(value(vector), vector.row["result"])
+
+
+def _assert_equal(value: Any, expected: Any) -> None:
+    assert value == expected, f"it is {value!r}, and should be {expected!r}"
 
 
 _CHECKS = {

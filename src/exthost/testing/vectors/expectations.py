@@ -15,13 +15,14 @@ __all__ = ["assert_error", "assert_offer", "meaning", "value"]
 
 
 def assert_offer(vector: Vector, offer: Any) -> None:
-    assert type(offer) is Offer
+    assert type(offer) is Offer, f"it came to {offer!r} and not to an Offer"
     stated = vector.json("offer")
     extra = stated.pop("extra", None)
     tools = tuple(Tool(**tool) for tool in stated.pop("tools", ()))
     lists = {key: tuple(value) for key, value in stated.items() if isinstance(value, list)}
-    assert offer == Offer(**{**stated, **lists, "tools": tools})
-    assert extra is None or dict(offer.extra) == extra
+    expected = Offer(**{**stated, **lists, "tools": tools})
+    assert offer == expected, f"it offers {offer}, and should offer {expected}"
+    assert extra is None or dict(offer.extra) == extra, f"its extra is {offer.extra}"
 
 
 def assert_error(vector: Vector, error: ExthostError) -> None:
