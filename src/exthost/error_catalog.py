@@ -14,7 +14,7 @@ from typing import NamedTuple
 from exthost import errors
 from exthost.errors import ExthostError, UsageError
 
-__all__ = ["ErrorEntry", "ErrorTable", "load"]
+__all__ = ["ErrorEntry", "ErrorTable", "load", "read_table"]
 
 # Code → kind, title, meaning and fix.
 ErrorTable = Mapping[str, Mapping[str, str]]
@@ -27,6 +27,12 @@ class ErrorEntry(NamedTuple):
     title: str
     meaning: str
     fix: str
+
+
+def read_table(package: str) -> ErrorTable:
+    """Return the table in the `errors.toml` of an importable package."""
+    text = resources.files(package).joinpath("errors.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def load(*more: ErrorTable) -> dict[str, ErrorEntry]:
@@ -46,8 +52,7 @@ def load(*more: ErrorTable) -> dict[str, ErrorEntry]:
 
 @cache
 def _built_in() -> Mapping[str, ErrorEntry]:
-    text = resources.files("exthost").joinpath("errors.toml").read_text(encoding="utf-8")
-    return {code: _entry(code, fields) for code, fields in tomllib.loads(text).items()}
+    return {code: _entry(code, fields) for code, fields in read_table("exthost").items()}
 
 
 def _entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:

@@ -172,3 +172,14 @@ def test_explain_knows_the_error_codes_of_third_parties(
 ) -> None:
     assert main(["explain", "loud1"]) == 0
     assert "Turn it down." in capsys.readouterr().out
+
+
+def test_a_bad_table_of_error_codes_does_not_keep_others_from_being_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = THIRD_PARTY.replace('"fix": "Turn it down."', '"fix": ""')
+    install(tmp_path, "broken = exthost_bad_table:PACKAGE", {"exthost_bad_table.py": text})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["explain", "X0541"]) == 0
+    told = capsys.readouterr()
+    assert "LOUD1" in told.err and "HandshakeFailed" in told.out

@@ -1,149 +1,73 @@
 """Every vector of every dialect, played in every way."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
+from exthost.errors import ProtocolViolation
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
 from exthost.model import Role
-from exthost.wire.framing import Skipped
+from exthost.testing.vector_notation import Stated, messages_in, parse
+from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
+from exthost.testing.vectors.reading import Reading
 from tests.dialects import runner
-from tests.dialects.notation import Stated, messages_in, parse
-from tests.dialects.runner import Reading, Vector, vectors
-from tests.extensions.driving import failing
+from tests.dialects.runner import vectors
+from tests.extensions.clock import installed_clock
 
 
 def each(*tables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", vectors(*tables), ids=str)
 
 
-def _assert_read(reading: Reading, chunks: list[bytes], way: str, times: int = 1) -> None:
-    heard, _ = reading.read(chunks, times)
-    assert runner.fit(reading.means * times, heard), f"{way}: {heard}"
-
-
 @each("read")
-def test_the_bytes_mean_the_same_however_they_come(vector: Vector) -> None:
-    reading, data = Reading(vector), Reading(vector).bytes
-    _assert_read(reading, [data], "whole")
-    _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
-    for at in range(len(data) + 1):
-        _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
-    if not vector.row.get("alone") and "end" not in vector.row:
-        _assert_read(reading, [data + data], "two in one read", times=2)
-
-
-@each("read")
-def test_the_end_after_the_bytes_is_what_the_vector_says(vector: Vector) -> None:
-    reading = Reading(vector)
-    for chunks in ([reading.bytes], [reading.bytes[:7], reading.bytes[7:]]):
-        _, end = reading.read(chunks)
-        told = "" if end is None else end.why
-        expected = vector.row.get("end", "")
-        assert expected in told and bool(expected) == bool(told)
-
-
-@pytest.mark.parametrize(
-    "vector", [vector for vector in vectors("read") if vector.row.get("canonical")], ids=str
-)
-def test_the_other_role_writes_the_very_bytes(vector: Vector) -> None:
-    reading = Reading(vector)
-    assert reading.write() == reading.bytes
-    assert reading.write_request() in (None, reading.bytes)
-
-
-@pytest.mark.parametrize(
-    "vector", [vector for vector in vectors("read") if "answers" in vector.row], ids=str
-)
-def test_an_over_long_frame_tells_which_call_it_would_have_answered(vector: Vector) -> None:
-    reading = Reading(vector)
-    for chunks in ([reading.bytes], [bytes([byte]) for byte in reading.bytes]):
-        skipped = [item for item in reading.read(chunks)[0] if isinstance(item, Skipped)]
-        assert [reading.answers(item) for item in skipped] == [_nothing(vector.row["answers"])]
-
-
-def _nothing(answers: Any) -> Any:
-    """TOML has no null."""
-    return None if answers == "nothing" else answers
+def test_the_bytes_mean_the_same_however_they_come_and_the_other_role_writes_them(
+    vector: Vector,
+) -> None:
+    check_vector(vector)
 
 
 @each("handshake")
 def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
-    runner.assert_offer(vector, runner.handshake_without_process(vector))
+    check_vector(vector)
 
 
 @each("handshake")
 async def test_a_handshake_with_a_real_process_leads_to_its_offer(
     vector: Vector, tmp_path: Path
 ) -> None:
-    async with runner.Scripted(vector, vector.row["script"], tmp_path) as extension:
-        await extension.start()
-        runner.assert_offer(vector, extension.offer)
+    await check_with_process(vector, tmp_path, installed_clock)
 
 
-@pytest.mark.parametrize(
-    "vector",
-    [vector for vector in vectors("refusal") if not any(s[0] == "!" for s in vector.row["script"])],
-    ids=str,
-)
+@each("refusal")
 def test_a_refusal_is_told(vector: Vector) -> None:
-    with pytest.raises(ExthostError) as refused:
-        runner.handshake_without_process(vector)
-    error = refused.value
-    if isinstance(error, CallFailed):  # what the session makes of it when it ends a handshake
-        error = HandshakeFailed("X0502", error.message)
-    runner.assert_error(vector, error)
+    check_vector(vector)
 
 
 @each("refusal")
 async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: Path) -> None:
-    async with runner.Scripted(vector, vector.row["script"], tmp_path) as extension:
-        error = await failing(extension.start())
-        runner.assert_error(vector, error)
-        assert extension.tools == {tool.name: tool for tool in extension.spec.tools}
-        assert extension.stats.pid is None
+    await check_with_process(vector, tmp_path, installed_clock)
 
 
 @each("operation")
 def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
-    if "error" in vector.row:
-        with pytest.raises(ExthostError) as refused:
-            runner.operation_without_process(vector)
-        assert refused.value.code == vector.row["code"]
-    else:
-        assert runner.operation_without_process(vector) == vector.json("result")
+    check_vector(vector)
 
 
 @each("operation")
 async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) -> None:
-    assert vector.first_handshake is not None
-    script = [*vector.first_handshake["script"], *vector.row["script"]]
-    context = {key: vector.first_handshake[key] for key in _KEPT & vector.first_handshake.keys()}
-    row = context | vector.row
-    joined = Vector(vector.file, vector.module, vector.table, row, manifest=vector.manifest)
-    async with runner.Scripted(joined, script, tmp_path) as extension:
-        await extension.start()
-        if "error" in vector.row:
-            runner.assert_error(vector, await failing(runner.operate(extension, vector)))
-        else:
-            assert await runner.operate(extension, vector) == vector.json("result")
-
-
-_KEPT = {"config", "options", "handlers"}
+    await check_with_process(vector, tmp_path, installed_clock)
 
 
 @each("meaning")
-def test_a_notice_means_to_the_host_what_the_vector_says(vector: Vector) -> None:
-    assert runner.meaning(vector) == vector.row["means"]
+def test_a_notification_means_to_the_host_what_the_vector_says(vector: Vector) -> None:
+    check_vector(vector)
 
 
 @each("value")
 def test_a_pure_function_has_the_value_that_the_vector_says(vector: Vector) -> None:
-    assert runner.value(vector) == vector.row["result"]
+    check_vector(vector)
 
 
 _READ = vectors("read")
@@ -209,3 +133,62 @@ def test_the_notation_tells_types_and_values_apart() -> None:
     for nonsense in ('Reply {"no": 1}', "Answer {}", 'Noise {"a": 1}', 'Reply "x"'):
         with pytest.raises(ValueError, match=r"not a message|no member"):
             parse(nonsense)
+
+
+WRONG = [
+    ('[[read]]\npayload = "{}"\nmeans = "Reply {}"', "whole"),
+    ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
+    ('[[handshake]]\nscript = []\noffer = "{}"', "said more than the script has"),
+    ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "said more"),
+    ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG)
+def test_a_vector_that_does_not_hold_fails(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    text = text.replace("]]\n", ']]\nname = "wrong"\n')
+    file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}')
+    (vector,) = load_vectors(file)
+    with pytest.raises(AssertionError, match=says):
+        check_vector(vector)
+
+
+def test_a_table_that_nobody_plays_is_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('module = "exthost.dialects.morphir.dialect"\n[[reed]]\n')
+    with pytest.raises(ValueError, match="reed"):
+        load_vectors(file)
+
+
+async def test_a_vector_that_waits_for_a_notification_is_played(tmp_path: Path) -> None:
+    """As a third party plays its own: with a file and two functions."""
+    (tmp_path / "documents.toml").write_text(DOCUMENTS)
+    for vector in load_vectors(tmp_path / "documents.toml"):
+        check_vector(vector)
+        await check_with_process(vector, tmp_path)
+
+
+DOCUMENTS = """
+module = "tests.toys.documents"
+
+[[handshake]]
+name = "hello"
+script = [
+    '> Request {"method": "initialize", "params": {"serves": []}}',
+    '< Reply {"result": {"name": "d", "tools": []}}',
+    '> Notification {"method": "initialized"}',
+]
+offer = '{"name": "d"}'
+
+[[operation]]
+name = "what is wrong with a document is told by a notification"
+method = "check"
+params = '{"name": "a", "text": "x"}'
+script = [
+    '> Notification {"method": "open"}',
+    '< Notification {"method": "problems", "params": {"name": "b", "problems": 1}}',
+    '< Notification {"method": "problems", "params": {"name": "a", "problems": 2}}',
+]
+result = "2"
+"""

@@ -38,9 +38,11 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from exthost.session.replies import GeneratorReply
-from tests.dialects import runner
-from tests.dialects.notation import Garbage, Stated, messages_in, parse_message
-from tests.dialects.runner import Reading, Vector, vectors
+from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse_message
+from exthost.testing.vectors import Vector
+from exthost.testing.vectors.expectations import assert_error, assert_offer
+from exthost.testing.vectors.reading import CAP, Reading
+from tests.dialects.runner import vectors
 from tests.session.talking import StubCall, is_empty, whole
 
 Cut: TypeAlias = Callable[[bytes], list[bytes]]
@@ -270,11 +272,11 @@ def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Ve
     notice = stated.message()
     assert isinstance(notice, Notification)
     dialect = vector.dialect
-    data = dialect.framing(runner.CAP).wrap(dialect.codec(Role.GUEST).encode(notice))
+    data = dialect.framing(CAP).wrap(dialect.codec(Role.GUEST).encode(notice))
     read = dialect.notifications.get(notice.method)
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
-        conversation = Conversation(dialect, runner.CAP)
+        conversation = Conversation(dialect, CAP)
         effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
         (effect,) = (one for one in effects if not _is_unclaimed_event(one))
         assert isinstance(effect, Notified) and stated.fits(effect.notification)
@@ -301,9 +303,9 @@ class Player:
 
     def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
         self.dialect: Dialect = vector.dialect
-        self.conversation = Conversation(self.dialect, runner.CAP)
+        self.conversation = Conversation(self.dialect, CAP)
         self._peer = self.dialect.codec(Role.GUEST)
-        self._guest_framing = self.dialect.framing(runner.CAP)
+        self._guest_framing = self.dialect.framing(CAP)
         self._cut = cut
         self._doubled = doubled and not self.dialect.traits.positional
         self._handlers: dict[str, Any] = vector.json("handlers", {})
@@ -435,10 +437,10 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
     script, about = vector.row["script"], context(vector)
     for cut in cuts(script):
         player = Player(vector, cut)
-        runner.assert_offer(vector, handshake(player, about, script))
+        assert_offer(vector, handshake(player, about, script))
         assert not player.conversation.pending
     player = Player(vector, entire, doubled=True)
-    runner.assert_offer(vector, handshake(player, about, script))
+    assert_offer(vector, handshake(player, about, script))
 
 
 @each("refusal")
@@ -458,7 +460,7 @@ def assert_refused(vector: Vector, error: BaseException) -> None:
     code, says = vector.row["code"], vector.row["says"]
     match error:
         case HandshakeFailed():
-            runner.assert_error(vector, error)
+            assert_error(vector, error)
         case CallFailed():
             assert code == "X0502" and says in error.message
         case ProtocolViolation():

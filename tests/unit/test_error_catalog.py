@@ -10,17 +10,29 @@ import pytest
 
 import exthost
 from exthost import error_catalog, errors
+from exthost.dialects import find
 from exthost.error_catalog import ErrorEntry
 
 SOURCE = Path(exthost.__file__).parent
 CODE = re.compile(r'"(X\d{4})"')
-CATALOG = error_catalog.load()
+TABLES = list(find.error_tables())
+CATALOG = error_catalog.load(*TABLES)
 MINE = {"kind": "CallFailed", "title": "mine", "meaning": "It failed.", "fix": "Try again."}
 
 
 def test_every_code_in_the_source_is_in_the_catalog_and_the_other_way_round() -> None:
     used = {code for path in SOURCE.rglob("*.py") for code in CODE.findall(path.read_text())}
     assert used == set(CATALOG)
+
+
+@pytest.mark.parametrize("name", find.BUILT_IN)
+def test_a_code_of_one_dialect_is_raised_in_its_package_alone(name: str) -> None:
+    package = find.find_package(name).errors
+    own = error_catalog.read_table(package) if isinstance(package, str) else package
+    folder = SOURCE / "dialects" / name
+    others = [path for path in SOURCE.rglob("*.py") if folder not in path.parents]
+    elsewhere = {code for path in others for code in CODE.findall(path.read_text())}
+    assert own and not own.keys() & elsewhere
 
 
 def test_every_code_belongs_to_a_kind_that_there_is() -> None:
@@ -34,10 +46,10 @@ def test_every_code_belongs_to_a_kind_that_there_is() -> None:
 
 
 def test_a_dialect_can_add_codes_of_its_own_and_changes_nothing_for_others() -> None:
-    loaded = error_catalog.load({"L0001": MINE}, {"L0002": MINE})
+    loaded = error_catalog.load(*TABLES, {"L0001": MINE}, {"L0002": MINE})
     assert loaded["L0001"] == ErrorEntry("CallFailed", "mine", "It failed.", "Try again.")
     assert set(loaded) - set(CATALOG) == {"L0001", "L0002"}
-    assert error_catalog.load() == CATALOG
+    assert error_catalog.load(*TABLES) == CATALOG
 
 
 @pytest.mark.parametrize(

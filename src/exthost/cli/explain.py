@@ -3,9 +3,9 @@
 import argparse
 
 from exthost import error_catalog
-from exthost.cli.common import Args, no_command, show_json, show_table
+from exthost.cli.common import Args, no_command, say, show_json, show_table
 from exthost.dialects import find
-from exthost.errors import NotFound
+from exthost.errors import NotFound, UsageError
 from exthost.names import nearest
 
 
@@ -13,9 +13,23 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401")
 
 
+def _entries() -> dict[str, error_catalog.ErrorEntry]:
+    """Return every code: our own, and those of the dialects that are installed. A table that
+    cannot be used is left out, so that the others can still be explained."""
+    usable: list[error_catalog.ErrorTable] = []
+    for table in find.error_tables():
+        try:
+            error_catalog.load(*usable, table)
+        except UsageError as wrong:
+            say(f"warning: {wrong.message}")
+        else:
+            usable.append(table)
+    return error_catalog.load(*usable)
+
+
 def run(args: Args) -> int:
     no_command(args)
-    entries = error_catalog.load(*(package.errors for package in find.packages()))
+    entries = _entries()
     if args.code is None:
         if args.json:
             show_json({code: entry._asdict() for code, entry in sorted(entries.items())})

@@ -9,7 +9,7 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from exthost import dialects
@@ -20,6 +20,8 @@ from exthost.errors import ConfigError, Evidence
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from exthost.error_catalog import ErrorTable
 
 T = TypeVar("T")
 
@@ -93,6 +95,21 @@ def manifest_format(name: str) -> ManifestFormat | None:
     package = find_package(name)
     format: ManifestFormat | None = load(package, package.manifest) if package.manifest else None
     return format
+
+
+def error_tables() -> "Iterator[ErrorTable]":
+    """Yield the error codes of every dialect that has codes of its own."""
+    from exthost.error_catalog import read_table  # only who asks for explanations needs it
+
+    for package in packages():
+        name = package.errors
+        if not isinstance(name, str):
+            yield name
+        elif name:
+            try:
+                yield _guarded(package.name, partial(read_table, name))
+            except ConfigError as broken:
+                _log.warning("%s", broken.message)
 
 
 def load(package: DialectPackage, reference: Reference) -> Any:

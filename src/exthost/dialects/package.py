@@ -8,7 +8,7 @@ this can name its bare `Dialect` in the entry point instead.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.model import empty_mapping
@@ -75,7 +75,8 @@ class DialectPackage:
     json_config      a reference to the function (document, section) that reads them
     detection        how it is found for a bare command; None: not by trying
     first_bytes      what its children's first bytes look like
-    errors           the error codes of its own: code → kind, title, meaning and fix
+    errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
+                     a package whose `errors.toml` has this table
     hostile_peer     a reference to its `HostilePeer`, for the fault tests
     """
 
@@ -87,5 +88,5 @@ class DialectPackage:
     json_config: Reference = ""
     detection: Detection | None = None
     first_bytes: FirstBytes | None = None
-    errors: Mapping[str, Mapping[str, Any]] = field(default_factory=empty_mapping)
+    errors: Mapping[str, Mapping[str, str]] | str = ""
     hostile_peer: Reference = ""

@@ -7,6 +7,7 @@ In reading order:
     manifest      plugins on disk: executables known by their names
     messages      the generated messages
     proto         the .proto, its generated code, and the mapping to and from JSON
+    errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
 """
 
@@ -20,5 +21,6 @@ PACKAGE = DialectPackage(
     manifest="exthost.dialects.cigen.manifest:FORMAT",
     detection=Detection(rank=50),
     first_bytes=LENGTH_PREFIXED,
+    errors="exthost.dialects.cigen",
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
 )

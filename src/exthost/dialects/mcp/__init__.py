@@ -9,6 +9,7 @@ In reading order:
     facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
     config_section  `[mcp_servers.NAME]` of a config
     json_config     `{"mcpServers": …}` files of other programs
+    errors.toml     the error codes of its own
     hostile_peer    its row of the fault tests
 """
 
@@ -28,5 +29,6 @@ PACKAGE = DialectPackage(
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
+    errors="exthost.dialects.mcp",
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
 )

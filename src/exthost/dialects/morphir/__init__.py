@@ -3,6 +3,7 @@
 In reading order:
 
     dialect       codec, handshake and calls
+    errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
 """
 
@@ -15,5 +16,6 @@ PACKAGE = DialectPackage(
     dialect="exthost.dialects.morphir.dialect:DIALECT",
     detection=Detection(rank=30),
     first_bytes=JSON_LINES,
+    errors="exthost.dialects.morphir",
     hostile_peer="exthost.dialects.morphir.hostile_peer:PEER",
 )

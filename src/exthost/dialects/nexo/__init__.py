@@ -5,6 +5,7 @@ In reading order:
     dialect       codec, handshake, calls and hooks
     manifest      plugin.toml
     mcp_servers   the MCP servers that a manifest brings along
+    errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
 """
 
@@ -18,5 +19,6 @@ PACKAGE = DialectPackage(
     manifest="exthost.dialects.nexo.manifest:FORMAT",
     detection=Detection(rank=40),
     first_bytes=JSON_LINES,
+    errors="exthost.dialects.nexo",
     hostile_peer="exthost.dialects.nexo.hostile_peer:PEER",
 )

@@ -8,6 +8,7 @@ In reading order:
     types           payloads as values
     facets          `ext.inference`, `ext.subagents`, `ext.tasks`
     config_section  `[[process_extensions]]` of a config
+    errors.toml     the error codes of its own
     hostile_peer    its row of the fault tests
 """
 
@@ -26,5 +27,6 @@ PACKAGE = DialectPackage(
     ),
     # Not found by trying: a handshake needs its manifest.
     first_bytes=JSON_LINES,
+    errors="exthost.dialects.roder",
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
 )

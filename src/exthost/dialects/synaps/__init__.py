@@ -8,6 +8,7 @@ In reading order:
     facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
     host_requests  what a plugin may ask of its host: memory and config
     manifest       plugin.json, hooks and permissions
+    errors.toml    the error codes of its own
     hostile_peer   its row of the fault tests
 """
 
@@ -21,5 +22,6 @@ PACKAGE = DialectPackage(
     manifest="exthost.dialects.synaps.manifest:FORMAT",
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,
+    errors="exthost.dialects.synaps",
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
 )

@@ -1,6 +1,6 @@
 """A child that plays its part of a script, in any dialect, by that dialect's own guest codec.
 
-    python -m tests.dialects.scripted_child SCRIPT.json      {"module": …, "steps": [line, …]}
+    python -m exthost.testing.scripted_child SCRIPT.json      {"module": …, "steps": [line, …]}
 
     > message      it must hear this next, else it says so on stderr and exits with 9
     < message      it says this; a reply goes to the question heard last, unless it names an id
@@ -23,7 +23,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional
 from exthost.messages import Message, Noise, Reply, Request
 from exthost.model import Role, Say
-from tests.dialects.notation import Stated, messages_in, parse_message
+from exthost.testing.vector_notation import Stated, messages_in, parse_message
 
 COMPLAINT = "scripted child:"
 SILENCE = "scripted child is silent"

@@ -3,7 +3,7 @@
     Reply {"id": 2, "result": null}         exactly this message; members left out are not compared
     Noise "not JSON"                        no message, and this is in the reason
 
-Shared by the runner and by the scripted child, so it needs nothing but the package.
+Shared by the players and by the scripted child.
 """
 
 import json
