@@ -150,6 +150,19 @@ def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> No
         assert all(reply["result"] == "x" * size for reply in replies)
 
 
+def test_a_copy_of_the_process_does_not_keep_the_wire_open() -> None:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    words = command(NOISY, "morphir")
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nowhere) as process:
+        try:
+            request = b'{"id":1,"method":"fork","params":{}}\n'
+            output, _ = process.communicate(request, timeout=LONG_SECONDS)
+        finally:
+            process.kill()
+    copy = json.loads(output)["result"]
+    os.kill(copy, signal.SIGKILL)
+
+
 # -- frames ------------------------------------------------------------------------------------
 
 FRAMINGS = [

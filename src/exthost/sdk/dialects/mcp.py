@@ -19,6 +19,7 @@ from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.dialects.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    BadParams,
     JsonRpcEndpoint,
     Method,
     member,
@@ -178,9 +179,9 @@ class McpEndpoint(JsonRpcEndpoint):
         if meta and type(meta) is dict and _VERSION in meta:
             if (refusal := self._refusal(id, meta)) is not None:
                 return refusal
-            reply = self._stateless_reply
+            reply, failure = self._stateless_reply, self._stateless_failure
         else:
-            reply = self._handshake_reply
+            reply, failure = self._handshake_reply, self._tool_failure
         arguments = params.get("arguments")
         exchange = None
         if function.context_name or function.is_generator:
@@ -192,7 +193,7 @@ class McpEndpoint(JsonRpcEndpoint):
             function,
             arguments,
             reply,
-            self._tool_failure if reply == self._handshake_reply else self._stateless_failure,
+            failure,
             meta=meta,
             token=exchange,
             on_item=self._item,
@@ -306,11 +307,21 @@ def _exchange(params: dict[str, Any], meta: Any) -> Exchange:
     exchange.log_level = level if level in LEVELS else None
     state, given = params.get("requestState"), params.get("inputResponses")
     if type(state) is str:
-        known = decode(state.encode())
-        exchange.answers = known if type(known) is list else []
+        exchange.answers = _read_state(state)
     if type(given) is dict and "answer" in given:
         exchange.answers.append(given["answer"])
     return exchange
+
+
+def _read_state(state: str) -> list[Any]:
+    """Return the answers that the client was given to keep."""
+    try:
+        answers = decode(state.encode())
+    except (ValueError, RecursionError):
+        answers = None
+    if type(answers) is not list:
+        raise BadParams("requestState is not what this server gave")
+    return answers
 
 
 ENDPOINT = McpEndpoint
