@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -36,6 +37,16 @@ def read() -> dict[str, Any]:
     script = "import sys; sys.stdout.write(repr(sys.stdin.read()))"
     child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
     return {"here": sys.stdin.read(), "child": child.stdout.decode()}
+
+
+@ext.tool
+def fork() -> int:
+    """Leave a copy of the process behind, as multiprocessing may."""
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    return pid
 
 
 if __name__ == "__main__":

@@ -93,6 +93,28 @@ def test_stateless_results_fit_the_types_of_the_revision() -> None:
     assert stateless.CallToolResult.model_validate(failed["result"]).is_error
 
 
+def test_several_requests_in_one_line_are_all_answered() -> None:
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "tools/call",
+            "params": {"name": "add", "arguments": {"a": number, "b": 1}},
+        }
+        for number in range(3)
+    ]
+    with piped(SAMPLE, "mcp") as process:
+        output, _ = process.communicate(json.dumps(calls).encode(), timeout=LONG_SECONDS)
+    replies = [json.loads(line) for line in output.splitlines()]
+    assert [one["result"]["structuredContent"]["result"] for one in replies] == [1, 2, 3]
+
+
+def test_a_state_that_the_server_did_not_give_is_refused() -> None:
+    params = {"name": "work", "arguments": {"steps": 1}, "requestState": "?", "_meta": ENVELOPE}
+    [reply] = exchange({"method": "tools/call", "params": params})
+    assert reply["error"]["code"] == -32602
+
+
 def test_envelopes_that_cannot_be_served_are_refused() -> None:
     other = {**ENVELOPE, f"{PREFIX}protocolVersion": "2031-01-01"}
     partial = {f"{PREFIX}protocolVersion": "2026-07-28"}

@@ -22,6 +22,7 @@ from tests.sdk.programs import (
     command,
     piped,
     started,
+    write_manifest,
 )
 
 
@@ -40,6 +41,20 @@ async def test_prints_at_import_in_a_handler_from_c_and_from_a_child_do_no_harm(
         text = "\n".join(lines)
         for written in ("printed at import", "printed in a handler", "printf in", "a child prints"):
             assert written in text, text
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_a_line_that_was_printed_before_the_sdk_was_there_is_skipped_by_the_host(
+    dialect: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "early.py"
+    program.write_text(f'print("too early", flush=True)\n{SAMPLE.read_text()}')
+    settings = {}
+    if dialect == "roder":
+        settings["manifest"] = str(write_manifest(SAMPLE, dialect, tmp_path))
+    words = command(program, dialect)
+    async with exthost.connect(words, dialect=dialect, **settings) as ext:  # type: ignore[arg-type]
+        assert (await ext.call_tool("add", {"a": 1, "b": 2})).text == "3"
 
 
 def test_the_wire_has_nothing_but_replies() -> None:
@@ -148,6 +163,19 @@ def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> No
         replies = [json.loads(process.stdout.readline()) for _ in range(calls)]
         assert sorted(reply["id"] for reply in replies) == list(range(calls))
         assert all(reply["result"] == "x" * size for reply in replies)
+
+
+def test_a_copy_of_the_process_does_not_keep_the_wire_open() -> None:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    words = command(NOISY, "morphir")
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nowhere) as process:
+        try:
+            request = b'{"id":1,"method":"fork","params":{}}\n'
+            output, _ = process.communicate(request, timeout=LONG_SECONDS)
+        finally:
+            process.kill()
+    copy = json.loads(output)["result"]
+    os.kill(copy, signal.SIGKILL)
 
 
 # -- frames ------------------------------------------------------------------------------------

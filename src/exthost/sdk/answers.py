@@ -1,11 +1,12 @@
-"""What handlers of hooks, providers and generators take and return, whatever the dialect."""
+"""What handlers of hooks, providers and generators take and return, whatever the dialect.
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+Named tuples, because a dozen dataclasses would take a fifth of the SDK's import.
+"""
+
+from typing import Any, Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
+class HookEvent(NamedTuple):
     """What is about to happen, or has happened. `raw` is the event as the host sent it."""
 
     hook: str
@@ -15,36 +16,31 @@ class HookEvent:
     raw: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Answer of a hook: it must not happen."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Modify:
+class Modify(NamedTuple):
     """Answer of a hook: it may happen, with these arguments."""
 
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm:
+class Confirm(NamedTuple):
     """Answer of a hook: a person has to agree first."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Inject:
+class Inject(NamedTuple):
     """Answer of a hook: add this text to the message."""
 
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A conversation that a provider is to continue. `raw` is the request as the host sent it."""
 
     provider: str
@@ -78,32 +74,28 @@ def _user_text(message: Any) -> str | None:
     return "".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict))
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(NamedTuple):
     """A piece of a provider's reasoning. Plain text is a piece of its answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(NamedTuple):
     """A tool that a provider wants to have called."""
 
     id: str
     name: str
-    input: dict[str, Any] = field(default_factory=dict)
+    input: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """How many tokens a provider has used."""
 
     input_tokens: int
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """A file, or a piece of one, that a generator wants written."""
 
     path: str

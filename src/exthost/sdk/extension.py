@@ -16,6 +16,7 @@ EXTHOST_DIALECT names. Everything else is the same in all of them.
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
@@ -33,6 +34,9 @@ from exthost.sdk.wire.parent import watch_parent
 DIALECT_VARIABLE = "EXTHOST_DIALECT"
 
 _MAIN = "__main__"
+
+# After the parent's death: how long a handler of SIGTERM may take.
+_TERMINATION_SECONDS = 5.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -265,6 +269,8 @@ def _option(words: Sequence[str], name: str) -> str | None:
 def _end_with_parent() -> None:
     print("exthost.sdk: the parent process has ended", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_TERMINATION_SECONDS)  # for a handler of the author's own
+    os._exit(1)
 
 
 def _end_stuck() -> None:

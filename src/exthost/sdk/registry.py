@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from exthost.sdk.types.function import Function
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """A model of a provider."""
 
     id: str
@@ -17,8 +15,7 @@ class Model:
     context_window: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """A function that continues a conversation, and the models that it does it with."""
 
     id: str
@@ -28,8 +25,7 @@ class Provider:
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """Something that can be read by its URI, or by a URI of its template."""
 
     uri: str
@@ -53,18 +49,18 @@ class Resource:
         return found.groupdict() if found else None
 
 
-@dataclass(slots=True)
 class Registry:
     """Everything that the decorators have registered, by name."""
 
-    tools: dict[str, Function] = field(default_factory=dict)
-    streams: dict[str, Function] = field(default_factory=dict)
-    commands: dict[str, Function] = field(default_factory=dict)
-    hooks: dict[str, Function] = field(default_factory=dict)
-    providers: dict[str, Provider] = field(default_factory=dict)
-    resources: dict[str, Resource] = field(default_factory=dict)
-    plan: Function | None = None
-    generate: Function | None = None
+    def __init__(self) -> None:
+        self.tools: dict[str, Function] = {}
+        self.streams: dict[str, Function] = {}
+        self.commands: dict[str, Function] = {}
+        self.hooks: dict[str, Function] = {}
+        self.providers: dict[str, Provider] = {}
+        self.resources: dict[str, Resource] = {}
+        self.plan: Function | None = None
+        self.generate: Function | None = None
 
     @property
     def callables(self) -> Mapping[str, Function]:

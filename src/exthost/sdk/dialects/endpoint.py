@@ -5,8 +5,7 @@ if it comes later. It does no input or output and starts nothing itself: the ser
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from exthost.sdk.errors import HostError
 from exthost.sdk.registry import Registry
@@ -16,15 +15,14 @@ from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.wire.framing import Framing
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who the extension is. `manifest` is the content of its manifest, for dialects whose
     handshake repeats it."""
 
     name: str
-    version: str = "0.1.0"
-    description: str = ""
-    registry: Registry = field(default_factory=Registry)
+    version: str
+    description: str
+    registry: Registry
     manifest: bytes | None = None
     capabilities: tuple[str, ...] = ()
 

@@ -54,9 +54,16 @@ class JsonRpcEndpoint(Endpoint):
         except (ValueError, RecursionError) as error:
             print(f"exthost.sdk: the host sent no JSON: {error}", file=sys.stderr)
             return None
-        if type(message) is not dict:
+        if type(message) is dict:
+            return self._receive_message(message)
+        if type(message) is not list:
             print("exthost.sdk: the host sent no object", file=sys.stderr)
             return None
+        # Several messages in one frame, as JSON-RPC allows; each is answered by itself.
+        replies = [self._receive_message(one) for one in message if type(one) is dict]
+        return b"".join(reply for reply in replies if reply is not None) or None
+
+    def _receive_message(self, message: dict[str, Any]) -> bytes | None:
         id = message.get("id")
         method = message.get("method")
         if method is None:

@@ -10,7 +10,6 @@ In the stateless era a request to the host ends the call with `input_required`; 
 call again with the answer, and the handler runs once more from its beginning.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from exthost.sdk.context import LEVELS
@@ -24,12 +23,20 @@ from exthost.sdk.dialects.jsonrpc import (
     member,
     text_of,
 )
+from exthost.sdk.dialects.mcp_exchange import (
+    CAPABILITIES,
+    LEVEL_ALIASES,
+    PREFIX,
+    VERSION,
+    Exchange,
+    read_exchange,
+)
 from exthost.sdk.errors import InputRequired, describe
 from exthost.sdk.registry import Resource
 from exthost.sdk.serving.call import NOTHING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import decode, encode_text
+from exthost.sdk.types.json_text import encode_text
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
@@ -37,26 +44,8 @@ STATELESS_VERSION = "2026-07-28"
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
 
-_PREFIX = "io.modelcontextprotocol/"
-_VERSION = f"{_PREFIX}protocolVersion"
-_CAPABILITIES = f"{_PREFIX}clientCapabilities"
-_LOG_LEVEL = f"{_PREFIX}logLevel"
-
 # What a server offers does not change while it runs.
 _CACHED = {"ttlMs": 3_600_000, "cacheScope": "public"}
-
-_LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
-
-
-@dataclass(slots=True)
-class Exchange:
-    """What a call has to know of its request."""
-
-    is_stateless: bool = False
-    progress_token: Any = None
-    log_level: str | None = None
-    answers: list[Any] = field(default_factory=list)
-    asked: int = 0
 
 
 class McpEndpoint(JsonRpcEndpoint):
@@ -117,7 +106,7 @@ class McpEndpoint(JsonRpcEndpoint):
 
     def _discover(self, id: Any, params: Any) -> bytes | None:
         meta = params.get("_meta") if type(params) is dict else None
-        if type(meta) is not dict or _VERSION not in meta:
+        if type(meta) is not dict or VERSION not in meta:
             return self.error(id, METHOD_NOT_FOUND, "method not found: server/discover")
         if (refusal := self._refusal(id, meta)) is not None:
             return refusal
@@ -125,29 +114,29 @@ class McpEndpoint(JsonRpcEndpoint):
             "resultType": "complete",
             "supportedVersions": [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)],
             "capabilities": self._offered(),
-            "_meta": {f"{_PREFIX}serverInfo": self._about()},
+            "_meta": {f"{PREFIX}serverInfo": self._about()},
             **_CACHED,
         }
         return self.result(id, told | self._instructions())
 
     def _refusal(self, id: Any, meta: dict[str, Any]) -> bytes | None:
         """Return the error for an envelope of the stateless era that cannot be served."""
-        if meta[_VERSION] != STATELESS_VERSION:
+        if meta[VERSION] != STATELESS_VERSION:
             supported = [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)]
-            data = {"supported": supported, "requested": meta[_VERSION]}
+            data = {"supported": supported, "requested": meta[VERSION]}
             return self.error(id, UNSUPPORTED_VERSION, "unsupported protocol version", data)
-        if type(meta.get(_CAPABILITIES)) is not dict:
-            return self.error(id, INVALID_PARAMS, f"_meta must have {_CAPABILITIES}")
+        if type(meta.get(CAPABILITIES)) is not dict:
+            return self.error(id, INVALID_PARAMS, f"_meta must have {CAPABILITIES}")
         return None
 
     def _listen(self, id: Any, params: Any) -> bytes | None:
         """Nothing here changes, so nothing is ever told; the request stays open."""
-        about = {"notifications": {}, "_meta": {f"{_PREFIX}subscriptionId": id}}
+        about = {"notifications": {}, "_meta": {f"{PREFIX}subscriptionId": id}}
         return self.notification("notifications/subscriptions/acknowledged", about)
 
     def _set_level(self, id: Any, params: Any) -> bytes | None:
         level = member(params, "level", str)
-        level = _LEVEL_ALIASES.get(level, level)
+        level = LEVEL_ALIASES.get(level, level)
         if level not in LEVELS:
             return self.error(id, INVALID_PARAMS, f"unknown level: {level}")
         self._log_level = level
@@ -158,7 +147,7 @@ class McpEndpoint(JsonRpcEndpoint):
 
     def _listed(self, id: Any, params: Any, kind: str, items: list[Any]) -> bytes | None:
         meta = params.get("_meta") if type(params) is dict else None
-        if type(meta) is dict and _VERSION in meta:
+        if type(meta) is dict and VERSION in meta:
             more = {"resultType": "complete", **_CACHED}
             return self._refusal(id, meta) or self.result(id, {kind: items, **more})
         return self.result(id, {kind: items})
@@ -175,16 +164,16 @@ class McpEndpoint(JsonRpcEndpoint):
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
         meta = params.get("_meta", NOTHING)
-        if meta and type(meta) is dict and _VERSION in meta:
+        if meta and type(meta) is dict and VERSION in meta:
             if (refusal := self._refusal(id, meta)) is not None:
                 return refusal
-            reply = self._stateless_reply
+            reply, failure = self._stateless_reply, self._stateless_failure
         else:
-            reply = self._handshake_reply
+            reply, failure = self._handshake_reply, self._tool_failure
         arguments = params.get("arguments")
         exchange = None
         if function.context_name or function.is_generator:
-            exchange = _exchange(params, meta)
+            exchange = read_exchange(params, meta)
             if type(arguments) is dict and type(arguments.get("_meta")) is dict:
                 meta = {**meta, **arguments["_meta"]}
         return self.run(
@@ -192,7 +181,7 @@ class McpEndpoint(JsonRpcEndpoint):
             function,
             arguments,
             reply,
-            self._tool_failure if reply == self._handshake_reply else self._stateless_failure,
+            failure,
             meta=meta,
             token=exchange,
             on_item=self._item,
@@ -277,14 +266,14 @@ class McpEndpoint(JsonRpcEndpoint):
             return self.error(id, RESOURCE_NOT_FOUND, f"unknown resource: {uri}", {"uri": uri})
         resource, arguments = found
         meta = params.get("_meta")
-        is_stateless = type(meta) is dict and _VERSION in meta
+        is_stateless = type(meta) is dict and VERSION in meta
 
         def reply(key: Any, function: Function, value: Any) -> bytes:
             told = content.resource_contents(resource, uri, value)
             more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
             return self.encode_result(key, told | (more if is_stateless else {}))
 
-        exchange = _exchange(params, meta if type(meta) is dict else NOTHING)
+        exchange = read_exchange(params, meta if type(meta) is dict else NOTHING)
         return self.run(id, resource.function, arguments, reply, self.error_reply, token=exchange)
 
     def _find(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
@@ -293,24 +282,6 @@ class McpEndpoint(JsonRpcEndpoint):
             if values is not None:
                 return resource, values
         return None
-
-
-def _exchange(params: dict[str, Any], meta: Any) -> Exchange:
-    exchange = Exchange()
-    if type(meta) is not dict:
-        return exchange
-    exchange.is_stateless = _VERSION in meta
-    exchange.progress_token = meta.get("progressToken")
-    level = meta.get(_LOG_LEVEL)
-    level = _LEVEL_ALIASES.get(level, level) if type(level) is str else None
-    exchange.log_level = level if level in LEVELS else None
-    state, given = params.get("requestState"), params.get("inputResponses")
-    if type(state) is str:
-        known = decode(state.encode())
-        exchange.answers = known if type(known) is list else []
-    if type(given) is dict and "answer" in given:
-        exchange.answers.append(given["answer"])
-    return exchange
 
 
 ENDPOINT = McpEndpoint

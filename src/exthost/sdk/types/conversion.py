@@ -15,7 +15,6 @@ import inspect
 import os
 import types
 import typing
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -112,7 +111,6 @@ _SCALARS: Mapping[Any, Converter] = {
     datetime.datetime: _text(datetime.datetime.fromisoformat, "a date and time (ISO 8601)"),
     datetime.date: _text(datetime.date.fromisoformat, "a date (YYYY-MM-DD)"),
     datetime.time: _text(datetime.time.fromisoformat, "a time (HH:MM:SS)"),
-    uuid.UUID: _text(uuid.UUID, "a UUID"),
     list: _LIST,
     dict: _OBJECT,
 }
@@ -168,6 +166,8 @@ class _Builder:
             return _pydantic(cls)
         if issubclass(cls, os.PathLike):
             return _text(cls, "a path")
+        if schemas.is_uuid(cls):
+            return _text(cls, "a UUID")
         if schemas.is_named_tuple(cls):
             hints = schemas.type_hints(cls)
             return self._tuple(tuple(hints[name] for name in cls._fields), cls._make)

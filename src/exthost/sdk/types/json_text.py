@@ -12,7 +12,6 @@ import enum
 import json
 import os
 import types
-import uuid
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -33,7 +32,7 @@ def encodable(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
-    if isinstance(value, uuid.UUID):
+    if type(value).__module__ == "uuid":
         return str(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)

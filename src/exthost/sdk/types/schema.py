@@ -13,7 +13,6 @@ import inspect
 import os
 import types
 import typing
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +35,6 @@ _SCALARS: Mapping[Any, Schema] = {
     datetime.datetime: {"type": "string", "format": "date-time"},
     datetime.date: {"type": "string", "format": "date"},
     datetime.time: {"type": "string", "format": "time"},
-    uuid.UUID: {"type": "string", "format": "uuid"},
     list: {"type": "array"},
     tuple: {"type": "array"},
     set: {"type": "array", "uniqueItems": True},
@@ -117,6 +115,8 @@ class SchemaBuilder:
             return self._pydantic(cls)
         if issubclass(cls, os.PathLike):
             return {"type": "string"}
+        if is_uuid(cls):
+            return {"type": "string", "format": "uuid"}
         if is_named_tuple(cls):
             return self._tuple(tuple(type_hints(cls)[name] for name in cls._fields))
         if dataclasses.is_dataclass(cls) or typing.is_typeddict(cls):
@@ -244,6 +244,11 @@ def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
 def is_pydantic_model(cls: type) -> bool:
     """Return whether this is a pydantic model; pydantic itself is never imported here."""
     return callable(getattr(cls, "model_validate", None)) and hasattr(cls, "model_json_schema")
+
+
+def is_uuid(cls: type) -> bool:
+    """Return whether this is uuid.UUID, without an import that most extensions do not need."""
+    return (cls.__module__, cls.__name__) == ("uuid", "UUID")
 
 
 def is_named_tuple(cls: Any) -> bool:

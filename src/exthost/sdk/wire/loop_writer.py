@@ -52,7 +52,10 @@ class LoopWriter:
             self._send(data)
             return
         self._room.wait()
-        self._loop.call_soon_threadsafe(self._send, data)
+        try:
+            self._loop.call_soon_threadsafe(self._send, data)
+        except RuntimeError:  # the loop is closed: nobody is there to write to
+            self.is_broken = True
 
     def _send(self, data: bytes) -> None:
         if self.is_broken:

@@ -1,0 +1,59 @@
+"""What an MCP request says about itself in its `_meta`, and what it repeats in the stateless era.
+
+In that era a call that needs an answer of the client ends, and comes again with the answer. What
+was answered before travels with the client as `requestState`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from exthost.sdk.context import LEVELS
+from exthost.sdk.dialects.jsonrpc import BadParams
+from exthost.sdk.types.json_text import decode
+
+PREFIX = "io.modelcontextprotocol/"
+VERSION = f"{PREFIX}protocolVersion"
+CAPABILITIES = f"{PREFIX}clientCapabilities"
+LOG_LEVEL = f"{PREFIX}logLevel"
+
+LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What a call has to know of its request."""
+
+    is_stateless: bool = False
+    progress_token: Any = None
+    log_level: str | None = None
+    answers: list[Any] = field(default_factory=list)
+    asked: int = 0
+
+
+def read_exchange(params: dict[str, Any], meta: Any) -> Exchange:
+    """Return what a request says. Raises BadParams."""
+    exchange = Exchange()
+    if type(meta) is not dict:
+        return exchange
+    exchange.is_stateless = VERSION in meta
+    exchange.progress_token = meta.get("progressToken")
+    level = meta.get(LOG_LEVEL)
+    level = LEVEL_ALIASES.get(level, level) if type(level) is str else None
+    exchange.log_level = level if level in LEVELS else None
+    state, given = params.get("requestState"), params.get("inputResponses")
+    if type(state) is str:
+        exchange.answers = _read_state(state)
+    if type(given) is dict and "answer" in given:
+        exchange.answers.append(given["answer"])
+    return exchange
+
+
+def _read_state(state: str) -> list[Any]:
+    """Return the answers that the client was given to keep."""
+    try:
+        answers = decode(state.encode())
+    except (ValueError, RecursionError):
+        answers = None
+    if type(answers) is not list:
+        raise BadParams("requestState is not what this server gave")
+    return answers
