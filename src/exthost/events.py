@@ -121,8 +121,7 @@ class HostEvent(NamedTuple):
     kind: str
     event: Any
     source: str = ""
-    thread_id: str | None = None
-    turn_id: str | None = None
+    context: Mapping[str, Any] = MappingProxyType({})
 
 
 class SinkFailed(NamedTuple):

@@ -101,7 +101,8 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
         host.emit("turn", {"no": "prefix"})
         await asyncio.sleep(0)
         assert not spawned
-        host.emit("turn.started", {"n": 1}, source="test", thread_id="t", turn_id="u")
+        context = {"thread_id": "t", "turn_id": "u"}
+        host.emit("turn.started", {"n": 1}, source="test", context=context)
         host.emit("turn.ended", None)
         ext = host["toy"]
         await until(lambda: ext.state == "ready")
@@ -299,7 +300,7 @@ def test_both_examples_can_run_in_one_host() -> None:
 def test_the_blocking_face_calls_tools_and_emits(tmp_path: Path) -> None:
     document = {"process_extensions": [sink(tmp_path, "turn.")]}
     with exthost.SyncHost.from_config(document) as host:
-        host.emit("turn.started", {"n": 1}, turn_id="u")
+        host.emit("turn.started", {"n": 1}, context={"turn_id": "u"})
         heard: list[Any] = []
         while not heard:  # each round is an answer of the child
             told = host.call_tool("ext_toy_heard").data

@@ -49,8 +49,11 @@ class HookAnswer(NamedTuple):
 
 class EventSink(NamedTuple):
     """An extension that wants the host's events whose kind begins with one of `kinds`.
-    `notification` makes the message from an envelope. `limit` bounds the seconds that the
-    extension may take to read one."""
+
+    `notification` makes the message from an envelope, which has `event_id`, `seq`, `timestamp`,
+    `source`, `kind`, `event`, and `context`: what the caller gave with the call or the event.
+    `limit` bounds the seconds that the extension may take to read one.
+    """
 
     kinds: tuple[str, ...]
     notification: Callable[[Mapping[str, Any]], Notification]

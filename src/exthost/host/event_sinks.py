@@ -131,12 +131,10 @@ class EventSinks:
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": about or "exthost",
             "kind": kind,
-            "thread_id": said.get("thread_id"),
-            "turn_id": said.get("turn_id"),
+            "context": dict(said),
         }
         match event:
             case HostEvent():
-                told |= {"thread_id": event.thread_id, "turn_id": event.turn_id}
                 told |= {"source": event.source or "exthost", "event": event.event}
             case ExtensionEvent():
                 told["event"] = {"schema_version": event.schema_version, "payload": event.payload}

@@ -174,12 +174,12 @@ class Host:
         event: Any = None,
         *,
         source: str = "",
-        thread_id: str | None = None,
-        turn_id: str | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> None:
         """Publish an event of your own program under a dotted name such as `turn.started`: on the
-        bus, and to the extensions that are event sinks for such names."""
-        self.events.publish(HostEvent(kind, event, source, thread_id, turn_id))
+        bus, and to the extensions that are event sinks for such names. A dialect may pass on parts
+        of `context`, as it does for calls."""
+        self.events.publish(HostEvent(kind, event, source, context))
 
     # -- tools -------------------------------------------------------------------------------
 

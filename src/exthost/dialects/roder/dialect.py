@@ -251,7 +251,11 @@ def _sink(spec: Spec) -> EventSink | None:
 
 
 def _forwarded(envelope: Mapping[str, Any]) -> Notification:
-    return Notification("events/handle", {"envelope": envelope})
+    """The envelope as the protocol has it: of the context, the thread and the turn."""
+    context = envelope["context"]
+    members = {name: value for name, value in envelope.items() if name != "context"}
+    members |= {name: context.get(name) for name in ("thread_id", "turn_id")}
+    return Notification("events/handle", {"envelope": members})
 
 
 # -- streams -----------------------------------------------------------------------------------
