@@ -12,7 +12,7 @@ from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
-from exthost.model import LaunchPlan, Spec
+from exthost.model import DEFAULT_DIALECT, LaunchPlan, Spec
 from exthost.process.child import Child
 from exthost.session.handshake import HandshakeProgress, progress_of
 from exthost.session.inbound import Handler
@@ -32,7 +32,7 @@ def connection_spec(
     entry = {
         **settings,
         "name": settings.get("name") or command_id(words),
-        "dialect": dialect or "morphir",
+        "dialect": dialect or DEFAULT_DIALECT,
         "source": {"type": "process", "command": words[0], "args": words[1:]},
     }
     return completed(spec_from_mapping(entry))

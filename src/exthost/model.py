@@ -22,6 +22,9 @@ def empty_mapping() -> Mapping[str, Any]:
     return EMPTY_MAPPING
 
 
+# What an extension speaks if nobody says which dialect.
+DEFAULT_DIALECT = "morphir"
+
 # In place of a number of retries; None would mean that nothing was said.
 UNLIMITED = -1
 
@@ -228,7 +231,7 @@ class Spec:
 
     id: str
     argv: tuple[str, ...]
-    dialect: str = "morphir"
+    dialect: str = DEFAULT_DIALECT
     enabled: bool = True
     origin: str = ""
     cwd: str | None = None

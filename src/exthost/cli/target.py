@@ -20,7 +20,7 @@ from exthost.discovery.search import discover
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
-from exthost.model import Permissions, Spec
+from exthost.model import DEFAULT_DIALECT, Permissions, Spec
 from exthost.names import nearest
 from exthost.process.hardening import harden
 
@@ -60,7 +60,7 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
     if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
-        return command_spec(args.command, args.dialect or "morphir")
+        return command_spec(args.command, args.dialect or DEFAULT_DIALECT)
     if target is None:
         return None
     if has_config(args):

@@ -1,6 +1,6 @@
 """`[discovery]`: where extensions are looked for, and which of those found are wanted.
 
-The keys and their defaults are the nexo page's. Settings only: the walk itself is another room's.
+Settings only: the walk itself is in `exthost.discovery`.
 Relative search paths count from the folder of the config file; `$PATH` stands for every folder on
 PATH, where only programs that are their own manifests are looked for.
 """

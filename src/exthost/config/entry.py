@@ -1,4 +1,4 @@
-"""One entry of `[[extensions]]`, as on the morphir page, plus the keys of `settings`.
+"""One entry of `[[extensions]]`, with its own keys and those of `documents.settings`.
 
 An Entry keeps what it says itself apart from what holds for it: who wins is decided by
 `Entry.spec`, when the whole config has been read. The program is left as written: whether "./x"
@@ -35,7 +35,7 @@ from exthost.documents.readers import (
     words,
 )
 from exthost.documents.settings import readers, settings_of, within
-from exthost.model import Spec
+from exthost.model import DEFAULT_DIALECT, Spec
 
 # Ours, and what other packages bring.
 DIALECTS = NAMES
@@ -87,7 +87,7 @@ def read_entry(
     if source.has_args:
         said["args"] = source.argv[1:]
     own = settings_of(said)
-    dialect = read.get("dialect") or ("morphir" if "dialect" not in value else "")
+    dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
     bare = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],

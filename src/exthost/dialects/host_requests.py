@@ -1,11 +1,11 @@
-"""What an extension may ask of its host, in the words that every dialect is read into.
+"""What an extension may ask of its host, as values that every dialect is translated into.
 
-A dialect that lets its extensions ask has a table of `Question`s, by wire method. `read` turns the
-params into one of the wishes below, or raises CallFailed with what the extension is to be told;
-it is where the dialect checks permissions. Whoever serves wishes (`host.api`) knows no
-dialect. `answer` words the outcome.
+A dialect whose extensions may ask has a table of `HostRequest`, by wire method. `read` turns the
+params into one of the actions below, or raises CallFailed with the error that is sent to the
+extension; it also checks permissions. The host runs the action (`host.api`) and knows no dialect.
+`answer` makes the result that is sent from the outcome.
 
-Values only; a wish says nothing of who has it: that is known where it is served.
+An action does not say who asks for it: the host knows.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from exthost.model import Spec
 
 
 class Remember(NamedTuple):
-    """Keep this. Comes to its time in milliseconds."""
+    """Store this. The outcome is its timestamp in milliseconds."""
 
     content: str
     tags: tuple[str, ...] = ()
@@ -24,7 +24,8 @@ class Remember(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """What was kept, newest first, as far as all of this holds. Comes to a list of `Memory`."""
+    """Find what was stored and matches all of this. The outcome is a list of `Memory`, newest
+    first."""
 
     content_contains: str | None = None
     tag_prefix: str | None = None
@@ -34,7 +35,7 @@ class Recall(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Something that was kept."""
+    """Something that was stored."""
 
     timestamp_ms: int
     content: str
@@ -43,20 +44,21 @@ class Memory(NamedTuple):
 
 
 class ReadConfig(NamedTuple):
-    """Comes to the value, or None."""
+    """Read a setting. The outcome is its value, or None."""
 
     key: str
 
 
 class WriteConfig(NamedTuple):
-    """Comes to None when it is safe."""
+    """Write a setting. The outcome is None, once it is stored."""
 
     key: str
     value: str
 
 
 class WatchConfig(NamedTuple):
-    """Tell me when one of these changes, or any (None). `changed` words the notice."""
+    """Notify the extension when one of these settings changes, or any if `keys` is None. `changed`
+    makes the notification."""
 
     keys: tuple[str, ...] | None
     changed: Callable[[str, str], Notification]
@@ -66,7 +68,7 @@ HostAction: TypeAlias = Remember | Recall | ReadConfig | WriteConfig | WatchConf
 
 
 class HostRequest(NamedTuple):
-    """One method that an extension may ask for."""
+    """One method that an extension may call."""
 
     read: Callable[[Spec, Any], HostAction]
     answer: Callable[[Spec, Any], Any]

@@ -1,8 +1,8 @@
-"""What codecs of JSON messages have in common, whichever members their dialect gives a message.
+"""What the codecs of JSON messages share, whichever members their dialect gives a message.
 
-A frame is decoded once. The commonest message, a reply of an id and a result and nothing else,
-is handed over at once as a bare pair; any other object goes to the dialect's own `read`; what is
-no object is noise, unless the dialect has `batches`: then a list of objects is as many messages.
+A frame is decoded once. The commonest message, a reply with an id and a result and nothing else, is
+returned as a bare pair. Any other object goes to the dialect's own `read`. Anything that is not an
+object is noise, unless the dialect has `batches`: then a list of objects is a batch of messages.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ _OPENS = b'{["'
 
 
 class Reader(Protocol):
-    """What a dialect adds: the meaning of an object that is not the plainest of replies."""
+    """What a dialect adds: it reads every object but the plainest reply."""
 
     def read(self, said: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
 def noise(frame: Bytes, why: str) -> Noise:
-    """A frame that is no message, and as much of it as a person needs to recognise it."""
+    """Return a frame that is not a message as noise, cut to what a person needs to recognise it."""
     return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
 
 
@@ -44,10 +44,16 @@ def decoder(
     not_json: Callable[[Bytes, str], Incoming] = noise,
     batches: bool = False,
 ) -> Callable[[Any, Bytes], Incoming]:
-    """The method `decode` of a codec in which the plainest reply has so many members: an id, a
-    result and, if there is one, a marker. `not_json` says what a frame is that holds no JSON, or
-    raises; with `batches` a frame may hold a list of messages. A closure, since it is on the way
-    of every call."""
+    """Return the method `decode` of a codec.
+
+    members   how many members the plainest reply has: an id, a result and, if there is one, a
+              marker
+    marker    a member that every message must have
+    not_json  returns what a frame is that is not JSON, or raises
+    batches   whether a frame may hold a list of messages
+
+    It is a closure because every reply passes through it.
+    """
 
     def decode(self: Reader, frame: Bytes) -> Incoming:
         try:
@@ -77,12 +83,13 @@ def decoder(
 
 
 def _one_of(codec: Reader, one: Any, frame: Bytes) -> Message | Noise:
-    """One message of a batch; what is none is told beside the others."""
+    """Return one message of a batch, or noise for what is not a message."""
     return codec.read(one, frame) if type(one) is dict else noise(frame, "not a JSON object")
 
 
 def written(asked: dict[str, Any]) -> bytes:
-    """An object as text, by the fast way or, where that refuses, by the one that knows why."""
+    """Return an object as JSON text. The fast encoder comes first; if it refuses, the other one
+    encodes the object or raises with the reason."""
     try:
         return encode_fast(asked)
     except Exception:
@@ -90,7 +97,8 @@ def written(asked: dict[str, Any]) -> bytes:
 
 
 class JsonRpc:
-    """JSON-RPC 2.0, which says the same things at both ends; a dialect adds `request`, `read`."""
+    """JSON-RPC 2.0, the same in both roles. A dialect adds `read`, and its own `request` if its
+    members have another order."""
 
     __slots__ = ()
 
@@ -101,7 +109,7 @@ class JsonRpc:
         return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
-        """A reply as an object, in the order in which its members are written."""
+        """Return a reply as an object, its members in the order in which they are written."""
         return {"jsonrpc": "2.0", "id": id, **answer}
 
     def encode(self, message: Message) -> bytes:
@@ -128,8 +136,8 @@ class JsonRpc:
 
 
 def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:
-    """A JSON-RPC error as it should be, or as much of it as can be made out: of one without a
-    message, all of it is data."""
+    """Return a JSON-RPC error as a Failure. An error without a message gets the text `unknown`, and
+    all of it is data."""
     if type(error) is str:
         return Failure(number, error)
     said = error if type(error) is dict else {}

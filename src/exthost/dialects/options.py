@@ -1,7 +1,7 @@
-"""What a dialect takes in `options`, by name, and what each must be.
+"""The keys of `options` that a dialect has, and what each must be.
 
-Options of several dialects may stand together, in `[defaults]` for example: a name that a dialect
-does not have is another's business, unless it is nearly one of its own. Pure.
+Options of several dialects may be in one table, in `[defaults]` for example. A name that a dialect
+does not have is ignored, unless it is nearly one of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from exthost.names import nearest
 
 
 class Option(NamedTuple):
-    """One of them; `words` name what fits, for a person."""
+    """One option. `fits` accepts its values; `words` describe them to a person."""
 
     fits: Callable[[Any], bool]
     words: str
@@ -29,12 +29,12 @@ KINDS = Option(
     "a table with `kinds`, a list of text",
 )
 
-# Whatever the dialect.
+# In every dialect.
 EVERYWHERE: Mapping[str, Option] = {"host_version": TEXT}
 
 
 def some_of(*words: str) -> Option:
-    """A list of some of these words."""
+    """Return an option whose value is a list of some of these words."""
     known = set(words)
     return Option(
         lambda value: _is_texts(value) and known.issuperset(value), f"a list of: {', '.join(words)}"
@@ -42,7 +42,7 @@ def some_of(*words: str) -> Option:
 
 
 def objection(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
-    """What is wrong with these options, or ""."""
+    """Return what is wrong with these options, or ""."""
     known = {**EVERYWHERE, **known} if known else known
     for name, value in options.items():
         option = known.get(name)

@@ -1,4 +1,4 @@
-"""The results of dialects whose tools return a plain value: morphir, nexo, synaps, cigen.
+"""The results of dialects whose tools return a plain value.
 
 The data of such a result is the value itself. Its text is the value if that is a string, else the
 value as compact JSON. It is never marked as an error: these dialects send error replies.

@@ -48,7 +48,7 @@ from exthost.model import Restart
 
 # Long enough that no child which dies of its own start reaches it (DESIGN, decision 9).
 SUSTAINED_UPTIME_S: Final = 60.0
-# What the morphir page writes, for settings in which neither user nor dialect said anything.
+# For settings of which neither the user nor the dialect said anything.
 DEFAULT_INITIAL_DELAY_S: Final = 1.0
 DEFAULT_MAX_DELAY_S: Final = 30.0
 # Enough to pull apart extensions that died together; downwards only, so that a limit is a limit.

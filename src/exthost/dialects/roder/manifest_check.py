@@ -1,7 +1,7 @@
-"""roder's echo: an extension repeats its manifest in the handshake, and is judged by that.
+"""The comparison of the handshake with the manifest: an extension must repeat what it provides.
 
-In the page's order: protocol, id, services, checksum; each refusal has a code of its own. What the
-child said is not shown, but where it differs is, since its author has to find the place. Pure.
+In the order of docs/dialects/roder.md: protocol, id, services, checksum. Each refusal has a code of
+its own. A message names the place that differs and never shows what the child sent there.
 """
 
 from typing import Any

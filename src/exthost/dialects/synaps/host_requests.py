@@ -1,8 +1,9 @@
 """What a synaps plugin may ask of its host: memory and config, by its own permissions.
 
-Each method is a `Question`: params and permissions are checked here, in the page's order, and
-what is left is a wish that any host can serve. A refusal is a CallFailed whose code the plugin
-sees: -32602 for a parameter, a permission or somebody else's namespace.
+Each method is a `HostRequest`: params and permissions are checked here, in the order of
+docs/dialects/synaps.md, and what is left is an action that any host can run. A refusal is a
+CallFailed whose code the plugin sees: -32602 for a parameter, a permission or somebody else's
+namespace.
 """
 
 from collections.abc import Mapping

@@ -69,8 +69,8 @@ class HostApi:
         def serve(peer: Peer) -> Mapping[str, Handler]:
             server = _RequestServer(self, spec.id, peer)
             return {
-                method: _handler(server, spec, question)
-                for method, question in dialect.host_requests.items()
+                method: _handler(server, spec, request)
+                for method, request in dialect.host_requests.items()
             }
 
         return serve
@@ -118,35 +118,35 @@ class _RequestServer:
         self._end_subscription: Callable[[], None] | None = None
         peer.ended.add_done_callback(lambda _: self._unsubscribe())
 
-    async def serve(self, wish: HostAction) -> Any:
+    async def serve(self, action: HostAction) -> Any:
         """Return the result. Raises CallFailed with the error for the process."""
         settings, memories = self._api.settings, self._api.memories
         try:
-            match wish:
+            match action:
                 case Remember():
-                    return await _result(memories.append(self._extension, wish))
+                    return await _result(memories.append(self._extension, action))
                 case Recall():
-                    return await _result(memories.query(self._extension, wish), missing=[])
+                    return await _result(memories.query(self._extension, action), missing=[])
                 case ReadConfig(key):
                     return await _result(settings.get(self._extension, key))
                 case WriteConfig(key, value):
                     return await self._api.configure(self._extension, key, value)
                 case WatchConfig():
                     await self._api.external_changes.start()
-                    return self._subscribe(wish)
+                    return self._subscribe(action)
         except ConfigError as error:
             _log.error("[%s] %s", self._extension, error.message)
             raise _failed("X0750", error.message, _STORAGE) from None
         except UsageError as error:
             raise _failed("X0751", f"{error.message}: {error.help}", _BAD_PARAMS) from None
 
-    def _subscribe(self, wish: WatchConfig) -> None:
+    def _subscribe(self, action: WatchConfig) -> None:
         """Add these keys to its subscription. It is notified of each change once, however often it
         subscribes."""
-        if wish.keys is None or self._watched is None:
+        if action.keys is None or self._watched is None:
             watched = None
         else:
-            watched = self._watched | frozenset(wish.keys)
+            watched = self._watched | frozenset(action.keys)
             if len(watched) > _WATCHED_KEYS:
                 raise _failed("X0751", f"more than {_WATCHED_KEYS} keys to watch", _BAD_PARAMS)
         before = self._end_subscription
@@ -154,7 +154,7 @@ class _RequestServer:
         self._end_subscription = self._api.settings.subscribe(
             self._extension,
             watched,
-            lambda key, value: self._peer.send(wish.changed(key, value)),
+            lambda key, value: self._peer.send(action.changed(key, value)),
         )
         if before is not None:
             before()
@@ -167,9 +167,9 @@ class _RequestServer:
             self._api.external_changes.stop()
 
 
-def _handler(server: _RequestServer, spec: Spec, question: HostRequest) -> Handler:
+def _handler(server: _RequestServer, spec: Spec, request: HostRequest) -> Handler:
     async def handle(params: Any) -> Any:
-        return question.answer(spec, await server.serve(question.read(spec, params)))
+        return request.answer(spec, await server.serve(request.read(spec, params)))
 
     return handle
 

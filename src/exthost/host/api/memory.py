@@ -50,14 +50,14 @@ class Memories:
         self._store = store
         self._now = now
 
-    def append(self, namespace: str, wish: Remember) -> Any:
+    def append(self, namespace: str, action: Remember) -> Any:
         """Return a future of the record's time; it is done when the record is on disk."""
         at = int(self._now() * 1000)
-        return self._store.write(lambda connection: append(connection, namespace, wish, at))
+        return self._store.write(lambda connection: append(connection, namespace, action, at))
 
-    def query(self, namespace: str, wish: Recall) -> Any:
+    def query(self, namespace: str, action: Recall) -> Any:
         """Return a future of the records that match, newest first."""
-        return self._store.read(lambda connection: query(connection, namespace, wish))
+        return self._store.read(lambda connection: query(connection, namespace, action))
 
 
 # -- keeping -----------------------------------------------------------------------------------
@@ -85,21 +85,21 @@ class _Space(NamedTuple):
     bytes: int = 0
 
 
-def append(connection: sqlite3.Connection, namespace: str, wish: Remember, at: int) -> int:
+def append(connection: sqlite3.Connection, namespace: str, action: Remember, at: int) -> int:
     """Store a record, at this time or that of the record before it, whichever is later."""
     space = _space(connection, namespace) or _new_space(connection, namespace)
     n = space.n
     last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
     at = max(at, last[0]) if last is not None else at
-    tags = jsontext.encode(wish.tags).decode()
-    meta = None if wish.meta is None else jsontext.encode(wish.meta).decode()
+    tags = jsontext.encode(action.tags).decode()
+    meta = None if action.meta is None else jsontext.encode(action.meta).decode()
     asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
-    record = connection.execute(asked, (at, wish.content, tags, meta)).lastrowid
+    record = connection.execute(asked, (at, action.content, tags, meta)).lastrowid
     assert record is not None
     connection.executemany(
-        f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in wish.tags]
+        f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in action.tags]
     )
-    size = space.bytes + len(wish.content.encode())
+    size = space.bytes + len(action.content.encode())
     if record - space.closed >= _BLOCK_RECORDS or size >= _BLOCK_BYTES:
         _add_block(connection, space)
         space, size = space._replace(closed=record), 0
@@ -142,21 +142,21 @@ _Row = tuple[int, int, str, str, str | None]
 _COLUMNS = "id, at, content, tags, meta"
 
 
-def query(connection: sqlite3.Connection, namespace: str, wish: Recall) -> list[Memory]:
+def query(connection: sqlite3.Connection, namespace: str, action: Recall) -> list[Memory]:
     """Return the records that match, newest first."""
     space = _space(connection, namespace)
-    span = _span(connection, space.n, wish) if space is not None else None
+    span = _span(connection, space.n, action) if space is not None else None
     if space is None or span is None:
         return []
-    rows = _rows(connection, space, wish, *span)
-    fitting = (row for row in rows if _matches(row, wish))
-    return _checked_size(islice(fitting, min(wish.limit, _MOST)))
+    rows = _rows(connection, space, action, *span)
+    fitting = (row for row in rows if _matches(row, action))
+    return _checked_size(islice(fitting, min(action.limit, _MOST)))
 
 
-def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, int] | None:
+def _span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, int] | None:
     """Return the first and the last record of the requested time."""
-    since = 0 if wish.since_ms is None else min(wish.since_ms, _MOST)
-    until = _MOST if wish.until_ms is None else min(wish.until_ms, _MOST)
+    since = 0 if action.since_ms is None else min(action.since_ms, _MOST)
+    until = _MOST if action.until_ms is None else min(action.until_ms, _MOST)
     asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
     first = connection.execute(asked, (since,)).fetchone()
     asked = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
@@ -165,15 +165,15 @@ def _span(connection: sqlite3.Connection, n: int, wish: Recall) -> tuple[int, in
 
 
 def _rows(
-    connection: sqlite3.Connection, space: _Space, wish: Recall, first: int, last: int
+    connection: sqlite3.Connection, space: _Space, action: Recall, first: int, last: int
 ) -> Iterable[_Row]:
     """Return rows that may match, newest first, found in the cheapest way."""
-    n, prefix = space.n, wish.tag_prefix
+    n, prefix = space.n, action.tag_prefix
     numbers: Iterable[int] | None = None
     if prefix is not None:
         numbers = _few_tagged(connection, n, prefix, first, last)
-    if numbers is None and wish.content_contains:
-        numbers = _containing(connection, space, wish.content_contains, first, last)
+    if numbers is None and action.content_contains:
+        numbers = _containing(connection, space, action.content_contains, first, last)
     elif numbers is None and prefix is not None:
         numbers = _merge_tags(connection, n, prefix, first, last)
     if numbers is not None:
@@ -183,9 +183,9 @@ def _rows(
     return connection.execute(asked, (first, last))
 
 
-def _matches(row: _Row, wish: Recall) -> bool:
+def _matches(row: _Row, action: Recall) -> bool:
     _, _, content, tags, _ = row
-    prefix, words = wish.tag_prefix, wish.content_contains
+    prefix, words = action.tag_prefix, action.content_contains
     if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
         return False
     return not words or words.lower() in content.lower()
