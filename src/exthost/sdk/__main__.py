@@ -1,0 +1,30 @@
+"""`python3 -m exthost.sdk new NAME --dialect D`: make a new extension in ./NAME."""
+
+import argparse
+import sys
+
+from exthost.sdk.dialects import NAMES
+from exthost.sdk.errors import UsageError
+from exthost.sdk.scaffold import TEMPLATES, create
+
+
+def main() -> int:
+    """Return the exit status."""
+    parser = argparse.ArgumentParser(prog="python3 -m exthost.sdk", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    new = verbs.add_parser("new", help="make a new extension in a folder of its name")
+    new.add_argument("name", metavar="NAME")
+    new.add_argument("--dialect", required=True, choices=NAMES)
+    new.add_argument("--template", choices=list(TEMPLATES), default="tool")
+    asked = parser.parse_args()
+    try:
+        paths = create(asked.name, asked.dialect, asked.template)
+    except (UsageError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(paths))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

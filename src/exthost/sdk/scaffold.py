@@ -1,0 +1,200 @@
+"""A new extension: a folder with a program, its manifest or config, a test and a README.
+
+    python3 -m exthost.sdk new NAME --dialect D [--template tool|hook|provider|generator]
+
+The program is one of the templates below, at most forty lines, on the SDK. Where the dialect has a
+manifest, the program's own registry writes it; elsewhere the folder holds an `exthost.toml`.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+from exthost.sdk.dialects import NAMES
+from exthost.sdk.errors import UsageError
+from exthost.sdk.extension import Extension
+from exthost.sdk.manifests import FILES
+
+PROGRAM = "extension.py"
+
+# The dialects that have a place for what a template shows.
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "tool": ("morphir", "nexo", "synaps", "roder", "mcp"),
+    "hook": ("nexo", "synaps"),
+    "provider": ("synaps", "roder"),
+    "generator": ("cigen",),
+}
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+_HEAD = '''"""{name}: an extension for exthost. Start it with --dialect {dialect}."""
+
+{imports}
+
+ext = Extension("{name}", version="0.1.0", description="What it is for")
+
+
+{body}
+
+if __name__ == "__main__":
+    ext.run()
+'''
+
+_BODIES = {
+    "tool": (
+        "from exthost.sdk import Context, Extension",
+        '''@ext.tool
+def shout(text: str, times: int = 1) -> str:
+    """Upper case.
+
+    Args:
+        text: what to shout
+        times: how often
+    """
+    return " ".join([text.upper()] * times)
+
+
+@ext.tool
+def count(to: int, ctx: Context) -> list[int]:
+    """Count, and report progress."""
+    numbers = []
+    for number in range(1, to + 1):
+        ctx.progress(number, to)
+        numbers.append(number)
+    return numbers
+''',
+        """            assert (await client.call_tool("shout", {"text": "hi"})).text == "HI"
+""",
+    ),
+    "hook": (
+        "from exthost.sdk import Block, Extension, HookEvent",
+        '''@ext.hook("before_tool_call")
+def guard(event: HookEvent) -> Block | None:
+    """Stop calls that name a secret."""
+    if "secret" in str(event.arguments):
+        return Block("secrets stay here")
+    return None
+''',
+        """            event = {"tool_name": "tell", "arguments": {"text": "a secret"}}
+            answer = await client.run_hook("before_tool_call", event)
+            assert answer.abort and answer.reason == "secrets stay here"
+""",
+    ),
+    "provider": (
+        "from collections.abc import Iterator\n\nfrom exthost.sdk import Extension, Turn",
+        '''@ext.provider("parrot", models=["parrot-1"], description="Repeats what it hears")
+def repeat(turn: Turn) -> Iterator[str]:
+    """Say the last message of the user again, word by word."""
+    for word in turn.prompt.split():
+        yield f"{word} "
+''',
+        {
+            "synaps": """            said = [{"role": "user", "content": "hello there"}]
+            completion = await client.providers.complete("parrot-1", said)
+            assert completion.content[0]["text"] == "hello there "
+""",
+            "roder": """            [model] = await client.inference.list_models()
+            assert model.id == "parrot-1"
+""",
+        },
+    ),
+    "generator": (
+        "from typing import Any\n\nfrom exthost.sdk import Extension",
+        '''@ext.generate
+def generate(request: Any) -> dict[str, str]:
+    """Write a file for each job: paths and contents."""
+    return {f"{job.id}.yml": f"target: {request.target}\\n" for job in request.graph}
+''',
+        """            schema = {"version": "1", "jobs": [{"id": "build"}]}
+            result = await client.call("generate", {"schema": schema})
+            assert result["fragments"][0]["path"] == "build.yml"
+""",
+    ),
+}
+
+_TEST = '''"""Runs the extension against the real host, in the process of the test."""
+
+import asyncio
+
+from exthost.sdk import testing
+from extension import ext
+
+
+def test_it_works():
+    async def main():
+        async with testing.connect(ext, dialect="{dialect}") as client:
+{check}
+    asyncio.run(main())
+'''
+
+_README = """# {name}
+
+An extension in the {dialect} dialect, written with `exthost.sdk`.
+
+    python3 -m pytest            # its own test
+    exthost inspect {target}     # what a host sees
+{manifest}"""
+
+_CONFIG = """[[extensions]]
+name = "{name}"
+dialect = "{dialect}"
+source = {{ type = "process", command = "python3", args = ["{program}", "--dialect", "{dialect}"] }}
+"""
+
+
+def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, str]:
+    """Return the files of a new extension, by their paths in its folder. Raises UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
+    if template not in TEMPLATES:
+        raise UsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
+    if dialect not in NAMES:
+        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(NAMES)}")
+    if dialect not in TEMPLATES[template]:
+        fitting = [one for one, dialects in TEMPLATES.items() if dialect in dialects]
+        raise UsageError(
+            f"{dialect} has no place for a {template}; its templates are: {', '.join(fitting)}"
+        )
+    imports, body, check = _BODIES[template]
+    known = check[dialect] if isinstance(check, dict) else check
+    about = {"name": name, "dialect": dialect, "program": PROGRAM}
+    program = _HEAD.format(**about, imports=imports, body=body)
+    files = {
+        PROGRAM: program,
+        "test_extension.py": _TEST.format(**about, check=known),
+    }
+    manifest = FILES.get(dialect)
+    if manifest is None:
+        files["exthost.toml"] = _CONFIG.format(**about)
+        target, note = f"--dialect {dialect} -- python3 {PROGRAM} --dialect {dialect}", ""
+    else:
+        files[manifest] = _manifest(program, dialect)
+        target = "." if dialect == "synaps" else manifest
+        note = f"    python3 {PROGRAM} --manifest {dialect} > {manifest}   # after a change\n"
+    files["README.md"] = _README.format(**about, target=target, manifest=note)
+    return files
+
+
+def _manifest(program: str, dialect: str) -> str:
+    """Return the manifest of a template, from what it registers."""
+    namespace: dict[str, object] = {"__name__": "template"}
+    exec(compile(program, PROGRAM, "exec"), namespace)
+    extension = namespace["ext"]
+    assert isinstance(extension, Extension)
+    return extension.manifest_text(dialect, ["python3", PROGRAM, "--dialect", dialect])
+
+
+def create(folder: str, dialect: str, template: str = "tool") -> list[str]:
+    """Write a new extension into a folder that is not there yet; return the paths of its files.
+    The folder's name is the extension's. Raises UsageError."""
+    files = project_files(os.path.basename(os.path.abspath(folder)), dialect, template)  # noqa: PTH100, PTH119
+    if os.path.exists(folder):  # noqa: PTH110
+        raise UsageError(f"{folder} is there already")
+    paths = []
+    for name, text in files.items():
+        path = os.path.join(folder, name)  # noqa: PTH118
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(text)
+        paths.append(path)
+    return paths

@@ -1,0 +1,78 @@
+"""Every new extension passes its own test and is understood by a host, untouched."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.sdk.errors import UsageError
+from exthost.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
+from tests.cli.running import run_inside
+from tests.sdk.programs import LONG_SECONDS
+
+PROJECTS = [(template, dialect) for template, fits in TEMPLATES.items() for dialect in fits]
+
+ENVIRONMENT = os.environ | {
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+}
+
+
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS)
+def test_a_new_extension_passes_its_own_test_and_is_inspected(
+    template: str, dialect: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), dialect, template)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    [line] = [one for one in (folder / "README.md").read_text().splitlines() if "inspect" in one]
+    target = line.partition("#")[0].split()[2:]
+    shown = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
+    assert shown.returncode == 0, shown.stderr
+    if template == "tool":
+        assert "shout" in shown.stdout and "count" in shown.stdout
+
+
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS)
+def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_path: Path) -> None:
+    files = project_files("fresh", dialect, template)
+    assert len(files[PROGRAM].splitlines()) <= 40
+    for name in (PROGRAM, "test_extension.py"):
+        path = tmp_path / name
+        path.write_text(files[name])
+    ruff = [str(Path(sys.executable).with_name("ruff")), "format", "--check", str(tmp_path)]
+    done = subprocess.run(ruff, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "template", "message"),
+    [
+        ("Fresh", "mcp", "tool", "is no name"),
+        ("fresh", "esperanto", "tool", "there is no dialect"),
+        ("fresh", "mcp", "poem", "there is no template"),
+        ("fresh", "mcp", "hook", "its templates are: tool"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    name: str, dialect: str, template: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        project_files(name, dialect, template)
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "exthost.sdk", "new", "fresh", "--dialect", "nexo"]
+    first, second = (
+        subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+        )
+        for _ in range(2)
+    )
+    assert first.returncode == 0 and "fresh/extension.py" in first.stdout
+    assert second.returncode == 2 and "is there already" in second.stderr
