@@ -67,6 +67,9 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
     }
 )
 
+# Those that can stop nothing: an answer can only let the event go on, or add to it.
+ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
+
 _KINDS: Final = ("string", "bool", "number")
 
 
@@ -140,6 +143,8 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
         dialect="synaps",
         cwd=found.folder,
         version=manifest.version,
+        declared_hooks=manifest.hooks,
+        advisory_hooks=ADVISORY_HOOKS,
         settings=tuple(_setting(one, found.folder_name) for one in table.tables("config")),
         manifest=manifest,
     )
@@ -321,7 +326,14 @@ def join(spec: Spec, found: Found) -> Spec:
     settings = tuple(
         one._replace(variables=_variables(spec.id, one.key, one.secret)) for one in theirs.settings
     )
-    return replace(spec, version=theirs.version, settings=settings, manifest=manifest)
+    return replace(
+        spec,
+        version=theirs.version,
+        declared_hooks=theirs.declared_hooks,
+        advisory_hooks=theirs.advisory_hooks,
+        settings=settings,
+        manifest=manifest,
+    )
 
 
 FORMAT = ManifestFormat(
