@@ -41,8 +41,17 @@ PERMISSIONS: Final = (
 # Known, and granted to nobody.
 _RESERVED: Final = ("tools.override",)
 
-# One of these is something to do; so is a hook.
-_REGISTERING: Final = ("tools.register", "providers.register")
+# Permissions that let a plugin do something by itself. One of them, or a hook, is needed.
+_ACTIVE: Final = (
+    "tools.register",
+    "providers.register",
+    "memory.read",
+    "memory.write",
+    "config.write",
+    "config.subscribe",
+    "audio.input",
+    "audio.output",
+)
 
 
 class HookKind(NamedTuple):
@@ -107,7 +116,7 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     if document.get("extension") is None:  # as programs write it that have the key for others
         return None
     table = _Table(document["extension"], found.path, found.folder_name)
-    if table.whole("protocol_version") != PROTOCOL_VERSION:
+    if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
         said = table.values["protocol_version"]
         raise table.wrong(
             "X0251",
@@ -130,12 +139,12 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
     )
-    if not manifest.hooks and not any(one in permissions for one in _REGISTERING):
+    if not manifest.hooks and not any(one in permissions for one in _ACTIVE):
         raise table.wrong(
             "X0255",
-            "it has nothing to do: no hooks, and no permission to register anything",
+            "it has nothing to do: no hooks, and no permission to do anything by itself",
             "hooks",
-            "name a hook, or ask for tools.register or providers.register",
+            f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
         id=found.folder_name,
@@ -287,8 +296,8 @@ class _Table:
     def text(self, key: str) -> str:
         return str(self._get(key, str, "text"))
 
-    def whole(self, key: str) -> int:
-        return int(self._get(key, int, "a whole number"))
+    def whole(self, key: str, default: int) -> int:
+        return int(self._get(key, int, "a whole number", default))
 
     def texts(self, key: str) -> tuple[str, ...]:
         found = self._get(key, list, "a list of text", [])
