@@ -24,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-TOOLS = ("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big")
+TOOLS = (
+    *("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big"),
+    "echo_length",
+)
 STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
 started: Any = None
 answers: list[Any] = []
@@ -98,6 +101,8 @@ def call(name: str, input: Any, id: int) -> Any:
         return "alive"
     if name == "nap":
         wait_for(input["until"])
+    if name == "echo_length":
+        return {"length": len(input["params"]["image"])}
     if name == "raw":
         STDOUT.write(input["text"].encode("latin-1"))
         STDOUT.flush()
