@@ -35,6 +35,21 @@ class CallEnded(NamedTuple):
     context: Any = None
 
 
+class HookFailed(NamedTuple):
+    """A hook gave no answer that could be used. `outcome` is "refused", if what it was to judge did
+    not happen for that reason, or "passed over". `about` names the tool, if it was one; `code` is
+    that of the error."""
+
+    extension: str
+    hook: str
+    outcome: str
+    reason: str
+    code: str = ""
+    about: str = ""
+    seconds: float = 0.0
+    context: Any = None
+
+
 class Progressed(NamedTuple):
     """A call reported how far it has come; `context` is the caller's own."""
 
@@ -152,6 +167,7 @@ class ManifestChanged(NamedTuple):
 Event: TypeAlias = (
     CallStarted
     | CallEnded
+    | HookFailed
     | Progressed
     | StateChanged
     | OfferChanged

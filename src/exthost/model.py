@@ -223,6 +223,9 @@ class Spec:
     tells that somebody set the cwd for it. `tools` is what the manifest declares, for listings
     that must not start anything. `wire_id` is how the extension calls itself, where
     that is not its id here. `claims` are checked against those of the extensions before it.
+    `declared_hooks` are the hooks that the manifest names, which hold until a handshake tells;
+    `advisory_hooks` are those that cannot stop anything, whatever they answer. `hooks` is what
+    follows when a hook fails, by its kind ("*" for the others): see `host.hook_policy`.
     `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
     hooks, the lowest first. `settings` are what it wants in its config, `stored` what of that was
     kept for it here. `package` is what its own manifest said of how it is run, None where an
@@ -253,6 +256,9 @@ class Spec:
     lifetime: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
+    declared_hooks: tuple[str, ...] = ()
+    advisory_hooks: tuple[str, ...] = ()
+    hooks: Mapping[str, str] = field(default_factory=empty_mapping)
     priority: int = 0
     unrunnable: str = ""
     manifest: Any = None

@@ -105,15 +105,20 @@ class ResultReader(NamedTuple):
 class ToolResult:
     """What a tool returned. Read-only; `str(result)` is its text."""
 
-    __slots__ = ("_error_reply", "_is_error", "_raw", "_reader")
+    __slots__ = ("_error_reply", "_is_error", "_raw", "_reader", "_warnings")
 
     def __init__(
-        self, raw: Any, reader: ResultReader, error_reply: CallFailed | None = None
+        self,
+        raw: Any,
+        reader: ResultReader,
+        error_reply: CallFailed | None = None,
+        warnings: tuple[str, ...] = (),
     ) -> None:
         self._raw = raw
         self._reader = reader
         self._is_error = reader.is_error is not None and reader.is_error(raw)
         self._error_reply = error_reply
+        self._warnings = warnings
 
     @classmethod
     def from_error_reply(cls, error: CallFailed) -> "ToolResult":
@@ -127,7 +132,11 @@ class ToolResult:
 
     def with_raw(self, raw: Any) -> "ToolResult":
         """Return the result of the same dialect with this value in place of `raw`."""
-        return ToolResult(raw, self._reader)
+        return ToolResult(raw, self._reader, warnings=self._warnings)
+
+    def with_warnings(self, warnings: tuple[str, ...]) -> "ToolResult":
+        """Return the same result with these warnings added."""
+        return ToolResult(self._raw, self._reader, self._error_reply, self._warnings + warnings)
 
     @property
     def raw(self) -> Any:
@@ -161,6 +170,11 @@ class ToolResult:
     def error_reply(self) -> CallFailed | None:
         """The error reply of the extension, if it sent one instead of a result."""
         return self._error_reply
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the host has to say about the call: hooks that failed and were passed over."""
+        return self._warnings
 
     def __str__(self) -> str:
         return self.text

@@ -131,6 +131,13 @@ async def test_a_frame_of_4_mib_is_allowed() -> None:
         assert isinstance(error, ProtocolViolation) and "4,194,304" in error.message
 
 
+@shows("synaps-frame-09")
+async def test_what_the_host_sends_is_not_held_to_the_cap_of_what_it_receives() -> None:
+    async with child(retry="never", **QUICK) as ext:
+        prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
+        assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
+
+
 # -- one call at a time ----------------------------------------------------------------------
 
 

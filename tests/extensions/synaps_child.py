@@ -9,7 +9,8 @@ grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, as soon
 as there is a file of that name, and `die first` before them, the first time (it names a file that
 remembers); `again` is such a file and what it offers once that is there. `crash` ends it in every
-handshake, `crash second` in its second: two files that remember.
+handshake, `crash second` in its second: two files that remember. `pids` is a file to which its pid
+goes when it starts.
 
 When it asks, it takes the next message for the answer, whatever that is.
 """
@@ -23,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-TOOLS = ("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big")
+TOOLS = (
+    *("echo", "env", "cwd", "id", "ask", "die", "nap", "raw", "flood", "started", "then", "big"),
+    "echo_length",
+)
 STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
 started: Any = None
 answers: list[Any] = []
@@ -97,6 +101,8 @@ def call(name: str, input: Any, id: int) -> Any:
         return "alive"
     if name == "nap":
         wait_for(input["until"])
+    if name == "echo_length":
+        return {"length": len(input["params"]["image"])}
     if name == "raw":
         STDOUT.write(input["text"].encode("latin-1"))
         STDOUT.flush()
@@ -164,6 +170,9 @@ def answer(message: Any) -> Any:
     return told.get("methods", {}).get(method, {"method": method, "params": params})
 
 
+if "pids" in told:
+    with Path(told["pids"]).open("a") as file:
+        file.write(f"{os.getpid()}\n")
 if "fork" in told:
     left = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
     Path(told["fork"]).write_text(str(left.pid))

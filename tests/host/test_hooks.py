@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.config import config_from_mapping
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
@@ -37,8 +38,12 @@ class Fake:
         self.dialect = DIALECT
         self.offer = Offer(hooks=hooks)
         self.state = state
+        self.may_have_hooks = False
         self.seen: list[dict[str, Any]] = []
         self._answer = answer or HookAnswer()
+
+    async def start(self) -> None:
+        raise AssertionError("nobody has to start it")
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
@@ -49,8 +54,8 @@ class Fake:
         return self._answer
 
 
-def chain(*fakes: Fake) -> Hooks:
-    return Hooks(lambda: fakes)
+def chain(*fakes: Fake, **policy: str) -> Hooks:
+    return Hooks(lambda: fakes, policy=policy)
 
 
 @shows("nexo-hook-01")
@@ -102,9 +107,32 @@ async def test_a_handler_that_fails_is_late_or_is_not_there_is_a_warning(
         Fake("away", state="backoff"),
     ]
     with caplog.at_level(logging.WARNING, "exthost"):
-        outcome = await chain(*bad, last).run(HOOK, {"a": 1})
+        outcome = await chain(*bad, last).run("after_message", {"a": 1})
     assert outcome.event == {"a": 1} and last.seen and not bad[2].seen
+    assert [one.extension for one in outcome.passed_over] == ["failing", "late", "away"]
     assert len(caplog.records) == 3
+
+
+@shows("nexo-hook-05")
+@pytest.mark.parametrize(
+    "error", [CallFailed("X0701", "it said no"), CallTimeout("X0801", "it took too long")]
+)
+async def test_before_a_handler_that_fails_stops_the_chain_unless_failures_are_let_pass(
+    error: ExthostError,
+) -> None:
+    last = Fake("z")
+    closed = await chain(Fake("bad", error), last).run(HOOK, {"a": 1})
+    assert closed.stopped and closed.aborted_by == "bad" and not last.seen
+    assert closed.failure is not None and closed.failure.error is error
+    hooks = chain(Fake("bad", error), last, before_message="open")
+    let_pass = await hooks.run(HOOK, {"a": 1})
+    assert not let_pass.stopped and last.seen and let_pass.failure is None
+    assert [one.error for one in let_pass.passed_over] == [error]
+
+
+async def test_before_a_handler_is_asked_whatever_its_state_is() -> None:
+    away = Fake("away", HookAnswer(abort=True), state="backoff")
+    assert (await chain(away).run(HOOK, {})).aborted_by == "away" and away.seen
 
 
 @shows("nexo-hook-06")
@@ -165,14 +193,18 @@ async def test_a_hook_that_aborts_keeps_the_call_from_being_sent(tmp_path: Path)
 
 
 @shows("nexo-hook-05")
-async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call(tmp_path: Path) -> None:
+async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call_where_that_was_chosen(
+    tmp_path: Path,
+) -> None:
     plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "dies", before_tool_call="die")
     guard(tmp_path, "hangs", before_tool_call="hang")
-    overrides = {"hangs": {"limits": {"call": "200ms"}}}
-    from exthost.config import config_from_mapping
-
-    said = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": overrides}
+    limits = {"limits": {"call": "200ms"}}
+    said = {
+        "discovery": {"search_paths": [str(tmp_path)]},
+        "overrides": {"hangs": limits, "dies": limits},
+        "hooks": {"on_failure": "open"},
+    }
     async with exthost.Host(config_from_mapping(said)) as host:
         assert (await host.run_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
 

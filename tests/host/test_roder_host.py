@@ -71,6 +71,18 @@ async def test_what_only_one_may_have_refuses_the_second_until_the_first_is_gone
         assert (await host.call_tool("ext_second_echo")).is_error is False
 
 
+@shows("roder-manifest-07")
+async def test_two_that_require_the_same_capability_both_run(tmp_path: Path) -> None:
+    more = 'required_capabilities = ["net"]'
+    first = manifest_text("one", tools=("echo",), more=more)
+    second = manifest_text("two", tools=("heard",), more=more)
+    async with host_of(
+        entry(tmp_path, id="one", text=first), entry(tmp_path, id="two", text=second)
+    ) as host:
+        assert (await host.call_tool("one:echo")).is_error is False
+        assert (await host.call_tool("two:heard")).is_error is False
+
+
 async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) -> None:
     made = entry(tmp_path)
     source = {"type": "process", "command": made["command"], "args": made["args"]}

@@ -14,6 +14,9 @@ import pytest
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Exited, Spawned
 from exthost.extension.extension import Extension
+from exthost.model import CloseStdin, Terminate, Write
+from exthost.session.process_lifetime import scale_steps
+from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     IMPATIENT,
     PATIENT,
@@ -302,6 +305,23 @@ async def test_a_child_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
     status, seconds = await ended_by(ext, bus)
     assert status == "killed by SIGKILL"
     assert seconds >= 0.2
+
+
+@pytest.mark.parametrize("stop", ["0s", "400ms"])
+async def test_the_operator_says_how_long_the_steps_may_take_in_all(stop: str) -> None:
+    bus = Bus()
+    ext = unstarted("stubborn", dialect=PATIENT, bus=bus, limits={"stop": stop})
+    status, seconds = await ended_by(ext, bus)
+    assert status == "killed by SIGKILL"
+    assert (0.0 if stop == "0s" else 0.4) <= seconds < 60
+
+
+@shows("nexo-life-07")
+def test_each_step_gets_its_share_of_the_time() -> None:
+    steps = (Write(b"\n"), CloseStdin(wait=3), Terminate(wait=1))
+    assert scale_steps(steps, 1) == (Write(b"\n"), CloseStdin(wait=0.75), Terminate(wait=0.25))
+    assert scale_steps(steps, None) == steps
+    assert scale_steps((), 5) == ()
 
 
 async def test_a_stopped_child_is_dead_at_the_end_of_its_grace() -> None:

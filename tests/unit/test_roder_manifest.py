@@ -322,7 +322,7 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
             HEAD.replace("demo", "d2")
             + 'required_capabilities = ["net"]'
             + SINK.replace("events", "other"),
-            "capability",
+            "",
         ),
         (HEAD.replace("demo", "d2") + SINK.replace("event_sink", "task_executor"), ""),
     ],

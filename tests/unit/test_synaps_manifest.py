@@ -60,6 +60,24 @@ def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
     assert read(Found(path="/x", folder="/x", data=text.encode())) is None
 
 
+@shows("synaps-mani-07")
+@pytest.mark.parametrize(
+    "permission",
+    [
+        *("tools.register", "providers.register", "memory.read", "memory.write"),
+        *("config.write", "config.subscribe", "audio.input", "audio.output"),
+    ],
+)
+def test_a_plugin_without_hooks_needs_a_permission_to_do_something(permission: str) -> None:
+    assert spec_of(GOOD | {"permissions": [permission]}).manifest.permissions == (permission,)
+
+
+@shows("synaps-mani-08")
+def test_a_manifest_that_names_no_protocol_is_written_for_the_first() -> None:
+    said = {key: value for key, value in GOOD.items() if key != "protocol_version"}
+    assert spec_of(said).id == "notes"
+
+
 @shows("synaps-mani-05")
 @pytest.mark.parametrize(
     ("command", "runs"),
@@ -107,7 +125,7 @@ def test_hooks_and_their_filters() -> None:
         ({"args": "x"}, "X0250", "args"),
         ({"permissions": ["tools.registre"]}, "X0253", "tools.registre"),
         ({"permissions": ["tools.override"]}, "X0253", "reserved"),
-        ({"permissions": ["memory.read"]}, "X0255", "nothing to do"),
+        ({"permissions": ["session.lifecycle"]}, "X0255", "nothing to do"),
         ({"permissions": []}, "X0255", "nothing to do"),
         ({"hooks": [{"hook": "before_tool"}]}, "X0254", "before_tool"),
         ({"hooks": [{"hook": "before_tool_call"}]}, "X0254", "tools.intercept"),

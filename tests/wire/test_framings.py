@@ -14,6 +14,7 @@ from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
+from tests.dialects.requirements import shows
 from tests.wire.play import Played, bytewise, cut, play, read_into, whole
 
 Make = Callable[[int], Framing]
@@ -139,7 +140,12 @@ def test_a_frame_of_exactly_the_cap_passes_and_one_byte_more_does_not(make: Make
     assert played.broken is not None or played.skipped
 
 
-@every_framing
+@shows("synaps-frame-09")
+def test_what_is_sent_in_headers_is_not_capped() -> None:
+    assert Headers(10).wrap(b"a" * 11) == b"Content-Length: 11\r\n\r\n" + b"a" * 11
+
+
+@pytest.mark.parametrize("make", [Lines, Prefixed])
 def test_a_message_over_the_cap_is_not_written_and_one_of_the_cap_is(make: Make) -> None:
     framing = make(10)
     framing.wrap(b"a" * 10)

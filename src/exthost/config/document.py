@@ -29,7 +29,7 @@ from exthost.documents.problems import (
     shown,
 )
 from exthost.documents.readers import kind, table, text
-from exthost.documents.settings import NO_SETTINGS, Settings, settings, within
+from exthost.documents.settings import NO_SETTINGS, Settings, hook_policy, settings, within
 from exthost.documents.toml_positions import line_of
 from exthost.errors import ConfigError, Evidence
 from exthost.model import EMPTY_MAPPING, Spec
@@ -41,6 +41,8 @@ class Config:
 
     `specs` are in the order of the file, disabled ones among them, with everything that holds for
     them already laid over; `apply_overrides` does the same for an extension found elsewhere.
+    `hooks` is what follows when a hook fails, by its kind ("*" for the others), where an extension
+    has no word of its own.
     `notes` are what another program's file says that means nothing here.
     """
 
@@ -49,6 +51,7 @@ class Config:
     overrides: Mapping[str, Settings] = field(default_factory=lambda: EMPTY_MAPPING)
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
+    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
     notes: tuple[str, ...] = ()
@@ -187,6 +190,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         overrides=read.get("overrides", EMPTY_MAPPING),
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
+        hooks=MappingProxyType(read.get("hooks") or {}),
         origin=reading.origin,
         folder=reading.folder,
     )
@@ -285,12 +289,17 @@ def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
     return None if path is None else within(reading.folder, path)
 
 
+def _hooks(value: Any, place: Place, reading: _Reading) -> dict[str, str]:
+    return hook_policy(value, place)
+
+
 _SECTIONS: Mapping[str, _Section] = {
     "extensions": _extensions,
     "defaults": _defaults,
     "overrides": _overrides,
     "discovery": _discovery,
     "audit": _audit,
+    "hooks": _hooks,
 }
 
 

@@ -79,4 +79,5 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    hooks: Mapping[str, Any]
     options: Mapping[str, Any]

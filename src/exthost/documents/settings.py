@@ -5,9 +5,9 @@ none of them says stays None, and the dialect's trait holds. For a discovered ex
 operator's word, overrides and defaults alike, goes before what its manifest says: an extension
 must not be able to talk itself out of a limit.
 
-Groups (limits, restart, breaker, pool), `env` and `options` are joined key by key. Everything
-else is replaced whole; `permissions` above all, since a policy that is written is complete: what
-it does not grant is denied, whatever a table further out would have granted.
+Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are joined key by key.
+Everything else is replaced whole; `permissions` above all, since a policy that is written is
+complete: what it does not grant is denied, whatever a table further out would have granted.
 """
 
 from collections.abc import Mapping
@@ -114,6 +114,7 @@ class Settings:
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
+    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
     def over(self, outer: "Settings") -> "Settings":
@@ -182,6 +183,7 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
         "retry": choice("never", "once"),
         "start": choice("eager", "lazy"),
         "lifetime": choice("tree", "plain"),
+        "hooks": hook_policy,
         "options": json_table,
     }
 
@@ -194,7 +196,7 @@ def settings(value: Any, place: Place, folder: str | None) -> Settings:
 def settings_of(read: Mapping[str, Any]) -> Settings:
     """Settings from keys that have been read; None means that one was wrong, and was noted."""
     said = {key: item for key, item in read.items() if item is not None}
-    for key in ("env", "options"):
+    for key in ("env", "hooks", "options"):
         if key in said:
             said[key] = MappingProxyType(said[key])
     return Settings(**said)
@@ -203,6 +205,29 @@ def settings_of(read: Mapping[str, Any]) -> Settings:
 def within(folder: str | None, path: str) -> str:
     """A path as seen from `folder`; `..` is kept, since it may lead through a link."""
     return path if folder is None else str(PurePosixPath(folder, path))
+
+
+def hook_policy(value: Any, place: Place) -> dict[str, str]:
+    """What follows when a hook fails, by its kind; "*" is every other kind that may block.
+
+    `{ on_failure = "closed" }` is for all of them, `{ before_message = { on_failure = "open" } }`
+    for one.
+    """
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return {}
+    read: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(key, str) and key.startswith("before_"):
+            said = table(item, place.at(key), _ON_FAILURE).get("on_failure")
+        else:
+            said, key = table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
+        if said is not None:
+            read[key] = said
+    return read
+
+
+_ON_FAILURE: Mapping[str, Reader] = {"on_failure": choice("closed", "open")}
 
 
 def _pool(value: Any, place: Place) -> Pool:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.meanings import OnProgress
-from exthost.errors import NOTHING, CallFailed, NotFound
+from exthost.errors import NOTHING, CallFailed, ExtensionGone, ExthostError, NotFound
 from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
@@ -22,7 +23,7 @@ from exthost.extension.supervisor import Supervisor
 from exthost.model import Limits, Spec, Tool
 from exthost.names import nearest
 from exthost.session.awaitable_call import AwaitableCall
-from exthost.session.failures import copy_error
+from exthost.session.failures import copy_error, failed_twice
 from exthost.session.session import Session
 from exthost.tool_result import ToolResult, tool_failed
 
@@ -147,6 +148,31 @@ class Calls:
             raise elsewhere(self._queue, error) from None
         return call.value
 
+    async def run_hook(
+        self, name: str, event: Mapping[str, Any], timeout: float | None
+    ) -> HookAnswer:
+        """Run a hook. If its process dies, the next one is asked once more within the same time."""
+        now = self._queue.loop.time
+        limit = self.factory.limit_of("hook") if timeout is None else given(timeout)
+        deadline = now() + limit
+        params = HookCall(name, event)
+        answer: HookAnswer
+        try:
+            answer = await self.operate("hook", params, timeout, name)
+        except ExtensionGone as error:
+            if self._queue.closed is not None:  # no other process will come
+                raise
+            first = error
+        else:
+            return answer
+        try:
+            answer = await self.operate("hook", params, max(0.0, deadline - now()), name)
+        except CallFailed:
+            raise
+        except ExthostError as second:
+            raise failed_twice(first, second) from None
+        return answer
+
     def tool(self, name: str) -> Tool:
         """Return the tool of this name, as it was offered last. Raises NotFound."""
         tool = self._status.tools.get(name)
@@ -185,6 +211,16 @@ class Calls:
         """Return whether the extension itself offers this tool. A manifest may name tools without
         their schemas, and arguments are not sent unchecked."""
         return self._status.offer_is_known and tool in self._status.tools
+
+    @property
+    def may_have_hooks(self) -> bool:
+        """Whether it has not been started yet, and only its handshake tells whether it has hooks:
+        its dialect has some, and no manifest names them."""
+        status = self._status
+        is_unstarted = status.state in (State.DISCOVERED, State.ADMITTED)
+        is_untold = self._spec.manifest is None and not status.offer_is_known
+        tells_later = "hook" in self._dialect.operations and self._dialect.wants_hook is None
+        return is_unstarted and is_untold and tells_later
 
     @property
     def may_offer_more(self) -> bool:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.calls import HookAnswer, HookCall
+from exthost.dialects.calls import HookAnswer
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
@@ -169,9 +169,9 @@ class Extension:
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer:
-        """Run one of its hooks on an event."""
-        answer: HookAnswer = await self.calls.operate("hook", HookCall(name, event), timeout, name)
-        return answer
+        """Run one of its hooks on an event. If its process dies, the next one is asked once more
+        within the same time limit."""
+        return await self.calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Ask it for its health, where its dialect has a way to ask. `health` then shows the
@@ -370,6 +370,11 @@ class Extension:
     def is_silent(self) -> bool:
         """Whether nobody knows what it offers until it is started."""
         return not self._status.tools and self.calls.may_offer_more
+
+    @property
+    def may_have_hooks(self) -> bool:
+        """Whether only its handshake, still to come, tells whether it has hooks."""
+        return self.calls.may_have_hooks
 
     def absence(self, what: str) -> ExthostError:
         """Return why it cannot serve this now."""

@@ -206,6 +206,7 @@ class Start:
             first_id=first_id,
             handlers=handlers,
             wire_id=starter.spec.wire_id,
+            stop_seconds=starter.spec.limits.stop,
         )
         if starter.attend is not None and isinstance(handlers, dict):
             # Before a byte is read: its first message may be a question.

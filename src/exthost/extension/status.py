@@ -60,7 +60,7 @@ class Status:
         self._on_change = on_change
         self.is_published = is_published
         self.state = FIRST
-        self.offer = Offer(tools=spec.tools, version=spec.version)
+        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=spec.declared_hooks)
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
         self.cause: ExthostError | None = None
         self.offer_is_known = offer_is_known

@@ -28,6 +28,9 @@ NATIVE = "mcp"
 # What a native tool says of itself beyond its name, description and schemas.
 _NATIVE_MEMBERS = ("title", "annotations", "icons", "_meta")
 
+# Where a result has what the host has to say about its call.
+WARNINGS = "exthost/warnings"
+
 _ANYTHING = {"type": "object"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -73,6 +76,15 @@ def _input_schema(schema: Any) -> Any:
 def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     """Return a tool's result as a client of this protocol version reads it. Raises
     ProtocolViolation for one that cannot be written as JSON."""
+    said = _result(result, native=native, version=version)
+    if result.warnings:
+        meta = said.get("_meta")
+        warnings = [clean(warning) for warning in result.warnings]
+        said["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
+    return said
+
+
+def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     raw = result.raw
     passed_on = _as_it_came(raw, version) if native else None
     if passed_on is not None and _sayable(passed_on):

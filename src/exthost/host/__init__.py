@@ -7,6 +7,7 @@ In reading order:
     extension_factory  makes an extension from its spec
     registry           pure: names and tools
     tool_finder        finds a tool by name, starting extensions if needed
+    hook_policy        what follows when a hook fails
     hooks              extensions that look at calls before and after they happen
     hooked_call        a tool call between its hooks
     tool_loop          runs the tools that a model asks for

@@ -1,4 +1,5 @@
-"""The audit: a JSON line per call, appended to a file: which method was called and how it ended.
+"""The audit: a JSON line per call, appended to a file: which method was called and how it ended. A
+hook that failed has a line of its own: whether a call was refused for it, and why.
 
 A subscriber of the event bus. Each line is one `write` to a file opened for appending, so lines are
 whole and several hosts may share a file. A full disk is logged and never raised: the audit must not
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.errors import ConfigError, Evidence, ExthostError
-from exthost.events import Bus, CallEnded
+from exthost.events import Bus, CallEnded, HookFailed
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
@@ -35,26 +36,49 @@ class Audit:
                 evidence=Evidence(path=path),
             ) from None
         self._path = path
-        self._unsubscribe: Callable[[], None] = bus.subscribe(CallEnded, self._write)
+        self._unsubscribes: tuple[Callable[[], None], ...] = (
+            bus.subscribe(CallEnded, self._write_call),
+            bus.subscribe(HookFailed, self._write_hook),
+        )
 
-    def _write(self, ended: CallEnded) -> None:
-        record: dict[str, Any] = {
-            "time": time.time(),
-            "extension": ended.extension,
-            "method": ended.method,
-            "outcome": ended.outcome,
-            "seconds": round(ended.seconds, 6),
-            "context": ended.context or None,
-        }
+    def _write_call(self, ended: CallEnded) -> None:
+        self._write(
+            {
+                "time": time.time(),
+                "extension": ended.extension,
+                "method": ended.method,
+                "outcome": ended.outcome,
+                "seconds": round(ended.seconds, 6),
+                "context": ended.context or None,
+            }
+        )
+
+    def _write_hook(self, failed: HookFailed) -> None:
+        self._write(
+            {
+                "time": time.time(),
+                "extension": failed.extension,
+                "method": failed.hook,
+                "outcome": failed.outcome,
+                "seconds": round(failed.seconds, 6),
+                "context": failed.context or None,
+                "about": failed.about,
+                "code": failed.code,
+                "reason": failed.reason,
+            }
+        )
+
+    def _write(self, record: dict[str, Any]) -> None:
         try:
             line = jsontext.encode(record)
         except ExthostError:
-            line = jsontext.encode(record | {"context": repr(ended.context)})
+            line = jsontext.encode(record | {"context": repr(record["context"])})
         try:
             os.write(self._fd, line + b"\n")
         except OSError as error:
             _log.error("a line of the audit %s is lost: %s", self._path, error)
 
     def close(self) -> None:
-        self._unsubscribe()
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
         os.close(self._fd)

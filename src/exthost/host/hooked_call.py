@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from exthost.errors import ExthostError, Refused
+from exthost.host.hook_policy import HookFailure
 from exthost.host.hooks import Hooks
 from exthost.host.registry import RegisteredTool
 from exthost.tool_result import ToolResult
@@ -21,6 +22,7 @@ class HookedCall:
     def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
         self._tool = tool
         self._hooks = hooks
+        self._passed_over: tuple[HookFailure, ...] = ()
         self._event: dict[str, Any] = {
             "tool_name": tool.name,
             "tool": tool.tool,
@@ -39,20 +41,43 @@ class HookedCall:
                 raise result.error_reply
         except ExthostError as error:
             failure = {"code": error.code, "message": error.message}
-            await self._hooks.run("after_tool_call", {**self._event, "error": failure})
+            after = await self._hooks.run("after_tool_call", {**self._event, "error": failure})
+            self._passed_over += after.passed_over
+            for passed in self._passed_over:
+                error.add_note(f"passed over: {passed}")
             raise
         after = await self._hooks.run("after_tool_call", {**self._event, "result": result.raw})
+        self._passed_over += after.passed_over
         if after.event["result"] is not result.raw:
             result = result.with_raw(after.event["result"])
+        if self._passed_over:
+            result = result.with_warnings(tuple(map(str, self._passed_over)))
         return result
 
     async def _before(self, arguments: Any) -> Any:
         """Return the arguments that the hooks leave."""
         event = {**self._event, "arguments": arguments}
         before = await self._hooks.run("before_tool_call", event)
+        self._passed_over = before.passed_over
+        if before.failure is not None:
+            raise _unjudged(self._tool.name, before.failure)
         if before.stopped:
             stopper = before.aborted_by or before.decided_by
             reason = f": {before.reason}" if before.reason else ""
             name = self._tool.name
             raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
         return before.event["arguments"]
+
+
+def _unjudged(name: str, failure: HookFailure) -> Refused:
+    """Return the error of a call that was not sent because a hook failed."""
+    id, hook, error = failure
+    return Refused(
+        "X0333",
+        f"{name} was not called: {id} has to judge it first ({hook}), and could not: "
+        f"{error.message}",
+        extension=id,
+        help=f'mend {id} and restart it; [overrides.{id}] hooks = {{ on_failure = "open" }} lets '
+        "calls pass that it cannot judge",
+        evidence=error.evidence,
+    )

@@ -4,21 +4,30 @@ An extension is asked if it offers the hook and wants this event (`Dialect.wants
 priority first, then in the order of the host. Overrides of one are seen by those after it. Before
 an event, the first abort ends it, and the outcome says who and why. An extension that wants a
 person asked ends it unless that person agrees. An answer that is `final` is the last. After an
-event nothing can be aborted; an abort is then a warning. A handler that fails, is late or is not
-there is a warning and never fails the caller.
+event nothing can be aborted; an abort is then a warning.
+
+**A guard cannot be passed.** A hook that may block is asked whatever state its extension is in: one
+that starts at first use is started, and a restart is waited for, within the time limit of the hook.
+If it fails all the same, the event is stopped, unless a config says otherwise (`hook_policy`). Hooks
+that only observe hold up nobody: one that fails, or whose extension is not ready, is passed over.
+Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
 
 Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision` and `transformed_body`
 are passed on unchanged.
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
-from exthost.errors import ExthostError
-from exthost.model import Offer, Spec
+from exthost.errors import ExtensionGone, ExthostError
+from exthost.events import Bus, HookFailed
+from exthost.host.hook_policy import HookFailure, fails_closed, may_block
+from exthost.model import EMPTY_MAPPING, Offer, Spec
 
 __all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcome"]
 
@@ -26,6 +35,9 @@ _log = logging.getLogger("exthost.hooks")
 
 # Asked one after another before every call: more would be a mistake long before this.
 MAX_HANDLERS = 128
+
+# A hook that only looks on is run in these states; it waits for no restart.
+_SERVING = ("ready", "discovered", "admitted")
 
 
 class Hooked(Protocol):
@@ -41,7 +53,10 @@ class Hooked(Protocol):
     def offer(self) -> Offer: ...
     @property
     def state(self) -> str: ...
+    @property
+    def may_have_hooks(self) -> bool: ...
 
+    async def start(self) -> object: ...
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer: ...
@@ -65,7 +80,8 @@ class Outcome(NamedTuple):
 
     `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
     was made, except that a block stands. `injected` is what was to be added, joined by a blank
-    line.
+    line. `failure` is the hook that failed and stopped it for that reason, and `passed_over` are
+    those that failed and did not.
     """
 
     event: dict[str, Any]
@@ -76,6 +92,8 @@ class Outcome(NamedTuple):
     transformed_body: Any = None
     do_not_reply_again: bool = False
     injected: str = ""
+    failure: HookFailure | None = None
+    passed_over: tuple[HookFailure, ...] = ()
 
     @property
     def stopped(self) -> bool:
@@ -87,12 +105,20 @@ class Hooks:
     """The hooks of these extensions, in the order in which they are asked.
 
     `confirm` asks a person; where nobody can be asked, what needs a person's yes is stopped.
+    `policy` is the host's word on what follows when a hook fails (see `hook_policy`).
     """
 
     def __init__(
-        self, extensions: Callable[[], Iterable[Hooked]], confirm: Confirm | None = None
+        self,
+        extensions: Callable[[], Iterable[Hooked]],
+        confirm: Confirm | None = None,
+        *,
+        policy: Mapping[str, str] = EMPTY_MAPPING,
+        bus: Bus | None = None,
     ) -> None:
         self._extensions = extensions
+        self._policy = policy
+        self._bus = bus
         self._told: set[str] = set()
         self.confirm = confirm
 
@@ -109,8 +135,22 @@ class Hooks:
     ) -> Outcome:
         """Ask every handler about this event. Never raises for what a handler does."""
         outcome = Outcome(dict(event))
+        await self._start_unknown()
         for handler in self.handlers(name):
-            answer = await _answer(handler, name, outcome.event, timeout)
+            began = time.monotonic()
+            try:
+                answer = await _answer(handler, name, outcome.event, timeout)
+            except ExthostError as error:
+                if name not in handler.offer.hooks:
+                    continue  # its manifest named the hook, and its handshake does not
+                failure = HookFailure(handler.id, name, error)
+                is_closed = fails_closed(handler.spec, name, self._policy)
+                self._report(failure, is_closed, outcome.event, time.monotonic() - began)
+                if is_closed:
+                    reason = f"it could not judge: {error.message}"
+                    return outcome._replace(aborted_by=handler.id, reason=reason, failure=failure)
+                outcome = outcome._replace(passed_over=(*outcome.passed_over, failure))
+                continue
             if answer is None:
                 continue
             outcome = _joined(outcome, handler.id, answer)
@@ -139,6 +179,27 @@ class Hooks:
             return f"it wants a person to be asked, and asking failed: {message}"
         return None if agreed is True else f"not confirmed: {message}"
 
+    async def _start_unknown(self) -> None:
+        """Start those that would start at first use, if only they know whether they have hooks."""
+        unknown = [one for one in self._extensions() if one.may_have_hooks]
+        if unknown:
+            await asyncio.gather(*(_start(one) for one in unknown))
+
+    def _report(
+        self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float
+    ) -> None:
+        id, name, error = failure
+        outcome = "refused" if is_closed else "passed over"
+        _log.warning("[%s] %s failed and is %s: %s", id, name, outcome, error.message)
+        if self._bus is not None and HookFailed in self._bus.kinds:
+            context = {key: event[key] for key in ("agent_id", "session_id") if event.get(key)}
+            about = event.get("tool_name") or ""
+            self._bus.publish(
+                HookFailed(
+                    id, name, outcome, error.message, error.code, str(about), seconds, context
+                )
+            )
+
     def _warn_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
@@ -148,19 +209,20 @@ class Hooks:
 async def _answer(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    try:
-        wants_hook = handler.dialect.wants_hook
-        if wants_hook is not None and not wants_hook(handler.spec, name, event):
-            return None
-        if handler.state != "ready":
-            # Waiting for its restart would hold up every call of everyone.
-            passed = "[%s] %s is passed over: the extension is %s"
-            _log.warning(passed, handler.id, name, handler.state)
-            return None
-        return await handler.run_hook(name, event, timeout=timeout)
-    except ExthostError as error:
-        _log.warning("[%s] %s failed and is passed over: %s", handler.id, name, error.message)
+    """Return its answer; None if it does not want this event. Raises why there is no answer."""
+    wants_hook = handler.dialect.wants_hook
+    if wants_hook is not None and not wants_hook(handler.spec, name, event):
         return None
+    if not may_block(handler.spec, name) and handler.state not in _SERVING:
+        raise ExtensionGone("X1007", f"the extension is {handler.state}", extension=handler.id)
+    return await handler.run_hook(name, event, timeout=timeout)
+
+
+async def _start(handler: Hooked) -> None:
+    try:
+        await handler.start()
+    except ExthostError as error:
+        _log.warning("[%s] its hooks are not known: %s", handler.id, error.message)
 
 
 def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:

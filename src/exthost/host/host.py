@@ -92,7 +92,7 @@ class Host:
             others=self._by_id.values,
         )
         self._finder = ToolFinder(self.registry, self._extensions)
-        self.hooks = Hooks(self._by_id.values, confirm)
+        self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
         self._audit: Audit | None = None
         self._reloader: ManifestReloader | None = None
 

@@ -7,18 +7,25 @@ once. The shutdown steps run here. `release` leaves nothing behind: no zombie, n
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from exthost.events import Bus, Exited
 from exthost.messages import Notification, Request
-from exthost.model import LadderStep
+from exthost.model import LadderStep, Write
 from exthost.process.child import Child
 from exthost.process.ending import KILL_SECONDS, climb
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
 
-__all__ = ["KILL_SECONDS", "LAST_OUTPUT_SECONDS", "EXIT_SECONDS", "ProcessLifetime", "Send"]
+__all__ = [
+    "KILL_SECONDS",
+    "LAST_OUTPUT_SECONDS",
+    "EXIT_SECONDS",
+    "ProcessLifetime",
+    "Send",
+    "scale_steps",
+]
 
 _log = logging.getLogger("exthost.session")
 
@@ -32,6 +39,18 @@ EXIT_SECONDS = 2.0
 
 Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
 """Sends a message; the future, if there is one, is done when the reply or an error came."""
+
+
+def scale_steps(steps: tuple[LadderStep, ...], seconds: float | None) -> tuple[LadderStep, ...]:
+    """Return shutdown steps that wait this long in all, each its share; None: as they are."""
+    total = sum(step.wait for step in steps if not isinstance(step, Write))
+    if seconds is None or not total:
+        return steps
+    factor = seconds / total
+    return tuple(
+        step if isinstance(step, Write) else step._replace(wait=step.wait * factor)
+        for step in steps
+    )
 
 
 class ProcessLifetime:
@@ -114,7 +133,7 @@ class ProcessLifetime:
         self.child.reap()
         self.released.set_result(None)
 
-    async def shut_down(self, steps: tuple[LadderStep, ...], send: Send) -> None:
+    async def shut_down(self, steps: Sequence[LadderStep], send: Send) -> None:
         """Run the shutdown steps. Returns when the process has exited, or cannot be ended."""
         self._send = send
         if not await climb(steps, self):

@@ -35,7 +35,7 @@ from exthost.session.effects import Effect, Frame
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
-from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime
+from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
@@ -50,9 +50,9 @@ class Session:
 
     __slots__ = (
         "_closing", "_idle_waiter", "_is_shared", "_loop", "_owner", "_performer", "_reader",
-        "_reads_first", "_send", "_thread", "_writer", "cause", "conversation", "diagnostics",
-        "dialect", "ended", "handlers", "internal", "lifetime", "limits", "lock", "lost_calls",
-        "on_stale", "pending", "retired", "wire_id",
+        "_reads_first", "_send", "_stop_seconds", "_thread", "_writer", "cause", "conversation",
+        "diagnostics", "dialect", "ended", "handlers", "internal", "lifetime", "limits", "lock",
+        "lost_calls", "on_stale", "pending", "retired", "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -65,9 +65,11 @@ class Session:
         first_id: int | None = None,
         handlers: Mapping[str, Handler] | None = None,
         wire_id: str = "",
+        stop_seconds: float | None = None,
     ) -> None:
         """`handlers` serve what the child asks of the host; `wire_id` is the id that the extension
-        gives itself, where that is not its id here."""
+        gives itself, where that is not its id here. `stop_seconds` is the time that the shutdown
+        steps may take in all; None: what the dialect says."""
         assert limits.max_message is not None and limits.write is not None
         loop = owner.loop
         self.dialect = dialect
@@ -85,6 +87,7 @@ class Session:
             owner.extension, child, owner.bus, loop, redacts=dialect.traits.redact
         )
         self._owner = owner
+        self._stop_seconds = stop_seconds
         self._loop = loop
         self._is_shared = owner.is_shared
         self._thread = get_ident()
@@ -368,7 +371,8 @@ class Session:
             await self.lifetime.shut_down((), self.internal.send)
         else:
             self.conversation.move("drain")
-            await self.lifetime.shut_down(self.dialect.traits.ladder, self.internal.send)
+            steps = scale_steps(self.dialect.traits.ladder, self._stop_seconds)
+            await self.lifetime.shut_down(steps, self.internal.send)
             self.end(failures.ClosedByHost())
         if self.lifetime.exited.done():
             await self.lifetime.released

@@ -259,6 +259,11 @@ class SyncExtension:
         return self.target.is_silent
 
     @property
+    def may_have_hooks(self) -> bool:
+        """Whether only its handshake, still to come, tells whether it has hooks."""
+        return self.target.may_have_hooks
+
+    @property
     def argv(self) -> tuple[str, ...]:
         """What was executed, or would be."""
         return self.target.argv

@@ -18,7 +18,7 @@ from exthost.wire.framing import (
     Skipped,
     next_read_size,
 )
-from exthost.wire.lines import BOM, too_large
+from exthost.wire.lines import BOM
 
 # A header line is this long at most, its line end included.
 HEADER_LINE_BYTES = 1024
@@ -28,7 +28,7 @@ _LENGTH_DIGITS = 12
 
 
 class Headers(NoReadBuffer):
-    """Content-Length framing with a cap on the body."""
+    """Content-Length framing. The cap is for what is received; what is sent has none."""
 
     __slots__ = (
         "_body",
@@ -150,6 +150,4 @@ class Headers(NoReadBuffer):
         return self.frame_parts(len(payload))[0] + payload
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
-        if size > self._cap:
-            raise too_large(size, self._cap)
         return b"Content-Length: %d\r\n\r\n" % size, b""

@@ -113,6 +113,7 @@ def read(found: Found) -> Verdict:
             host=plugin.get("min_agent_version", ""),
         ),
         tools=tuple(Tool(name, input_schema={}) for name in capabilities.get("tools", ())),
+        declared_hooks=tuple(capabilities.get("hooks", ())),
         unrunnable=transport.unrunnable,
         manifest=Manifest(
             name=plugin.get("name", ""),

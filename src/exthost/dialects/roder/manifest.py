@@ -93,7 +93,6 @@ class Manifest:
             Claim("extension id", self.id),
             *(Claim("service", f"{one['type']} {one['id']}") for one in self.services),
             *(Claim("tool name", tool.name) for tool in self.tools),
-            *(Claim("capability", name) for name in self.capabilities),
         )
 
 
@@ -141,7 +140,8 @@ def _judge(manifest: Manifest, table: "_Table") -> None:
         if service["type"] == "tool_provider":
             _judge_tools(service, table)
     claimed: set[Claim] = set()
-    for claim in manifest.claims:
+    # Several extensions may require one capability, but a manifest names it once.
+    for claim in (*manifest.claims, *(Claim("capability", one) for one in manifest.capabilities)):
         if claim in claimed:
             raise table.wrong(f"the {claim.kind} {claim.name!r} is there twice", code="X0247")
         claimed.add(claim)

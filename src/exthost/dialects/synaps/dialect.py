@@ -182,6 +182,8 @@ def _output(event: Mapping[str, Any]) -> str | None:
 
 def _hook(call: HookCall) -> Exchanges:
     answer = expect((yield Request("hook.handle", hook_event(call))), "hook.handle")
+    if answer is None or answer == {}:
+        return HookAnswer()  # as good as "continue": it has no objection
     said = answer if type(answer) is dict else {}
     action = said.get("action")
     read = _ACTIONS[action](said) if type(action) is str and action in _ACTIONS else None

@@ -41,8 +41,17 @@ PERMISSIONS: Final = (
 # Known, and granted to nobody.
 _RESERVED: Final = ("tools.override",)
 
-# One of these is something to do; so is a hook.
-_REGISTERING: Final = ("tools.register", "providers.register")
+# Permissions that let a plugin do something by itself. One of them, or a hook, is needed.
+_ACTIVE: Final = (
+    "tools.register",
+    "providers.register",
+    "memory.read",
+    "memory.write",
+    "config.write",
+    "config.subscribe",
+    "audio.input",
+    "audio.output",
+)
 
 
 class HookKind(NamedTuple):
@@ -66,6 +75,9 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
         "on_session_end": HookKind("session.lifecycle"),
     }
 )
+
+# Those that can stop nothing: an answer can only let the event go on, or add to it.
+ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
 _KINDS: Final = ("string", "bool", "number")
 
@@ -104,7 +116,7 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     if document.get("extension") is None:  # as programs write it that have the key for others
         return None
     table = _Table(document["extension"], found.path, found.folder_name)
-    if table.whole("protocol_version") != PROTOCOL_VERSION:
+    if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
         said = table.values["protocol_version"]
         raise table.wrong(
             "X0251",
@@ -127,12 +139,12 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
     )
-    if not manifest.hooks and not any(one in permissions for one in _REGISTERING):
+    if not manifest.hooks and not any(one in permissions for one in _ACTIVE):
         raise table.wrong(
             "X0255",
-            "it has nothing to do: no hooks, and no permission to register anything",
+            "it has nothing to do: no hooks, and no permission to do anything by itself",
             "hooks",
-            "name a hook, or ask for tools.register or providers.register",
+            f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
         id=found.folder_name,
@@ -140,6 +152,8 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
         dialect="synaps",
         cwd=found.folder,
         version=manifest.version,
+        declared_hooks=manifest.hooks,
+        advisory_hooks=ADVISORY_HOOKS,
         settings=tuple(_setting(one, found.folder_name) for one in table.tables("config")),
         manifest=manifest,
     )
@@ -282,8 +296,8 @@ class _Table:
     def text(self, key: str) -> str:
         return str(self._get(key, str, "text"))
 
-    def whole(self, key: str) -> int:
-        return int(self._get(key, int, "a whole number"))
+    def whole(self, key: str, default: int) -> int:
+        return int(self._get(key, int, "a whole number", default))
 
     def texts(self, key: str) -> tuple[str, ...]:
         found = self._get(key, list, "a list of text", [])
@@ -321,7 +335,14 @@ def join(spec: Spec, found: Found) -> Spec:
     settings = tuple(
         one._replace(variables=_variables(spec.id, one.key, one.secret)) for one in theirs.settings
     )
-    return replace(spec, version=theirs.version, settings=settings, manifest=manifest)
+    return replace(
+        spec,
+        version=theirs.version,
+        declared_hooks=theirs.declared_hooks,
+        advisory_hooks=theirs.advisory_hooks,
+        settings=settings,
+        manifest=manifest,
+    )
 
 
 FORMAT = ManifestFormat(

@@ -1,0 +1,270 @@
+"""A guard cannot be passed: what its hook could not judge is refused, and everybody sees why."""
+
+import asyncio
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import SyncHost
+from exthost.config import config_from_mapping
+from exthost.errors import ConfigError, ExthostError, Refused
+from exthost.events import HookFailed
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.extensions.synaps_tree import plugin
+from tests.gateway.running import extension, on_stdio, write_config
+from tests.host.killed_guard import CALLERS, CALLS_A_SECOND, TOOL, Killed
+
+BEFORE = {"hook": "before_tool_call"}
+
+few_and_many = pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.more)])
+
+
+def document(root: Path, **more: Any) -> dict[str, Any]:
+    return {"discovery": {"search_paths": [str(root)]}, **more}
+
+
+def guarded(root: Path, answer: Any, **told: Any) -> Path:
+    """Tools, and a plugin that answers `before_tool_call` in this way. Returns where the tools
+    write what they hear."""
+    heard = root / "heard"
+    plugin(root / "tools", {"heard": str(heard)})
+    plugin(root / "guard", {"hooks": {"before_tool_call": answer}, **told}, hooks=[BEFORE])
+    return heard
+
+
+# -- killed again and again ------------------------------------------------------------------
+
+
+@shows("hooks-guard-01")
+@few_and_many
+async def test_no_call_passes_a_guard_that_is_killed_again_and_again(
+    tmp_path: Path, times: int
+) -> None:
+    killed = Killed(tmp_path)
+    async with exthost.Host.from_config(killed.document()) as host:
+
+        async def call() -> None:
+            while not killed.is_over.is_set():
+                try:
+                    await host.run_tool(TOOL, {"a": 1})
+                    killed.ends["passed"] += 1
+                except ExthostError as error:
+                    killed.ends[error.code] += 1
+                await asyncio.sleep(1 / CALLS_A_SECOND)
+
+        callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+        await asyncio.to_thread(killed.kill, times)
+        await asyncio.gather(*callers)
+    killed.settle(times)
+
+
+@shows("hooks-guard-01")
+@few_and_many
+def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
+    tmp_path: Path, times: int
+) -> None:
+    killed = Killed(tmp_path)
+    with (
+        SyncHost.from_config(killed.document()) as host,
+        ThreadPoolExecutor(CALLERS) as threads,
+    ):
+
+        def call() -> None:
+            while not killed.is_over.is_set():
+                try:
+                    host.run_tool(TOOL, {"a": 1})
+                    killed.ends["passed"] += 1
+                except ExthostError as error:
+                    killed.ends[error.code] += 1
+                time.sleep(1 / CALLS_A_SECOND)
+
+        callers = [threads.submit(call) for _ in range(CALLERS)]
+        killed.kill(times)
+        for caller in callers:
+            caller.result()
+    killed.settle(times)
+
+
+@shows("hooks-guard-01")
+@few_and_many
+async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_and_again(
+    tmp_path: Path, times: int
+) -> None:
+    killed = Killed(tmp_path)
+    async with on_stdio(write_config(tmp_path, killed.document()), "handshake") as client:
+
+        async def call() -> None:
+            while not killed.is_over.is_set():
+                result = await client.call_tool(TOOL, {"a": 1})
+                said = result.structured_content
+                killed.ends[said["error"]["code"] if result.is_error and said else "passed"] += 1
+                await asyncio.sleep(1 / CALLS_A_SECOND)
+
+        callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+        await asyncio.to_thread(killed.kill, times)
+        await asyncio.gather(*callers)
+    killed.settle(times)
+
+
+# -- closed, and open ------------------------------------------------------------------------
+
+
+@shows("hooks-guard-02", "synaps-hook-03", "synaps-hook-04")
+@pytest.mark.parametrize(
+    "answer", ["die", "hang", {"action": "dance"}, {"action": "block"}, "block", [1]]
+)
+async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_fault_it_is(
+    tmp_path: Path, answer: Any
+) -> None:
+    heard = guarded(tmp_path, answer)
+    overrides = {"guard": {"limits": {"call": "300ms" if answer == "hang" else "20s"}}}
+    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+    assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
+    assert TOOL in error.message and "before_tool_call" in error.message
+    assert "guard" in error.help and "on_failure" in error.help
+    assert "tool.call" not in heard.read_text()
+
+
+@shows("hooks-guard-03")
+@pytest.mark.parametrize(
+    ("more", "passes"),
+    [
+        ({"hooks": {"on_failure": "open"}}, True),
+        ({"hooks": {"before_tool_call": {"on_failure": "open"}}}, True),
+        ({"hooks": {"before_message": {"on_failure": "open"}}}, False),
+        ({"overrides": {"guard": {"hooks": {"on_failure": "open"}}}}, True),
+        ({"overrides": {"other": {"hooks": {"on_failure": "open"}}}}, False),
+        (
+            {
+                "hooks": {"on_failure": "open"},
+                "overrides": {"guard": {"hooks": {"before_tool_call": {"on_failure": "closed"}}}},
+            },
+            False,
+        ),
+    ],
+)
+async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
+    tmp_path: Path, more: dict[str, Any], passes: bool
+) -> None:
+    guarded(tmp_path, {"action": "dance"})
+    async with exthost.Host.from_config(document(tmp_path, **more)) as host:
+        if passes:
+            result = await host.run_tool(TOOL, {"a": 1})
+            assert result.data == {"a": 1}
+            (warning,) = result.warnings
+            assert "guard" in warning and "before_tool_call" in warning
+        else:
+            assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0333"
+
+
+@shows("hooks-guard-03")
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        {"on_failure": "maybe"},
+        {"on_faliure": "open"},
+        {"after_tool_call": {"on_failure": "closed"}},
+        {"before_tool_call": "open"},
+        "open",
+    ],
+)
+def test_what_cannot_be_chosen_is_a_mistake_in_the_config(hooks: Any) -> None:
+    with pytest.raises(ConfigError):
+        config_from_mapping({"hooks": hooks})
+
+
+# -- who is asked ----------------------------------------------------------------------------
+
+
+@shows("hooks-guard-04")
+async def test_a_guard_that_starts_at_first_use_is_started_by_its_hook(tmp_path: Path) -> None:
+    guarded(tmp_path, {"action": "block", "reason": "not today"})
+    overrides = {"guard": {"start": "lazy", "limits": {"call": "20s"}}}
+    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+        assert host["guard"].state == "admitted"
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        assert error.code == "X0332" and "not today" in error.message
+
+
+@shows("hooks-guard-04")
+async def test_one_whose_hooks_only_its_handshake_tells_is_started_before_a_call(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "tools")
+    block = {"abort": True, "reason": "not today"}
+    told = {
+        "offer": {"hooks": ["before_tool_call"]},
+        "hooks": {"before_tool_call": block},
+    }
+    words = ("-S", "-E", str(NEXO), json.dumps(told))
+    lazy = extension("guard", "nexo", *words, start="lazy")
+    async with exthost.Host.from_config(document(tmp_path, extensions=[lazy])) as host:
+        assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0332"
+
+
+@shows("hooks-guard-05")
+async def test_a_guard_that_failed_for_good_still_lets_nothing_pass(tmp_path: Path) -> None:
+    guarded(tmp_path, {"action": "continue"}, crash=True)
+    async with exthost.Host.from_config(document(tmp_path)) as host:
+        assert host["guard"].state == "failed"
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        assert error.code == "X0333" and error.extension == "guard"
+
+
+@shows("hooks-guard-06")
+async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    hooks = [{"hook": "after_tool_call"}, {"hook": "before_message"}]
+    told = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
+    plugin(tmp_path / "eye", told, hooks=hooks)
+    async with exthost.Host.from_config(document(tmp_path)) as host:
+        result = await host.run_tool(TOOL, {"a": 1})
+        assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
+        outcome = await host.hooks.run("before_message", {"message": "hi"})
+        assert not outcome.stopped and [one.extension for one in outcome.passed_over] == ["eye"]
+
+
+# -- who sees it -----------------------------------------------------------------------------
+
+
+@shows("hooks-guard-07")
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
+    tmp_path: Path, on_failure: str
+) -> None:
+    guarded(tmp_path, {"action": "dance"})
+    audit = tmp_path / "audit.jsonl"
+    more = {"hooks": {"on_failure": on_failure}, "audit": {"path": str(audit)}}
+    seen: list[HookFailed] = []
+    async with exthost.Host.from_config(document(tmp_path, **more)) as host:
+        host.events.subscribe(HookFailed, seen.append)
+        call = host.run_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
+        await (failing(call) if on_failure == "closed" else call)
+    outcome = "refused" if on_failure == "closed" else "passed over"
+    (event,) = seen
+    assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    (record,) = [one for one in records if one["outcome"] == outcome]
+    assert (record["extension"], record["method"]) == ("guard", "before_tool_call")
+    assert (record["about"], record["code"]) == (TOOL, "X0651") and record["reason"]
+    assert record["context"] == {"agent_id": "me"}
+
+
+@shows("hooks-guard-07")
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+async def test_a_client_of_the_gateway_sees_what_was_passed_over(tmp_path: Path, era: str) -> None:
+    guarded(tmp_path, {"action": "dance"})
+    config = write_config(tmp_path, document(tmp_path, hooks={"on_failure": "open"}))
+    async with on_stdio(config, era) as client:
+        result = await client.call_tool(TOOL, {"a": 1})
+    assert not result.is_error and result.meta is not None
+    (warning,) = result.meta["exthost/warnings"]
+    assert "before_tool_call of guard failed" in warning
