@@ -106,11 +106,10 @@ def _from_disk(path: Path) -> Spec:
     candidates = [
         one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
     ]
-    if len(candidates) == 1:
-        return candidates[0].spec
     if candidates:
-        names = ", ".join(one.id for one in candidates)
-        raise UsageError("X1316", f"{path} holds several extensions: {names}", help="name one")
+        return _only_one([one.spec for one in candidates], path)
+    if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
+        return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
     wrong = [one for one in report.diagnostics if one.level == "error"]
     if len(wrong) == 1:
         raise manifest_error(wrong[0])
@@ -119,6 +118,18 @@ def _from_disk(path: Path) -> Spec:
         "X1206",
         f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
         help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
+    """Return the only extension of a folder. Raises UsageError if there are several or none."""
+    if len(specs) == 1:
+        return specs[0]
+    names = ", ".join(spec.id for spec in specs) or "none"
+    raise UsageError(
+        "X1316",
+        f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
+        help=f"name one, with --config {path / DEFAULT_CONFIG}",
     )
 
 

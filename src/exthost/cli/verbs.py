@@ -8,7 +8,7 @@ VERBS = {
     "enable": "switch an extension on in the config",
     "disable": "switch an extension off in the config",
     "validate": "check manifests and the config, with file, line and key of each mistake",
-    "doctor": "find out what keeps extensions from running, and how to mend it",
+    "doctor": "find out what keeps extensions from running, and how to fix it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
     "run": "start everything and supervise it until Ctrl-C",
     "gateway": "offer all tools as one MCP server, on stdio or HTTP",
@@ -17,6 +17,7 @@ VERBS = {
     "stop": "stop an extension of a running host, until it is started again",
     "restart": "give an extension of a running host a fresh process",
     "logs": "what an extension of a host said, also when it is dead",
+    "new": "make a new extension: program, manifest, test and README",
     "explain": "what an error code means and what to do about it",
 }
 

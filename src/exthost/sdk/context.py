@@ -23,7 +23,7 @@ class Delivery(Protocol):
     def __await__(self) -> Generator[Any, None, None]: ...
 
 
-class Outlet(Protocol):
+class ContextPort(Protocol):
     """What a context needs from the call that it belongs to."""
 
     @property
@@ -49,48 +49,48 @@ class Outlet(Protocol):
 class Context:
     """One call, as its handler sees it."""
 
-    __slots__ = ("_outlet", "meta")
+    __slots__ = ("_port", "meta")
 
-    def __init__(self, outlet: Outlet, meta: Mapping[str, Any]) -> None:
-        self._outlet = outlet
+    def __init__(self, port: ContextPort, meta: Mapping[str, Any]) -> None:
+        self._port = port
         #: What the host said about the call beside its arguments: ids of the agent, the session.
         self.meta = meta
 
     @property
     def dialect(self) -> str:
         """The name of the dialect that is spoken."""
-        return self._outlet.dialect
+        return self._port.dialect
 
     @property
     def config(self) -> Mapping[str, Any]:
         """The configuration that the host gave when it started the extension."""
-        return self._outlet.config
+        return self._port.config
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the result any more."""
-        return self._outlet.is_cancelled
+        return self._port.is_cancelled
 
     def check_cancelled(self) -> None:
         """Raise Cancelled if nobody waits for the result any more."""
-        if self._outlet.is_cancelled:
+        if self._port.is_cancelled:
             raise Cancelled
 
     def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
         """Report how far the call has come: `current` of `total` steps."""
         self.check_cancelled()
-        return self._outlet.send_progress(current, total, message)
+        return self._port.send_progress(current, total, message)
 
     def emit(self, item: Any) -> Delivery:
         """Send one item of a stream or one piece of output, before the call has its result."""
         self.check_cancelled()
-        return self._outlet.send_item(item)
+        return self._port.send_item(item)
 
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the host's log, at one of LEVELS."""
         if level not in LEVELS:
             raise ValueError(f"{level!r} is no level; there are: {', '.join(LEVELS)}")
-        if not self._outlet.send_log(level, message):
+        if not self._port.send_log(level, message):
             print(f"{level}: {message}", file=sys.stderr, flush=True)
 
     def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
@@ -99,10 +99,10 @@ class Context:
         For a synchronous handler; an asynchronous one awaits `call_async`.
         """
         self.check_cancelled()
-        return self._outlet.call_host(method, params, timeout)
+        return self._port.call_host(method, params, timeout)
 
     async def call_async(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> Any:
         """Call a method of the host and return its result. Raises HostError."""
-        return await self._outlet.call_host_async(method, params, timeout)
+        return await self._port.call_host_async(method, params, timeout)

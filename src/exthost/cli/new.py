@@ -1,0 +1,46 @@
+"""Make a new extension in a folder of its name: program, manifest or config, test and README."""
+
+import argparse
+
+from exthost.cli.common import Args, no_command, say, show_json
+from exthost.errors import UsageError
+from exthost.sdk.dialects import NAMES
+from exthost.sdk.errors import UsageError as SdkUsageError
+from exthost.sdk.scaffold import TEMPLATES, create
+
+
+class NewArgs(Args):
+    """The parsed arguments of this verb."""
+
+    template: str
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
+    parser.add_argument("--dialect", required=True, choices=NAMES, help="what it speaks")
+    parser.add_argument(
+        "--template", choices=list(TEMPLATES), default="tool", help="what it shows how to write"
+    )
+    parser.add_argument(
+        "--lang", choices=["python"], default="python", help="what it is written in"
+    )
+
+
+def run(args: NewArgs) -> int:
+    no_command(args)
+    assert args.dialect is not None
+    try:
+        paths = create(args.name, args.dialect, args.template)
+    except SdkUsageError as error:
+        raise UsageError("X1329", str(error), help="see `exthost new --help`") from None
+    except OSError as error:
+        raise UsageError(
+            "X1329", f"{args.name} cannot be created: {error.strerror}", help="choose another name"
+        ) from None
+    if args.json:
+        show_json({"created": paths})
+        return 0
+    for path in paths:
+        print(path)
+    say(f"try it: exthost inspect {args.name}; its README tells the rest")
+    return 0
