@@ -12,12 +12,13 @@ import pytest
 
 from exthost import error_catalog
 from exthost.cli.verbs import VERBS
+from exthost.dialects import find
 from tests.cli.running import EXTHOST, PATIENT, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.extensions.driving import command as hostile_command
 from tests.host.test_host import FRAGILE, TEXT
 
-CATALOG = error_catalog.load()
+CATALOG = error_catalog.load(*find.error_tables())
 PYTHON = [sys.executable, "-S", "-E"]
 TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 

@@ -47,6 +47,9 @@ def command(*flags: str) -> list[str]:
 
 def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
     """One hostile extension, as any user would start it."""
+    settings.setdefault(
+        "dialect", "morphir"
+    )  # found out, each test would start other processes first
     return exthost.connect(command(*flags), name="hostile", **settings)
 
 
