@@ -44,7 +44,9 @@ PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests without processes of their own.
 PURE := tests/unit tests/wire tests/dialects/test_vectors.py tests/dialects/test_requirements.py \
-	tests/session/test_conversation.py tests/session/test_conversation_vectors.py tests/test_architecture.py
+	tests/session/test_conversation.py tests/session/test_conversation_vectors.py tests/test_architecture.py \
+	tests/process/test_environment.py tests/process/test_state_dirs.py tests/launch/test_gate.py \
+	tests/sandbox/test_plans.py tests/sandbox/test_cgroup.py
 # What every interpreter is tried with: a real process of each dialect among them.
 FAST := tests/wire tests/dialects tests/session tests/extension
 

@@ -175,12 +175,12 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         Row(
-            key=f"neighbour-{misdeed.replace(' ', '-')}",
-            name=f"p99 of a call beside: {misdeed} / idle",
-            measure=neighbours.beside(misdeed),
+            key=f"neighbour-{behaviour.replace(' ', '-')}",
+            name=f"p99 of a call beside: {behaviour} / idle",
+            measure=neighbours.beside(behaviour),
             must=2,
         )
-        for misdeed in neighbours.MISDEEDS
+        for behaviour in neighbours.BEHAVIOURS
     ),
     *PEER_ROWS,
     # What extensions are written with.

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exthost.errors import ExtensionGone, ExthostError
+from exthost.testing.fault_proxy import FAULTS
 from exthost.testing.peers import PEERS, HostilePeer
-from exthost.testing.shim import FAULTS
 from tests.extensions.driving import accounted
 from tests.faults.driving import Held, extension, frame, hurried
-from tests.faults.shimming import length, recorded, replay
+from tests.faults.recordings import length, recorded, replay
 
 UNLIMITED = {"strategy": "immediate", "max_retries": "unlimited"}
 MB = 1_000_000

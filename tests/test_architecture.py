@@ -16,7 +16,10 @@ PACKAGE = "exthost"
 # The longest module that a reader takes in at once.
 MOST_LINES = 400
 # The packages that keep to it already.
-SHORT = ("session", "extension", "host", "sync", "cli", "config", "control", "gateway", "sdk")
+SHORT = (
+    *("session", "extension", "host", "sync", "cli", "config", "control", "gateway", "sdk"),
+    *("process", "sandbox", "launch", "testing"),
+)
 
 Graph = Mapping[str, frozenset[str]]
 

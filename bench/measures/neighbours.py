@@ -1,7 +1,7 @@
 """What a hostile extension costs the one beside it.
 
-Each misdeed runs under the limit that ends it, and is begun again until the neighbour has made its
-calls: what is measured is the deed itself, its end and the next start.
+Each behaviour runs under the limit that ends it, and is begun again until the neighbour has made
+its calls: what is measured is the deed itself, its end and the next start.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True, slots=True)
-class Misdeed:
+class Behaviour:
     """What a hostile extension does, and the settings under which that ends."""
 
     code: str
@@ -50,25 +50,25 @@ class Misdeed:
 
 _HOARD = "hoard = []\nwhile True: hoard.append(bytearray(os.urandom(4096)) * 256)"
 
-MISDEEDS = {
-    "spinner": Misdeed(
+BEHAVIOURS = {
+    "spinner": Behaviour(
         "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
         {"limits": {"cpu": "1s"}},
     ),
-    "memory hog": Misdeed(_HOARD, {"permissions": {"max_memory": "64MB"}}),
-    "forked hogs": Misdeed(
+    "memory hog": Behaviour(_HOARD, {"permissions": {"max_memory": "64MB"}}),
+    "forked hogs": Behaviour(
         f"for _ in range(3):\n    if os.fork() == 0: break\n{_HOARD}",
         {"permissions": {"max_memory": "128MB"}},
     ),
-    "fork bomb": Misdeed(
+    "fork bomb": Behaviour(
         "while True:\n    try: os.fork()\n    except OSError: pass",
         {"limits": {"nproc": 20}},
     ),
-    "file-size exhaustion": Misdeed(
+    "file-size exhaustion": Behaviour(
         "file = open('/tmp/large', 'wb', buffering=0)\nwhile True: file.write(bytes(4096))",
         {"permissions": {}, "limits": {"fsize": "16MB"}},
     ),
-    "descriptor exhaustion": Misdeed(
+    "descriptor exhaustion": Behaviour(
         "while True: os.dup(0)",
         {"limits": {"nofile": 64}},
     ),
@@ -87,11 +87,11 @@ async def _ask(neighbour: subject.Extension) -> float:
     return took
 
 
-async def _beside(neighbour: subject.Extension, misdeed: Misdeed) -> list[float]:
+async def _beside(neighbour: subject.Extension, behaviour: Behaviour) -> list[float]:
     """How long calls took while it was being done."""
     times: list[float] = []
     while len(times) < CALLS:
-        async with misdeed.begin() as hostile:
+        async with behaviour.begin() as hostile:
             deed = asyncio.ensure_future(hostile.call("deed", timeout=subject.CALL_S))
             await asyncio.sleep(0)
             while not deed.done() and len(times) < CALLS:
@@ -103,14 +103,15 @@ async def _beside(neighbour: subject.Extension, misdeed: Misdeed) -> list[float]
 
 
 def beside(name: str) -> Callable[[Setting], Reading]:
-    """The 99th percentile of a neighbour's calls beside a misdeed / while nobody does anything."""
+    """The 99th percentile of a neighbour's calls beside a behaviour / while nobody does
+    anything."""
 
     async def work(setting: Setting) -> Reading:
         idle, beside = [], []
         async with subject.connect(setting.child) as neighbour:
             for _ in range(setting.few):
                 idle.append(_p99([await _ask(neighbour) for _ in range(CALLS)]))
-                beside.append(_p99(await _beside(neighbour, MISDEEDS[name])))
+                beside.append(_p99(await _beside(neighbour, BEHAVIOURS[name])))
         absolute = (("beside", duration(beside)), ("idle", duration(idle)))
         return read_values(ratios(beside, idle), absolute)
 

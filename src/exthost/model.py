@@ -272,8 +272,8 @@ class Spec:
 
 
 class ResourceLimit(NamedTuple):
-    """A limit of the kernel's on each process: `resource` by its number, the same on every Linux
-    that we know."""
+    """A resource limit of the kernel for each process. `resource` is its number, the same on every
+    supported machine."""
 
     resource: int
     soft: int
@@ -281,8 +281,8 @@ class ResourceLimit(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """What all processes of an extension may have together: bytes of memory, and how many they
-    may be; None is no limit. No limit of the kernel's on one process can say either."""
+    """Limits over all processes of an extension together: bytes of memory, and their number. None
+    is no limit."""
 
     memory: int | None = None
     processes: int | None = None
@@ -290,10 +290,14 @@ class Ceiling(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """What is executed around a program to hold it: `options` are a program and its words, which
-    make a namespace and start `init`, the code of its first process; without them that makes the
-    namespace by itself. It applies `limits` and starts the program. `filter` is what the kernel
-    is to check its system calls by, if any."""
+    """What is executed around a program to contain it.
+
+    options  a program and its arguments, which make a namespace and start `init`; without them
+             `init` makes the namespace itself
+    init     the code of the first process in the namespace: it applies `limits` and starts the
+             program
+    filter   the seccomp filter, b"" for none
+    """
 
     options: tuple[str, ...]
     init: bytes = field(repr=False)
@@ -303,23 +307,26 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cgroup:
-    """A group of the kernel's to be made below `base` for all processes of a program: `settings`
-    are its files and what is written there; groups below `base` need these `controllers`, and the
-    host has to step `aside` for them, or not. `init` enters it, where nothing else is wrapped
-    around the program."""
+    """A cgroup to be created below `base` for all processes of a program.
+
+    settings     its files, and what is written to them
+    controllers  what must be enabled for cgroups below `base`
+    moves_host   whether the host must move into a leaf first
+    init         the program that enters the cgroup, if there is no wrapper
+    """
 
     base: str
     settings: tuple[tuple[str, str], ...]
     controllers: tuple[str, ...] = ()
-    aside: bool = False
+    moves_host: bool = False
     init: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """Exactly what will be executed: an absolute program, its words, its folder, its variables,
-    and what is wrapped around it, or words that go `before` it; then `ceiling` is watched, as far
-    as no `group` of its own holds the program to it."""
+    """Exactly what is executed: a program by its absolute path with its arguments, its working
+    folder and its variables; a wrapper around it, or a command `before` it. The watchdog enforces
+    `ceiling`, as far as the cgroup `group` does not."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
@@ -371,7 +378,7 @@ class Terminate(NamedTuple):
     wait: float
 
 
-LadderStep: TypeAlias = Say | Write | CloseStdin | Terminate
+ShutdownStep: TypeAlias = Say | Write | CloseStdin | Terminate
 
 
 class Stream(Protocol):

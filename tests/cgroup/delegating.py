@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from exthost.sandbox.cgroup import where
+from exthost.sandbox.cgroup import locate
 from tests.sandbox.people import command
 
 _NOBODY = 65534
@@ -23,7 +23,7 @@ _GONE_SECONDS = 10.0
 def tree() -> Path | None:
     """Our own group, where we may make others; None where we may not."""
     texts = (Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "mountinfo"))
-    folder, _ = where(*texts)
+    folder, _ = locate(*texts)
     return Path(folder) if folder and os.geteuid() == 0 and os.access(folder, os.W_OK) else None
 
 

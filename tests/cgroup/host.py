@@ -18,9 +18,9 @@ from typing import Any
 from exthost.model import Cgroup, LaunchPlan, Wrapper
 from exthost.process import probe
 from exthost.process.child import Child
-from exthost.process.hardening import harden
+from exthost.process.host_protection import harden
 from exthost.process.view import ViewRequest, compute_view, system_view
-from exthost.sandbox import strict, tree
+from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 
 # Starts somebody in a session of its own, who stays; then waits for the end of its input.
@@ -38,13 +38,13 @@ WAIT_SECONDS = 20.0
 
 
 def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
-    tools = probe.tools()
+    tools = probe.find_tools()
     if way == "plain":
         return None
     if way == "tree":
-        return tree.wrapped(tools.machine)
+        return pid_namespace.plan_wrapper(tools.machine)
     view = compute_view(ViewRequest(extension="host", argv=argv, cwd="/"))
-    return strict.wrapped(tools, view, network=False)
+    return strict.plan_wrapper(tools, view, network=False)
 
 
 def processes(folder: Path) -> list[int]:
@@ -53,8 +53,8 @@ def processes(folder: Path) -> list[int]:
 
 def uid_inside(group: Cgroup) -> int:
     """Who a root host's program is that everybody can reach, once it has entered this group."""
-    wrapper = strict.wrapped(
-        probe.tools(), dataclasses.replace(system_view(), uid=strict.NOBODY), network=False
+    wrapper = strict.plan_wrapper(
+        probe.find_tools(), dataclasses.replace(system_view(), uid=strict.NOBODY), network=False
     )
     argv = ("/bin/sh", "-c", "echo; read line")
     child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
@@ -77,8 +77,8 @@ def uid_inside(group: Cgroup) -> int:
 def main(base: str, way: str, end: str = "") -> None:
     harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
-    machine = probe.tools().machine
-    group = Cgroup(base=base, settings=(), aside=True, init=INIT[machine])
+    machine = probe.find_tools().machine
+    group = Cgroup(base=base, settings=(), moves_host=True, init=INIT[machine])
     plan = LaunchPlan(argv=argv, cwd="/", env={"WORD": "a"}, wrapper=wrapper(way, argv))
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
@@ -88,7 +88,7 @@ def main(base: str, way: str, end: str = "") -> None:
     inside = processes(folder)
     told: dict[str, Any] = {
         "said": said,
-        "grouped": child.grouped,
+        "grouped": child.has_cgroup,
         "inside": len(inside),
         "wrapper is inside": way != "plain" and child.pid in inside,
         "base is empty": not processes(Path(base)),

@@ -16,7 +16,7 @@ from pathlib import Path
 from exthost.errors import ExtensionGone
 from exthost.model import Ceiling
 from exthost.process import cgroups
-from exthost.sandbox.cgroup import plan
+from exthost.sandbox.cgroup import plan_cgroup
 from exthost.sandbox.strict import NOBODY
 from tests.cgroup.delegating import delegated, run_in
 from tests.cgroup.host import uid_inside
@@ -34,7 +34,7 @@ GONE_SECONDS = 20.0
 
 def groups() -> list[Path]:
     """Those of extensions that are there now."""
-    base = Path(cgroups.place().base)
+    base = Path(cgroups.find_base().base)
     return [path for path in base.glob("exthost-*") if not path.name.endswith("-host")]
 
 
@@ -151,7 +151,7 @@ def alive(pid: int) -> bool:
 async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     async with exploring(permissions={"max_memory": MEMORY}):
         pass  # this host has settled
-    dead = Path(cgroups.place().base, cgroups._ourselves()._replace(started=1).group(7))
+    dead = Path(cgroups.find_base().base, cgroups._this_host()._replace(started=1).group(7))
     dead.mkdir()
     words = ("-m", "tests.cgroup.inside", "next")
     other = await asyncio.create_subprocess_exec(sys.executable, *words)
@@ -160,7 +160,7 @@ async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
 
 
 async def one_that_becomes_nobody_first_enters_too() -> None:
-    group = plan(cgroups.place(), Ceiling(MEMORY, 20), b"")
+    group = plan_cgroup(cgroups.find_base(), Ceiling(MEMORY, 20), b"")
     assert group is not None
     if os.geteuid() == 0:
         assert uid_inside(group) == NOBODY
@@ -181,7 +181,7 @@ TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
 
 async def one_more() -> None:
     async with exploring(permissions={"max_memory": MEMORY}) as ext:
-        assert ext.enforced["memory"] == "cgroup", cgroups.place()
+        assert ext.enforced["memory"] == "cgroup", cgroups.find_base()
 
 
 def try_all(who: str) -> None:

@@ -14,6 +14,6 @@ from exthost.model import CloseStdin
 PATIENCE_SECONDS = 600
 
 if __name__ == "__main__":
-    traits = replace(morphir.DIALECT.traits, ladder=(CloseStdin(wait=PATIENCE_SECONDS),))
+    traits = replace(morphir.DIALECT.traits, shutdown_steps=(CloseStdin(wait=PATIENCE_SECONDS),))
     morphir.DIALECT = replace(morphir.DIALECT, traits=traits)
     sys.exit(main())

@@ -418,8 +418,8 @@ async def test_another_protocol_is_refused_to_the_call_that_started_it(protocol:
 
 @shows("cigen-stop-01")
 async def test_it_is_stopped_by_the_end_of_its_stdin_and_given_five_seconds() -> None:
-    assert DIALECT.traits.ladder == (CloseStdin(wait=5),)
-    assert isinstance(DIALECT.traits.ladder[0], CloseStdin)
+    assert DIALECT.traits.shutdown_steps == (CloseStdin(wait=5),)
+    assert isinstance(DIALECT.traits.shutdown_steps[0], CloseStdin)
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)

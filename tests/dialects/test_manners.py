@@ -24,7 +24,7 @@ class Page(NamedTuple):
     crash: Event
     breaker: Breaker | None
     retry: str
-    ladder: tuple[Any, ...]
+    shutdown_steps: tuple[Any, ...]
     stop: float
 
 
@@ -106,7 +106,7 @@ def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
     assert policy == page.restart
     assert breaker_of(spec, dialect) == page.breaker
     assert dialect.traits.retry == page.retry
-    assert dialect.traits.ladder == page.ladder
+    assert dialect.traits.shutdown_steps == page.shutdown_steps
     assert limits_of(spec, dialect).stop == page.stop
     assert pool_of(spec) == (1, 1, 0)
     decision, _ = decide(policy, crashed().ended(policy, 2.0), now=2.0, jitter=0.0)

@@ -54,7 +54,7 @@ def test_its_manners_are_the_page_s() -> None:
     traits = DIALECT.traits
     limits = traits.limits
     assert (limits.max_message, limits.handshake, limits.call) == (64 * 2**20, 60, 60)
-    assert traits.ladder == (CloseStdin(2), Terminate(2))
+    assert traits.shutdown_steps == (CloseStdin(2), Terminate(2))
     assert traits.restart == Restart(
         strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
     )

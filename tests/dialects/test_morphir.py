@@ -358,7 +358,7 @@ async def test_an_extension_that_exits_when_its_stdin_ends_is_not_signalled() ->
 
 @shows("morphir-stop-02")
 def test_the_ladder_is_end_of_stdin_then_3_s_then_sigterm_then_2_s() -> None:
-    assert DIALECT.traits.ladder == (CloseStdin(wait=3), Terminate(wait=2))
+    assert DIALECT.traits.shutdown_steps == (CloseStdin(wait=3), Terminate(wait=2))
 
 
 @shows("morphir-stop-02")
@@ -367,8 +367,8 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
         ("ignore_eof", 10, "killed by SIGTERM"),
         ("stubborn", 0.1, "killed by SIGKILL"),
     ):
-        ladder = (CloseStdin(wait=0.1), Terminate(wait=wait))
-        impatient = replace(DIALECT, traits=replace(DIALECT.traits, ladder=ladder))
+        steps = (CloseStdin(wait=0.1), Terminate(wait=wait))
+        impatient = replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
         bus = Bus()
         exits: list[Exited] = []
         bus.subscribe(Exited, exits.append)

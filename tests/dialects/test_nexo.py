@@ -48,7 +48,7 @@ def test_its_manners_are_the_page_s() -> None:
     traits = DIALECT.traits
     limits = traits.limits
     assert (limits.max_message, limits.handshake, limits.call) == (64 * 2**20, 10, 30)
-    assert traits.ladder == (Write(b"\n"), CloseStdin(3))
+    assert traits.shutdown_steps == (Write(b"\n"), CloseStdin(3))
     assert traits.restart == Restart(
         strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
     )

@@ -63,7 +63,7 @@ def test_its_manners_are_the_page_s() -> None:
     assert traits.restart == Restart(
         strategy="exponential", initial_delay=0.25, max_delay=5, max_retries=3, forgiven_by="call"
     )
-    say, close = traits.ladder
+    say, close = traits.shutdown_steps
     assert isinstance(say, Say) and (say.message.method, say.wait) == ("shutdown", 0.5)
     assert close == CloseStdin(0.5) and traits.retry == "once"
 

@@ -21,8 +21,8 @@ from exthost.model import CloseStdin, Terminate
 from tests.extensions.driving import command
 
 # One that is stubborn would keep the program for longer than the test waits.
-ladder = (CloseStdin(wait=300), Terminate(wait=300))
-object.__setattr__(DIALECT, "traits", replace(DIALECT.traits, ladder=ladder))
+steps = (CloseStdin(wait=300), Terminate(wait=300))
+object.__setattr__(DIALECT, "traits", replace(DIALECT.traits, shutdown_steps=steps))
 
 def tell(change):
     if change.after == "draining":

@@ -115,7 +115,7 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
 async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_replaced(
     clock: Clock,
 ) -> None:
-    """Longer than all of the ladder: the old one is asked to end when it has answered."""
+    """Longer than all shutdown steps: the old one is asked to end when it has answered."""
     async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
         old = host["a"]
         pid = pid_of(old)
@@ -123,7 +123,7 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         await until(lambda: old.stats.in_flight == 1)
         session = old.queue.sessions[0]
         await host.replace(spec_from_mapping(entry("a")))
-        for _ in range(10):  # each would end another step of the ladder
+        for _ in range(10):  # each would end another shutdown step
             await clock.advance(60)
             assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
         assert not kept.done() and not gone(pid)

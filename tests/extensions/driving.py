@@ -26,14 +26,14 @@ OUTCOMES = ("result", *LOSSES)
 def with_ladder(*waits: float) -> Dialect:
     """morphir, but it waits so long after the end of stdin, and then so long after SIGTERM."""
     close, terminate = waits
-    ladder = (CloseStdin(wait=close), Terminate(wait=terminate))
-    return replace(DIALECT, traits=replace(DIALECT.traits, ladder=ladder))
+    steps = (CloseStdin(wait=close), Terminate(wait=terminate))
+    return replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
 
 
-# The manners of an impatient host: each step of the ladder is short.
+# The dialect of an impatient host: each shutdown step is short.
 IMPATIENT = with_ladder(0.1, 0.1)
 
-# Those of one that waits for ever: what ends all the same did not end by a step of the ladder.
+# Of one that waits for ever: an extension that ends did not end by a shutdown step.
 PATIENT = with_ladder(3600, 3600)
 
 # For limits that a test is not about, and that it would wait out in vain if they came to bear.

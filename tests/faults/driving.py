@@ -26,7 +26,7 @@ from exthost.extension.extension import Extension
 from exthost.messages import Message, Reply
 from exthost.model import Role, Write
 from exthost.testing import hostile as program
-from exthost.testing.misdeeds import ID
+from exthost.testing.behaviours import ID
 from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.driving import Ledger, accounted, pid_of
 from tests.extensions.looking import outside
@@ -99,13 +99,13 @@ def extension(
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
-    """The dialect with a ladder of short steps, for trials that are not about its length."""
+    """Return the dialect with short shutdown steps, for trials that are not about them."""
     whole = find.find_dialect(peer.dialect)
-    ladder = tuple(
+    steps = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
-        for step in whole.traits.ladder
+        for step in whole.traits.shutdown_steps
     )
-    return replace(whole, traits=replace(whole.traits, ladder=ladder))
+    return replace(whole, traits=replace(whole.traits, shutdown_steps=steps))
 
 
 class Held:
@@ -162,13 +162,13 @@ async def held(
     *flags: str,
     watched: bool = True,
     start: bool = True,
-    ladder: float = 0.3,
+    step: float = 0.3,
     **more: Any,
 ) -> AsyncIterator[Held]:
     """Start it, end it, and settle the accounts. Unwatched, calls go the shorter way that those
     take to which nobody listens."""
     ledger = Ledger() if watched else None
-    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, ladder), **more)
+    ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **more)
     one = Held(ext, peer, ledger)
     try:
         if start:

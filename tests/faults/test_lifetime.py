@@ -37,9 +37,9 @@ NEVER = {"strategy": "never"}
 
 
 def waits(peer: HostilePeer) -> list[float]:
-    """How long each step of the dialect's ladder is, from its first word to SIGKILL."""
-    ladder = find.find_dialect(peer.dialect).traits.ladder
-    return [step.wait for step in ladder if not isinstance(step, Write)]
+    """Return the seconds of each shutdown step of the dialect."""
+    steps = find.find_dialect(peer.dialect).traits.shutdown_steps
+    return [step.wait for step in steps if not isinstance(step, Write)]
 
 
 # -- ending it --------------------------------------------------------------------------------

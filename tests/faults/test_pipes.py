@@ -15,7 +15,7 @@ from exthost.errors import (
     ProtocolViolation,
 )
 from exthost.messages import Failure, Reply
-from exthost.testing.misdeeds import ID, NEXT, PREVIOUS
+from exthost.testing.behaviours import ID, NEXT, PREVIOUS
 from exthost.testing.peers import PEERS, HostilePeer
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines

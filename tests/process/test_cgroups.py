@@ -18,13 +18,13 @@ from exthost.errors import SpawnFailed
 from exthost.model import Cgroup, LaunchPlan
 from exthost.process import cgroups, probe
 from exthost.process.child import Child
-from exthost.sandbox.cgroup import Owner, Place
+from exthost.sandbox.cgroup import CgroupBase, Owner
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.strict import NOBODY
 from tests.cgroup.delegating import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
 from tests.extensions.looking import gone
-from tests.process.test_spawning import close
+from tests.process.test_child import close
 from tests.sandbox.people import PEOPLE, missing
 
 pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
@@ -36,8 +36,8 @@ SOON_SECONDS = 40
 @pytest.fixture(autouse=True)
 def as_if_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this process found out and did before is forgotten."""
-    monkeypatch.setattr(cgroups, "_places", {})
-    monkeypatch.setattr(cgroups, "_settled", set())
+    monkeypatch.setattr(cgroups, "_bases", {})
+    monkeypatch.setattr(cgroups, "_prepared", set())
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def base() -> Iterator[Path]:
 
 def group_below(base: Path, **settings: Any) -> Cgroup:
     return Cgroup(
-        **{"base": str(base), "settings": (), "init": INIT[probe.tools().machine], **settings}
+        **{"base": str(base), "settings": (), "init": INIT[probe.find_tools().machine], **settings}
     )
 
 
@@ -105,7 +105,7 @@ def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, wa
 
 
 def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None:
-    us = cgroups._ourselves()
+    us = cgroups._this_host()
     leaf = base / us._replace(started=1).leaf
     leaf.mkdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as bystander:
@@ -118,18 +118,18 @@ def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None
 
 def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path) -> None:
     """A namespace that lost its host is in its leaf for a moment."""
-    leaf = base / cgroups._ourselves()._replace(started=1).leaf
+    leaf = base / cgroups._this_host()._replace(started=1).leaf
     leaf.mkdir()
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as ending:
         (leaf / "cgroup.procs").write_text(str(ending.pid))
-        cgroups._sweep(str(base))
+        cgroups._remove_leftovers(str(base))
         assert leaf.exists() and ending.poll() is None
         ending.communicate()
     soon(lambda: not leaf.exists())
 
 
 def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
-    us = cgroups._ourselves()
+    us = cgroups._this_host()
     kept = [us.group(1_000_000), Owner(us.namespace + 1, 1, 1).group(7), "exthost-1-1-1-1x"]
     for name in kept:
         (base / name).mkdir()
@@ -143,13 +143,13 @@ def test_a_group_that_is_refused_is_gone_without_and_told(base: Path) -> None:
         group_below(base, settings=(("memory.nothing", "1"),)),
         group_below(base, controllers=("nothing",)),
     ):
-        cgroups._settled.clear()
-        cgroups._places[os.getpid()] = Place(str(base), frozenset({"memory"}))
+        cgroups._prepared.clear()
+        cgroups._bases[os.getpid()] = CgroupBase(str(base), frozenset({"memory"}))
         child = Child(LaunchPlan(argv=("/bin/cat",), group=wrong))
         try:
-            assert not child.grouped
-            verdict = cgroups.place().verdict
-            assert wrong.base in verdict.why and verdict.fix
+            assert not child.has_cgroup
+            result = cgroups.find_base().result
+            assert wrong.base in result.reason and result.fix
         finally:
             close(child)
     assert not list(base.glob("exthost-*"))
@@ -162,8 +162,8 @@ def test_a_host_that_is_not_alone_does_not_step_aside(base: Path) -> None:
         words = ["/bin/sh", "-c", script, str(base / "cgroup.procs")]
         stranger = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
         (base / "cgroup.procs").write_text(str(ours.pid))
-        assert cgroups.make(group_below(base, aside=True)) is None
-        assert "others" in cgroups.place().verdict.why
+        assert cgroups.create(group_below(base, moves_host=True)) is None
+        assert "other processes" in cgroups.find_base().result.reason
         inside = {int(word) for word in (base / "cgroup.procs").read_text().split()}
         assert inside == {ours.pid, stranger} and not list(base.glob("exthost-*"))
         ours.kill()
@@ -178,19 +178,23 @@ def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
 
 
 def test_a_group_is_seen_as_it_is(base: Path) -> None:
-    seen = cgroups._see(str(base))
-    assert (seen.folder, seen.owner, seen.marked) == (str(base), 0, True)
-    assert seen.writable and seen.kills and not (seen.top or seen.occupied or seen.strangers)
+    seen = cgroups._inspect(str(base))
+    assert (seen.folder, seen.owner, seen.is_delegated) == (str(base), 0, True)
+    assert (
+        seen.is_writable
+        and seen.can_kill
+        and not (seen.is_root or seen.has_processes or seen.has_others)
+    )
     os.setxattr(base, "trusted.delegate", b"0")
     (base / "foreign").mkdir()
-    seen = cgroups._see(str(base))
-    assert seen.strangers and not seen.marked
+    seen = cgroups._inspect(str(base))
+    assert seen.has_others and not seen.is_delegated
     (base / "foreign").rmdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as ours:
         (base / "cgroup.procs").write_text(str(ours.pid))
-        (base / cgroups._ourselves().leaf).mkdir()
-        seen = cgroups._see(str(base))
-        assert seen.occupied and not seen.strangers
+        (base / cgroups._this_host().leaf).mkdir()
+        seen = cgroups._inspect(str(base))
+        assert seen.has_processes and not seen.has_others
         ours.kill()
 
 
@@ -198,9 +202,9 @@ def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatc
     here = tree()
     assert here is not None
     before = sorted(one.name for one in here.iterdir() if one.is_dir())
-    first = cgroups.place()
-    monkeypatch.setattr(cgroups, "_look", None)
-    assert cgroups.place() is first and first.verdict.works == bool(first.base)
+    first = cgroups.find_base()
+    monkeypatch.setattr(cgroups, "_find_base", None)
+    assert cgroups.find_base() is first and first.result.works == bool(first.base)
     assert sorted(one.name for one in here.iterdir() if one.is_dir()) == before
 
 
@@ -209,5 +213,5 @@ def test_a_machine_without_cgroups_is_told_so(monkeypatch: pytest.MonkeyPatch) -
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(cgroups, "_read", read)
-    told = cgroups.place().verdict
-    assert "no cgroup v2" in told.why and told.fix
+    told = cgroups.find_base().result
+    assert "no cgroup v2" in told.reason and told.fix

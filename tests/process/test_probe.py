@@ -7,41 +7,41 @@ import pytest
 
 from exthost.model import LaunchPlan
 from exthost.process import probe
-from exthost.sandbox.means import Tools, Verdict
+from exthost.sandbox.probe_result import ProbeResult, Tools
 
-HERE = probe.tools()
+HERE = probe.find_tools()
 
 
 def test_a_machine_without_our_init_is_told_so() -> None:
     there = Tools(bwrap=HERE.bwrap, machine="riscv64")
-    tree, by = probe.tree_verdict(there)
+    tree, by = probe.probe_pid_namespace(there)
     assert not by
-    for told in (tree, probe.strict_verdict(there)):
-        assert not told.works and "riscv64" in told.why and "x86_64" in told.fix
+    for told in (tree, probe.probe_strict(there)):
+        assert not told.works and "riscv64" in told.reason and "x86_64" in told.fix
 
 
 def test_a_pid_namespace_takes_nobody_elses_program() -> None:
-    assert probe.tree_verdict(HERE) == (Verdict(), "")
-    assert probe.tree_verdict(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[0].works
+    assert probe.probe_pid_namespace(HERE) == (ProbeResult(), "")
+    assert probe.probe_pid_namespace(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[0].works
 
 
 def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = probe._tried
+    really = probe._try
 
-    def tried(plan: LaunchPlan) -> Verdict:
+    def tried(plan: LaunchPlan) -> ProbeResult:
         assert plan.wrapper is not None
-        return really(plan) if plan.wrapper.options else Verdict("forbidden", "allow it")
+        return really(plan) if plan.wrapper.options else ProbeResult("forbidden", "allow it")
 
-    monkeypatch.setattr(probe, "_tried", tried)
+    monkeypatch.setattr(probe, "_try", tried)
     # Others than those whose verdicts are kept.
     here, unequipped = HERE._replace(setpriv="/else"), HERE._replace(bwrap="", setpriv="/else")
-    assert probe.tree_verdict(here) == (Verdict(), HERE.bwrap)
-    assert probe.tree_verdict(unequipped) == (Verdict("forbidden", "allow it"), "")
+    assert probe.probe_pid_namespace(here) == (ProbeResult(), HERE.bwrap)
+    assert probe.probe_pid_namespace(unequipped) == (ProbeResult("forbidden", "allow it"), "")
 
 
 def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
-    told = probe.strict_verdict(Tools(bwrap="", machine=HERE.machine))
-    assert "not installed" in told.why and "apt install bubblewrap" in told.fix
+    told = probe.probe_strict(Tools(bwrap="", machine=HERE.machine))
+    assert "not installed" in told.reason and "apt install bubblewrap" in told.fix
 
 
 def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_pat
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     )
     script.chmod(0o755)
-    told = probe.strict_verdict(Tools(bwrap=str(script), machine=HERE.machine))
-    assert "setting up uid map" in told.why and "user namespaces" in told.fix
+    told = probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    assert "setting up uid map" in told.reason and "user namespaces" in told.fix
 
 
 def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
@@ -61,10 +61,10 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\nexec sleep 30\n")
     script.chmod(0o755)
-    told = probe.strict_verdict(Tools(bwrap=str(script), machine=HERE.machine))
-    assert "had not ended" in told.why
+    told = probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    assert "had not ended" in told.reason
 
 
 def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
-    assert probe.tools().bwrap == "/opt/bwrap" and probe.tools().uid == os.geteuid()
+    assert probe.find_tools().bwrap == "/opt/bwrap" and probe.find_tools().uid == os.geteuid()

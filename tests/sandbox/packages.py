@@ -13,7 +13,7 @@ from typing import Any
 import exthost
 from exthost.errors import Refused
 from exthost.events import LogLine, Spawned
-from exthost.process.leash import descendants
+from exthost.process.procfs import descendants
 from tests.extensions import nexo_tree
 from tests.extensions.driving import pid_of
 from tests.extensions.looking import environment_of

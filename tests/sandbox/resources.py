@@ -11,7 +11,7 @@ import exthost
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Spawned
 from exthost.process import cgroups
-from exthost.sandbox.cgroup import Place
+from exthost.sandbox.cgroup import CgroupBase
 from tests.sandbox.confined import EXPLORER, explore, exploring
 from tests.sandbox.trials import trial
 
@@ -76,7 +76,7 @@ async def a_memory_hog_is_ended() -> None:
 async def forked_hogs_are_ended_together() -> None:
     settings = {"permissions": {"max_memory": 2 * MEMORY}}
     gone = await ended_for("max_memory is 128 MB", HOG, {"forks": 3}, **settings)
-    assert "processes of its held" in gone.message
+    assert "processes used" in gone.message
 
 
 @trial
@@ -141,8 +141,8 @@ async def limits_hold_without_a_namespace_too() -> None:
 
 @trial
 async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None:
-    place = cgroups.place()
-    assert place.verdict.works == bool(place.controllers), place
+    place = cgroups.find_base()
+    assert place.result.works == bool(place.controllers), place
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
     async with exploring(**settings) as ext:
         by_group = {name: name in place.controllers for name in ("memory", "pids")}
@@ -151,14 +151,14 @@ async def what_is_told_to_hold_memory_and_processes_is_what_holds_them() -> None
         assert ext.enforced["processes"] == f"watchdog+{last}"
         watching = any(one.name == "exthost watchdog" for one in threading.enumerate())
         assert watching  # the number of processes is its to count in any case
-        if not place.verdict.works:
-            assert place.verdict.why and place.verdict.fix
+        if not place.result.works:
+            assert place.result.reason and place.result.fix
 
 
 @trial
 async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> None:
-    before = cgroups.place()
-    cgroups._places[os.getpid()] = Place("/nowhere", frozenset({"memory", "pids"}))
+    before = cgroups.find_base()
+    cgroups._bases[os.getpid()] = CgroupBase("/nowhere", frozenset({"memory", "pids"}))
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}}
     spawned: list[Spawned] = []
     bus = Bus()
@@ -166,7 +166,7 @@ async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> 
     try:
         async with exthost.connect(EXPLORER, events=bus, **settings) as ext:
             assert spawned[0].held["memory"] == ext.enforced["memory"] == "watchdog"
-            assert "/nowhere" in cgroups.place().verdict.why
+            assert "/nowhere" in cgroups.find_base().result.reason
         await ended_for("max_memory is 64 MB", HOG, {"forks": 0}, **settings)
     finally:
-        cgroups._places[os.getpid()] = before
+        cgroups._bases[os.getpid()] = before

@@ -13,7 +13,7 @@ from typing import Any
 import exthost
 from exthost.errors import Refused
 from exthost.events import EVERYTHING, Bus
-from exthost.process.leash import descendants
+from exthost.process.procfs import descendants
 from exthost.process.user_ids import user_id
 from tests.extensions.driving import pid_of
 from tests.sandbox.confined import (

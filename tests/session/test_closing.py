@@ -266,7 +266,7 @@ print("gone" if gone(pid) else "left")
     assert ran.stdout == "gone\n"
 
 
-# -- the ladder ------------------------------------------------------------------------------
+# -- shutdown steps -------------------------------------------------------------------------
 
 
 async def ended_by(ext: Extension, bus: Bus) -> tuple[str, float]:

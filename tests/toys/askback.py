@@ -125,6 +125,6 @@ DIALECT = Dialect(
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=4 * 2**20, max_in_flight=1),
         first_id=1,
-        ladder=(Say(Request("shutdown"), wait=5), CloseStdin(wait=5)),
+        shutdown_steps=(Say(Request("shutdown"), wait=5), CloseStdin(wait=5)),
     ),
 )

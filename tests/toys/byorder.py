@@ -132,6 +132,6 @@ DIALECT = Dialect(
         limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=1),
         positional=True,
         restart=Restart(strategy="on-demand"),
-        ladder=(CloseStdin(wait=5),),
+        shutdown_steps=(CloseStdin(wait=5),),
     ),
 )

@@ -66,7 +66,7 @@ DIALECT: Dialect = replace(
         askback.DIALECT.traits,
         limits=Limits(handshake=60, call=60, max_message=2**20, max_in_flight=100),
         restart=Restart(strategy="immediate", max_retries=5),
-        ladder=(CloseStdin(wait=5),),
+        shutdown_steps=(CloseStdin(wait=5),),
     ),
 )
 

@@ -30,7 +30,7 @@ DIALECT = replace(
     traits=replace(
         askback.DIALECT.traits,
         limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=100),
-        ladder=(CloseStdin(wait=5),),
+        shutdown_steps=(CloseStdin(wait=5),),
     ),
 )
 

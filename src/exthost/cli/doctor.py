@@ -33,7 +33,8 @@ from exthost.launch.variables import grant_line, withheld
 from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.child import cannot_run
-from exthost.process.hardening import harden
+from exthost.process.host_protection import harden
+from exthost.sandbox.probe_result import ProbeResult
 
 # Started together; more would make each other's timings worse than they are.
 _AT_ONCE = 4
@@ -134,20 +135,23 @@ def _unsearched(found: Wanted) -> list[Finding]:
 
 def machine() -> dict[str, Any]:
     """What can hold extensions here, found out by trying."""
-    tools = probe.tools()
-    (tree, _), strict = probe.tree_verdict(tools), probe.strict_verdict(tools)
-    place = cgroups.place()
+    tools = probe.find_tools()
+    (tree, _), strict = probe.probe_pid_namespace(tools), probe.probe_strict(tools)
+    base = cgroups.find_base()
     return {
         "bwrap": tools.bwrap,
-        "tree": {"works": tree.works, **tree._asdict()},
-        "strict": {"works": strict.works, **strict._asdict()},
+        "tree": _as_data(tree),
+        "strict": _as_data(strict),
         "cgroup": {
-            "works": place.verdict.works,
-            **place.verdict._asdict(),
-            "path": place.base,
-            "controllers": sorted(place.controllers),
+            **_as_data(base.result),
+            "path": base.base,
+            "controllers": sorted(base.controllers),
         },
     }
+
+
+def _as_data(result: ProbeResult) -> dict[str, Any]:
+    return {"works": result.works, "why": result.reason, "fix": result.fix}
 
 
 def _of_the_machine() -> list[Finding]:
@@ -182,10 +186,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
     findings = []
     held = enforcement(spec)
     if held.get("memory") == "watchdog" or held.get("processes") == "watchdog+rlimit":
-        verdict = cgroups.place().verdict
-        why = verdict.why or "its group lacks a controller"
+        result = cgroups.find_base().result
+        why = result.reason or "its group lacks a controller"
         message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
-        findings.append(Finding("info", spec.id, spec.origin, message, verdict.fix))
+        findings.append(Finding("info", spec.id, spec.origin, message, result.fix))
     if lines := path_lines(held):
         message = f"its sandbox shows it {plural(len(lines), 'path')}: {'; '.join(lines)}"
         fix = "nothing is to be done, unless one of them should not be there"

@@ -23,7 +23,7 @@ from exthost.control.address import key_of
 from exthost.errors import NotFound
 from exthost.host.extension_logs import rotated_path
 from exthost.names import nearest
-from exthost.process.home import log_file
+from exthost.process.state_dirs import log_file
 
 LINES = 200
 

@@ -24,7 +24,7 @@ from exthost.discovery.configfile import read_config
 from exthost.errors import Refused
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
-from exthost.process.home import log_file
+from exthost.process.state_dirs import log_file
 
 INTERRUPTED = 130
 

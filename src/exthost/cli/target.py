@@ -22,7 +22,7 @@ from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
 from exthost.model import DEFAULT_DIALECT, Permissions, Spec
 from exthost.names import nearest
-from exthost.process.hardening import harden
+from exthost.process.host_protection import harden
 
 
 def has_config(args: Args) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.process.home import home
+from exthost.process.state_dirs import state_root
 
 __all__ = ["key_of", "ours", "private_folder", "sockets"]
 
@@ -44,7 +44,7 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
     # After a `sudo` it may be another user's: what we made there would be in that user's way.
     if runtime.startswith("/") and ours(Path(runtime)):
         yield Path(runtime, "exthost")
-    yield Path(home(environ), "run").absolute()
+    yield Path(state_root(environ), "run").absolute()
     yield Path(f"/tmp/exthost-{os.geteuid()}")
 
 

@@ -23,10 +23,10 @@ from exthost.model import (
     Caller,
     Fragment,
     HandshakeContext,
-    LadderStep,
     Limits,
     Restart,
     Role,
+    ShutdownStep,
     Spec,
     empty_mapping,
 )
@@ -66,12 +66,12 @@ class Traits:
         limits       seconds and sizes
         unique_name  the name in its handshake must be unique among this dialect's extensions
         restart, breaker  what follows when a process ends or calls keep failing
-        ladder       how a process is asked to end. SIGKILL to the process tree is always the last
-                     step
+        shutdown_steps  how a process is asked to exit. SIGKILL to the process tree is always the
+                     last step
     """
 
     limits: Limits
-    ladder: tuple[LadderStep, ...]
+    shutdown_steps: tuple[ShutdownStep, ...]
     positional: bool = False
     first_id: int = 0
     ids_continue: bool = False

@@ -20,7 +20,7 @@ from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.model import NO_OFFER, LaunchPlan, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
-from exthost.process.ourselves import our_variables
+from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
@@ -86,7 +86,7 @@ class Starter:
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own variables."""
-        return our_variables() if self._environ is None else self._environ
+        return host_environ() if self._environ is None else self._environ
 
     def admit(self) -> None:
         """Raise Refused unless everything that the extension requires is there, and for whatever
@@ -192,9 +192,9 @@ class Start:
         check_files(starter.spec, launch.plan)
         starter.argv = launch.plan.argv
         child = starter.spawn(launch.plan, starter.spec.id)
-        child.guard(queue.loop.call_soon_threadsafe)
+        child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
-            refused = launch.plan.group is not None and not child.grouped
+            refused = launch.plan.group is not None and not child.has_cgroup
             held = (starter.prepared() if refused else launch).enforced
             queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers

@@ -38,8 +38,8 @@ from exthost.host.registry import RegisteredTool, Registry
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import ROUNDS, complete_with_tools
 from exthost.model import EMPTY_MAPPING, Spec
-from exthost.process import hardening
-from exthost.process.ourselves import our_variables
+from exthost.process import host_protection
+from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
 from exthost.tool_result import ToolResult, tool_failed
 
@@ -70,12 +70,12 @@ class Host:
         `shared`: other threads call its extensions, as the blocking API does. `harden`: from now
         on no other process of this user may read or trace this process."""
         if harden:
-            hardening.harden()
+            host_protection.harden()
         self.config = config or Config()
         self.events = Bus()
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
-        environ = our_variables() if environ is None else dict(environ)
+        environ = host_environ() if environ is None else dict(environ)
         self._api = HostApi(environ)
         self._sinks = EventSinks(self.events)
         self.registry = Registry(self._publish_tools_changed)

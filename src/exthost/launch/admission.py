@@ -1,9 +1,8 @@
-"""What is decided about a sandboxed extension when it is admitted, and reused at every start.
+"""Decides once, when a sandboxed extension is admitted, what every start of it uses.
 
-The view is computed here, once, from what the operator wrote and what lies on disk at that moment.
-A running extension may be able to change files that later starts look at; it cannot change what was
-decided before it ran. Each path of the view is known by its device and inode: what is bound at a
-later start is the file that was looked at, or the start is refused.
+The view is computed here from what the operator wrote and from the files at that moment. A running
+extension may change files, but not what was decided before it ran. Each path of the view is known
+by its device and inode: if a later start finds another file there, the start is refused.
 """
 
 import os
@@ -26,8 +25,8 @@ __all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unchanged", "deci
 
 
 class KnownFile(NamedTuple):
-    """A file or folder as it was when its extension was admitted: its path as it was named, the
-    real path, and what the kernel knows it by; zeros if it could not be opened."""
+    """A file or folder at the time of admission: the path as written, the real path, device and
+    inode; zeros if it could not be opened."""
 
     path: str
     real: str
@@ -37,8 +36,8 @@ class KnownFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What every start of an extension uses. `view` is None if nothing is hidden from it; `files`
-    are what it is shown beyond the system, and its own paths as they were named."""
+    """What every start of an extension uses. `view` is None without a sandbox. `files` are the
+    paths that it is shown besides those of the system, and its own paths as written."""
 
     view: View | None = None
     files: tuple[KnownFile, ...] = ()
@@ -48,31 +47,31 @@ NOT_SANDBOXED = Admission()
 
 
 def policy_of(spec: Spec) -> Permissions | None:
-    """Return the policy to enforce on an extension; None for tier P."""
+    """Return the policy to enforce on an extension; None if there is none."""
     return None if spec.sandbox == "off" else spec.permissions
 
 
 def can_enforce(spec: Spec) -> bool:
     """Return whether the policy can be enforced here. Raises Refused if it cannot, unless the
     config allows less."""
-    tools = probe.tools()
-    verdict = probe.strict_verdict(tools, user_of("", tools))
-    if verdict.works:
+    tools = probe.find_tools()
+    result = probe.probe_strict(tools, user_of("", tools))
+    if result.works:
         return True
     if spec.sandbox == "best-effort":
         return False
     raise Refused(
         "X0302",
-        f"its permissions cannot be enforced: {verdict.why}",
+        f"its permissions cannot be enforced: {result.reason}",
         extension=spec.id,
-        help=f'{verdict.fix}; or sandbox = "best-effort", and then nothing may hold it',
+        help=f'{result.fix}; or sandbox = "best-effort", which may run it without a sandbox',
     )
 
 
 def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
-    """Decide what an extension is shown. `plan` is its program, arguments and variables, `state` a
-    folder that it may write in, "" for none; `host` are the variables of the host. Raises Refused
-    for a policy that cannot be enforced as written."""
+    """Decide what an extension is shown. `plan` has its program, arguments and variables. `state`
+    is a folder that it may write, "" for none. `host` are the host's variables. Raises Refused if
+    the policy cannot be enforced as written."""
     policy = policy_of(spec)
     if policy is None:
         return NOT_SANDBOXED
@@ -93,15 +92,15 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     if not can_enforce(spec):
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
-    tools = probe.tools()
+    tools = probe.find_tools()
     if tools.uid == 0:
         view = with_own_user(spec.id, view, tools)
-    if view.uid is None and not (verdict := probe.strict_verdict(tools)).works:
+    if view.uid is None and not (result := probe.probe_strict(tools)).works:
         raise Refused(
             "X0302",
-            f"its permissions cannot be enforced: {verdict.why}",
+            f"its permissions cannot be enforced: {result.reason}",
             extension=spec.id,
-            help=f"{verdict.fix}; or let every user reach what it runs",
+            help=f"{result.fix}; or let every user reach its program",
         )
     system = {one.path for one in system_view(network=True).shown}
     shown = (one.path for one in view.shown if one.path not in system)
@@ -125,7 +124,7 @@ def check_unchanged(spec: Spec, admission: Admission) -> None:
             "X0384",
             f"{then.path} {what}",
             extension=spec.id,
-            help="if that change was yours, restart the extension: it is then judged anew",
+            help="if that change was yours, restart the extension: it is then checked again",
             evidence=Evidence(path=then.path),
         )
 
@@ -144,8 +143,8 @@ def _look_at(path: str) -> KnownFile:
 
 
 def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
-    """Raise Refused if the extension could replace the program that its next start executes, and
-    no pin would notice."""
+    """Raise Refused if the extension could replace its own program before the next start, and no
+    pin would detect that."""
     pins = spec.sha256
     if pins.program if isinstance(pins, Pins) else pins:
         return
@@ -164,7 +163,7 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
 
 
 def _folders(spec: Spec) -> tuple[str, ...]:
-    """Return the folders that the operator named for it: that of a manifest, a configured cwd."""
+    """Return the folders that the operator named: that of a manifest, a configured cwd."""
     found = []
     if spec.package is None and spec.manifest is not None and spec.manifest_file:
         found.append(str(Path(spec.manifest_file).parent))

@@ -1,17 +1,12 @@
-"""The gate: is everything there that an extension says it cannot do without?
+"""Checks before a start: required programs and variables, claims, settings.
 
-Owns one question, asked before any process is started: which of the required programs are not on
-PATH, and which of the required variables are not set or empty. Pure: how a program is looked up
-and what the environment holds are handed in, so that a listing, a dry run and a real start ask
-the very same function. It must not know who asks, and it starts nothing.
+    gate        which required programs are not on PATH, which required variables are not set
+    clash       whether another extension already has a name that only one may have
+    configured  the values of an extension's settings
 
-A second question has the same answer for everyone: does an earlier extension of the host already
-have what only one may have (`clash`)? A third, for those that want to be told values when they
-start: where is each of them found (`configured`)?
-
-The first two never fail. What is missing comes back as a value: warn with its `message()`, or
-raise its `refusal()`. All of it is named at once, since nobody wants to install one thing, try
-again, and be told about the next.
+Pure: the lookup of programs and the environment are arguments, so that a listing, a dry run and a
+start use the same functions. `gate` and `clash` return what is wrong as a value. `gate` reports
+everything that is missing at once.
 """
 
 import json
@@ -27,7 +22,7 @@ __all__ = ["Missing", "clash", "configured", "gate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What is not there, in the manifest's own order. False when there is nothing to say."""
+    """What is missing, in the order of the manifest. False if nothing is."""
 
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
@@ -36,7 +31,7 @@ class Missing:
         return bool(self.bins or self.env)
 
     def message(self) -> str:
-        """One sentence that names every missing thing; "" when nothing is missing."""
+        """Return one sentence that names everything that is missing; "" if nothing is."""
         if not self:
             return ""
         parts = []
@@ -44,10 +39,10 @@ class Missing:
             parts.append(f"not on PATH: {', '.join(self.bins)}")
         if self.env:
             parts.append(f"not set, or empty: {', '.join(self.env)}")
-        return f"what it requires is not there ({'; '.join(parts)})"
+        return f"its requirements are missing ({'; '.join(parts)})"
 
     def help(self) -> str:
-        """What a person can do about it."""
+        """Return what a person can do about it."""
         steps = []
         if self.bins:
             steps.append("install the programs, or extend PATH")
@@ -56,7 +51,7 @@ class Missing:
         return "; ".join(steps)
 
     def refusal(self, extension: str) -> Refused:
-        """The same as an error, for the caller who has to stop here."""
+        """Return the same as an error."""
         return Refused(
             "X0301",
             self.message(),
@@ -71,22 +66,22 @@ def gate(
     which: Callable[[str], str | None],
     environ: Mapping[str, str],
 ) -> Missing:
-    """What of `requires` is missing. `which` finds a program, as `shutil.which` does."""
+    """Return what of `requires` is missing. `which` finds a program, as `shutil.which` does."""
     return Missing(
         bins=tuple(name for name in _each_once(requires.bins) if which(name) is None),
-        # A variable that is set to nothing is how shells spell "unset" in a hurry.
+        # In shells, people often set a variable to nothing instead of unsetting it.
         env=tuple(name for name in _each_once(requires.env) if not environ.get(name)),
     )
 
 
 def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
-    """Why this extension cannot be there beside those before it; None: it can."""
+    """Return why this extension cannot run beside the ones before it; None if it can."""
     taken = {claim: other.id for other in before if other.id != spec.id for claim in other.claims}
     for claim in spec.claims:
         if claim in taken:
             return Refused(
                 "X0340",
-                f"the {claim.kind} {claim.name!r} is already that of {taken[claim]!r}",
+                f"the {claim.kind} {claim.name!r} already belongs to {taken[claim]!r}",
                 extension=spec.id,
                 help="only one of the two can run here: disable the other, or change a manifest",
             )
@@ -94,20 +89,20 @@ def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
 
 
 def configured(spec: Spec, environ: Mapping[str, str]) -> Any:
-    """The config that an extension is told: what a person wrote for it, then each setting from
-    the first place that has it. Raises Refused for one that is required and nowhere to be found."""
+    """Return the config that is sent to an extension: what a person wrote, then each setting from
+    the first source that has it. Raises Refused if a required setting has no value."""
     written = spec.config
     if not spec.settings or not isinstance(written, Mapping):
         return written
-    told = dict(written)
+    config = dict(written)
     for setting in spec.settings:
         if setting.key in written:
             continue
-        text, place = _found(setting, spec.stored, environ)
+        text, source = _look_up(setting, spec.stored, environ)
         if text is not None:
-            told[setting.key] = _typed(setting, text, place, spec.id)
+            config[setting.key] = _typed(setting, text, source, spec.id)
         elif setting.default is not None:
-            told[setting.key] = setting.default
+            config[setting.key] = setting.default
         elif setting.required:
             names = " or ".join(setting.variables)
             raise Refused(
@@ -117,10 +112,10 @@ def configured(spec: Spec, environ: Mapping[str, str]) -> Any:
                 help=f"set {names} where the host is started, or store a value for it",
                 evidence=Evidence(key=setting.key),
             )
-    return told
+    return config
 
 
-def _found(
+def _look_up(
     setting: Setting, stored: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[str | None, str]:
     for name in setting.variables:
@@ -129,9 +124,9 @@ def _found(
     return stored.get(setting.key), "the stored value"
 
 
-def _typed(setting: Setting, text: str, place: str, extension: str) -> Any:
-    """The value in this text, of the type that the setting declares. The text itself is never
-    shown: it may be a secret."""
+def _typed(setting: Setting, text: str, source: str, extension: str) -> Any:
+    """Return the value of this text in the type that the setting declares. Errors do not contain
+    the text: it may be a secret."""
     if setting.kind == "string":
         return text
     try:
@@ -144,7 +139,7 @@ def _typed(setting: Setting, text: str, place: str, extension: str) -> Any:
         return value
     raise Refused(
         "X0351",
-        f"its setting {setting.key!r} must be a {setting.kind}, and {place} is none",
+        f"its setting {setting.key!r} must be a {setting.kind}, and {source} is not",
         extension=extension,
         help="write true or false" if setting.kind == "bool" else "write a plain number",
         evidence=Evidence(key=setting.key),

@@ -1,11 +1,12 @@
-"""Pins: what an extension is must be what it was when somebody looked at it.
+"""Pins: refuses an extension whose files or tools differ from pinned digests.
 
 `sha256` in the config is one digest, of the program, or a table: `program`, `manifest`, `tools`.
-The program is the file that runs: the script, where an interpreter runs one (`program_files`), and
-no other file among the words.
-Files are looked at before every start. What its handshake offers is looked at after it: by the
-pinned digest, or, where there is none, by what the same pinned extension offered first. A tool
-that is described otherwise after a restart is the oldest trick there is.
+The program is the file that runs: the script, if an interpreter runs one (`program_files`), and no
+other file among the arguments.
+
+Files are checked before every start. The tools are checked after the handshake, against the pinned
+digest or against what the same pinned extension offered first: a tool whose description changes
+after a restart is a known attack.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ class _Mismatch:
 
 
 def file_digest(path: str) -> str:
-    """The SHA-256 of a file; "" if it cannot be read."""
+    """Return the SHA-256 of a file; "" if it cannot be read."""
     found = hashlib.sha256()
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -43,8 +44,8 @@ def file_digest(path: str) -> str:
 
 
 def tools_digest(tools: Iterable[Tool]) -> str:
-    """One SHA-256 for all that is said of the tools: their names, descriptions and schemas."""
-    said = sorted(
+    """Return one SHA-256 of the names, descriptions and schemas of all tools."""
+    descriptions = sorted(
         json.dumps(
             [tool.name, tool.description, tool.input_schema, tool.output_schema],
             sort_keys=True,
@@ -52,11 +53,11 @@ def tools_digest(tools: Iterable[Tool]) -> str:
         )
         for tool in tools
     )
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(descriptions).encode()).hexdigest()
 
 
 def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
-    """What could be pinned of it, by the keys of the table."""
+    """Return the current digests, by the keys of the config table."""
     found = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
     if spec.manifest_file:
         found["manifest"] = file_digest(spec.manifest_file)
@@ -64,7 +65,7 @@ def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, st
 
 
 def check_files(spec: Spec, plan: LaunchPlan) -> None:
-    """Raise Refused unless the files are those that were pinned."""
+    """Raise Refused unless the files match their pins."""
     pin = spec.sha256
     if pin is None:
         return
@@ -79,20 +80,21 @@ def check_files(spec: Spec, plan: LaunchPlan) -> None:
 
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
-    """Raise Refused if a pinned extension offers what was not pinned, or, `first` being the digest
-    of what it offered first, something else than then. Returns the digest that holds."""
+    """Raise Refused if the tools of a pinned extension differ from the pinned digest or, without
+    one, from `first`, the digest of what it offered first. Return the digest to compare with next
+    time."""
     if spec.sha256 is None:
         return ""
     wanted = spec.sha256.tools if isinstance(spec.sha256, Pins) else ""
     found = tools_digest(tools)
     known = wanted or first
     if known and found != known:
-        how = "pinned" if wanted else "what it offered when it was first started"
+        expected = "pinned" if wanted else "at its first start"
         raise Refused(
             "X0387",
-            f"its tools are not those that are known of it: {how} {known}, now {found}",
+            f"its tools have changed: {expected} {known}, now {found}",
             extension=spec.id,
-            help="look at what changed (exthost inspect); then pin the new digest, or remove it",
+            help="see what changed (exthost inspect), then pin the new digest or remove the pin",
         )
     return known or found
 
@@ -110,5 +112,5 @@ def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
 
 
 def _program(plan: LaunchPlan) -> str:
-    """Return the file that makes the extension what it is."""
+    """Return the file that contains the extension's code."""
     return program_files(plan.argv, plan.cwd)[-1]

@@ -9,14 +9,14 @@ from dataclasses import replace
 from exthost.dialects.base import Dialect
 from exthost.model import EMPTY_MAPPING, Limits, Spec
 
-# For limits that neither the operator nor the dialect speaks of.
+# For limits that neither the operator nor the dialect sets.
 _LIMITS = Limits(
     start=60, handshake=30, call=30, write=30, stop=10, max_message=64 * 2**20, max_in_flight=1024
 )
 
 
 def limits_of(spec: Spec, dialect: Dialect) -> Limits:
-    """The limits in force. A granted max_execution_time bounds every call."""
+    """Return the limits in force. `max_execution_time` limits every call."""
     limits = spec.limits.over(dialect.traits.limits.over(_LIMITS))
     most = spec.permissions.max_execution_time if spec.permissions is not None else None
     if most is not None and limits.call is not None:
@@ -25,8 +25,8 @@ def limits_of(spec: Spec, dialect: Dialect) -> Limits:
 
 
 def method_limits_of(spec: Spec, dialect: Dialect) -> Mapping[str, float]:
-    """The limits of methods and operations that have their own. What the operator says of calls
-    holds for every one of them; a granted max_execution_time bounds them all."""
+    """Return the time limits of single methods and operations. If the operator sets `limits.call`,
+    there are none. `max_execution_time` limits each of them."""
     if spec.limits.call is not None:
         return EMPTY_MAPPING
     most = spec.permissions.max_execution_time if spec.permissions is not None else None

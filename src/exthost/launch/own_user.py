@@ -1,10 +1,10 @@
-"""As whom a root host runs a sandboxed extension.
+"""The user that a root host runs a sandboxed extension as.
 
-Every extension is a user of its own (`process/user_ids.py`). Where that user cannot reach what the
-program needs (an interpreter below /root, the usual case of version managers), the extension stays
-user 0 without capabilities, but only if it can write nothing of the host's: what it wrote there
-would be root's. Else it is refused, with the command that makes it work. A state folder is not
-worth a refusal: the extension then has none.
+Every extension has a different user (`process/user_ids.py`). If that user cannot reach the files of
+the program (an interpreter below /root, as version managers install it), the extension stays user 0
+without capabilities, but only if it can write none of the host's files: root would own what it
+writes. Otherwise it is refused, with the command that fixes it. If only the state folder cannot be
+reached, the extension runs without one.
 """
 
 import logging
@@ -13,7 +13,7 @@ from dataclasses import replace
 from exthost.errors import Evidence, Refused
 from exthost.process.user_ids import blocked_by, can_write, closed_above, is_kernel_root, user_id
 from exthost.process.view import system_view
-from exthost.sandbox.means import Tools
+from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import View
 
 __all__ = ["user_of", "with_own_user"]
@@ -22,13 +22,13 @@ _log = logging.getLogger("exthost.launch")
 
 
 def user_of(extension: str, tools: Tools) -> int | None:
-    """Return the user that this host can run an extension as; None if only its own."""
+    """Return the user that this host can run an extension as; None if only as its own user."""
     return user_id(extension) if tools.uid == 0 and tools.setpriv else None
 
 
 def with_own_user(extension: str, view: View, tools: Tools) -> View:
-    """Return the view with the user that a root host runs the extension as. Raises Refused if it
-    could write something as root, or its own user could not write what was granted."""
+    """Return the view with the user that a root host runs the extension as. Raises Refused if the
+    extension could write as root, or its user could not write what was granted."""
     uid = user_of(extension, tools)
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
@@ -46,16 +46,16 @@ def with_own_user(extension: str, view: View, tools: Tools) -> View:
 
 
 def _as_root(extension: str, view: View, why: str) -> View:
-    """Return the view for user 0, which then writes nothing of the host's."""
-    if not is_kernel_root():  # of a container that an ordinary user runs
+    """Return the view for user 0, which may not write any of the host's files."""
+    if not is_kernel_root():  # user 0 of a container that an ordinary user runs
         return view
     if view.writable:
         raise Refused(
             "X0392",
             f"it may write {view.writable[0]}, and would write it as root: {why}",
             extension=extension,
-            help="install what it runs where every user can reach it (/usr/local, /opt), or take "
-            "the :rw grant out",
+            help="install its program where every user can reach it (/usr/local, /opt), or remove "
+            "the :rw grant",
             evidence=Evidence(path=view.writable[0], key="permissions.filesystem"),
         )
     if view.state:
@@ -75,7 +75,7 @@ def _not_writable(extension: str, path: str, closed: str, uid: int) -> Refused:
 
 
 def _usable_state(extension: str, folder: str, uid: int) -> str:
-    """Return the state folder if the user can reach it, once it is made for that user."""
+    """Return the state folder if the user can reach it; "" if not."""
     if not folder:
         return ""
     if closed := closed_above(folder, uid):

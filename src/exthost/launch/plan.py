@@ -1,7 +1,7 @@
-"""From a Spec to what will be executed: program, variables, working directory, containment.
+"""From a Spec to what is executed: program, variables, working folder, containment.
 
-What was configured goes before what the dialect does by default. Looks at the file system only to
-find the program. Starts nothing, and makes nothing but the state folder (`make_state_folder`).
+The config takes precedence over the defaults of the dialect. Reads the file system only to find the
+program. Starts nothing, and creates nothing but the state folder (`make_state_folder`).
 """
 
 import logging
@@ -32,26 +32,26 @@ from exthost.model import (
 )
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables
-from exthost.process.home import state_folder
+from exthost.process.state_dirs import state_folder
 
 _log = logging.getLogger("exthost.launch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What one start executes, and what the handshake then says."""
+    """What one start executes, and what its handshake sends."""
 
     plan: LaunchPlan
     environment: Environment
     context: HandshakeContext
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
-    state_owner: int | None = None  # the user that the folder belongs to, if not ours
-    enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # what holds it, as data
+    state_owner: int | None = None  # the user that owns the folder, if not the host's
+    enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # the containment, as data
 
 
 def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
-    """Raise Refused unless everything that the extension requires is there, and its policy can be
-    enforced. Return what was decided, for every start."""
+    """Raise Refused unless all requirements are met and the policy can be enforced. Return what was
+    decided, for every start."""
     path = environ.get("PATH")
     given = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
@@ -66,7 +66,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
             "X0331",
             spec.unrunnable,
             extension=spec.id,
-            help="exthost runs child processes over stdin and stdout; others are only listed",
+            help="exthost runs child processes over stdin and stdout, and only lists others",
         )
     ours = host_version(spec)
     if spec.requires.host and semver.newer(spec.requires.host, ours):
@@ -74,7 +74,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
             "X0330",
             f"it needs a host of version {spec.requires.host} or later, and this one is {ours}",
             extension=spec.id,
-            help="update the host, or say options = { host_version = … } if it is compatible",
+            help="update the host, or set options = { host_version = … } if it is compatible",
         )
     _settings(spec, environ)
     admission = NOT_SANDBOXED
@@ -88,7 +88,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
 
 
 def host_version(spec: Spec) -> str:
-    """Return the host version that this extension is told."""
+    """Return the host version that is sent to this extension."""
     return str(spec.options.get("host_version", __version__))
 
 
@@ -103,7 +103,7 @@ class _Command:
 
     @property
     def state(self) -> str:
-        """The state folder, if the program is told of it."""
+        """The state folder, "" if no variable of the program names it."""
         return self.state_folder if self.state_variable else ""
 
 
@@ -111,15 +111,15 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     traits = dialect.traits
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
-    told = {name: facts[fact] for name, fact in traits.env_vars.items()}
-    environment = environment_of(spec, dialect, environ, {**told, **_resolved(spec, environ)})
+    own = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    environment = environment_of(spec, dialect, environ, {**own, **_resolved(spec, environ)})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
-    named = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
+    variable = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
     return _Command(
         plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
         environment=environment,
         state_folder=folder,
-        state_variable="" if named in spec.env else named,
+        state_variable="" if variable in spec.env else variable,
     )
 
 
@@ -131,7 +131,7 @@ def prepare(
     admission: Admission | None = None,
 ) -> Launch:
     """Return what the next start executes, with which variables and in which containment.
-    `admission` is what was decided when the extension was admitted; None if it was not yet."""
+    `admission` is what was decided when the extension was admitted; None if that is still to do."""
     if wrong := objection(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -145,7 +145,7 @@ def prepare(
         extension=spec.id,
         config=_settings(spec, environ),
         options=spec.options,
-        # The child's real folder; not pathlib, which takes as long as all else here.
+        # The child's real folder. pathlib would take as long as the rest of this function.
         cwd=os.path.realpath(spec.cwd or "."),
         env=command.environment.variables,
         host_version=host_version(spec),
@@ -172,7 +172,7 @@ def prepare(
 
 
 def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
-    """Return the config that the extension is told. Raises Refused for a setting without value."""
+    """Return the config for the handshake. Raises Refused for a setting without a value."""
     try:
         return configured(spec, host_variables(spec, environ))
     except Refused as refused:
@@ -182,16 +182,16 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
 
 
 def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the configured variables; references to variables of the host are resolved."""
+    """Return the configured variables, with references to the host's variables resolved."""
     found = {}
     for name, value in spec.env.items():
         if isinstance(value, HostEnvRef):
             if value not in environ:
                 raise Refused(
                     "X0388",
-                    f"its variable {name} is to be the host's {value}, and that is not set",
+                    f"its variable {name} comes from the host's {value}, which is not set",
                     extension=spec.id,
-                    help=f"set {value} where the host is started, or take env.{name} out",
+                    help=f"set {value} where the host is started, or remove env.{name}",
                 )
             value = environ[value]
         found[name] = value
@@ -199,8 +199,8 @@ def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_state_folder(launch: Launch) -> Launch:
-    """Make the state folder of a child whose dialect has one. Where it cannot be made, as on a
-    read-only machine, return a launch whose child is told of none: most never ask."""
+    """Create the state folder of a child whose dialect has one. If it cannot be created, as on a
+    read-only file system, return a launch without it: most extensions never use theirs."""
     if not launch.state_variable:
         return launch
     try:
@@ -210,7 +210,7 @@ def make_state_folder(launch: Launch) -> Launch:
             os.chown(folder, launch.state_owner, launch.state_owner, follow_symlinks=False)
     except OSError as error:
         _log.warning(
-            "[%s] it has no state folder, since %s cannot be made: %s; set EXTHOST_HOME",
+            "[%s] it has no state folder, since %s cannot be created: %s; set EXTHOST_HOME",
             launch.context.extension,
             launch.context.state_folder,
             error.strerror,

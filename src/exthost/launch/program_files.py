@@ -1,7 +1,7 @@
-"""Which files are the program: what is executed, and the script that an interpreter runs.
+"""Finds the files of a program: the executable, and the script that an interpreter runs.
 
-Among the words of a command there may be many files; only these decide what the extension does.
-Pure but for looking whether a word is a file.
+A command may name many files; only these decide what the extension does. Pure, except for checking
+whether an argument is a file.
 """
 
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 
 __all__ = ["program_files"]
 
-# Interpreter → its options that are followed by a value. The value may be the name of a file, and
-# must not be taken for the script.
+# Interpreter → its options that take a value. The value may be the name of a file, and must not be
+# mistaken for the script.
 _VALUE_OPTIONS: dict[str, frozenset[str]] = {
     "python": frozenset({"-W", "-X", "--check-hash-based-pycs"}),
     "pypy": frozenset({"-W", "-X"}),
@@ -30,7 +30,7 @@ _VALUE_OPTIONS: dict[str, frozenset[str]] = {
     "java": frozenset({"-cp", "-classpath", "--class-path", "--module-path", "-p"}),
 }
 
-# Options after which no script follows: the code is a word, or the name of a module.
+# Options after which no script follows: the code is an argument, or a module.
 _NO_SCRIPT = {
     "python": frozenset({"-c", "-m"}),
     "pypy": frozenset({"-c", "-m"}),
@@ -48,8 +48,8 @@ _NO_SCRIPT = {
 
 
 def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
-    """Return the executed file, and the script that it runs if it is an interpreter: the last is
-    what makes the extension what it is."""
+    """Return the executed file and, if it is an interpreter, its script. The last file contains the
+    extension's code."""
     words = [*argv]
     if Path(words[0]).name == "env":
         words = [words[0], *_after_env(words[1:])]

@@ -1,9 +1,9 @@
-"""Which variables of the host an extension gets to know: in its environment, and in its config.
+"""Which of the host's variables an extension gets: in its environment, and in its config.
 
-Without a `permissions` table the dialect's habit holds, or the configured `env_policy`. With one,
-an extension is given what a program can hardly do without, and what the operator wrote under `env`.
-What a discovered manifest asks for (`requires.env`, `secret_env`) is then not given: a package does
-not decide which secrets it is told.
+Without a `permissions` table the configured `env_policy` or the dialect's default applies. With
+one, an extension gets the few variables that hardly any program can do without, and those that the
+operator wrote under `env`. It does not get what its discovered manifest asks for (`requires.env`,
+`secret_env`): a package does not decide which secrets it gets.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from exthost.process.view import toml_key
 
 __all__ = ["environment_of", "grant_line", "host_variables", "resolve", "withheld"]
 
-# Of the host's variables, what a sandboxed program is given without a word about it.
+# The host's variables that every sandboxed program gets.
 _USUAL = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
 def environment_of(
     spec: Spec, dialect: Dialect, host: Mapping[str, str], configured: Mapping[str, str]
 ) -> Environment:
-    """Return the environment of a child. `configured` is laid over what the policy lets through."""
+    """Return the environment of a child: what the policy passes, then `configured`."""
     traits = dialect.traits
     if policy_of(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
@@ -52,16 +52,16 @@ def resolve(value: str, host: Mapping[str, str]) -> str:
 
 
 def withheld(spec: Spec) -> tuple[str, ...]:
-    """Return the variables that a package with permissions asks for and is not given."""
+    """Return the variables that a package with permissions asks for and does not get."""
     if policy_of(spec) is None or spec.package is None:
         return ()
     given = _by_operator(spec)
-    asked = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
-    return tuple(name for name in asked if name not in given)
+    requested = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
+    return tuple(name for name in requested if name not in given)
 
 
 def grant_line(spec: Spec) -> str:
-    """Return the line that gives an extension what is withheld from it."""
+    """Return the config line that grants an extension its withheld variables."""
     given = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld(spec))
     return f"[overrides.{toml_key(spec.id)}] env = {{ {given} }}"
 
@@ -71,5 +71,5 @@ def _secrets(spec: Spec) -> tuple[str, ...]:
 
 
 def _by_operator(spec: Spec) -> Mapping[str, str]:
-    said = spec.package.env if spec.package is not None else {}
-    return {name: value for name, value in spec.env.items() if said.get(name) != value}
+    packaged = spec.package.env if spec.package is not None else {}
+    return {name: value for name, value in spec.env.items() if packaged.get(name) != value}

@@ -1,10 +1,11 @@
-"""The kernel's groups for extensions: where we may make them; making, ending, removing one.
+"""Creates, kills and removes cgroups for extensions.
 
-We look once in the life of this process, when an extension first has a limit that a group could
-hold; what that means is decided in `sandbox.cgroup`. Nothing is changed before the first group is
-made: then the host steps aside if it must, and removes what a host that was killed left behind.
+The host looks for a usable cgroup once, when an extension first has a limit that a cgroup could
+enforce; `sandbox.cgroup` decides. Nothing is changed before the first cgroup is created: then the
+host moves into a leaf if it must, and removes what a killed host left behind.
 
-What is refused later than that is remembered, and from then on the watchdog does it alone.
+If a cgroup cannot be created later, that is remembered, and the watchdog alone enforces limits from
+then on.
 """
 
 import errno
@@ -15,122 +16,135 @@ import threading
 import time
 
 from exthost.model import Cgroup
-from exthost.process.leash import descendants
-from exthost.sandbox.cgroup import OPTIONAL, Owner, Place, Sight, choose, owner_of, reason, where
-from exthost.sandbox.means import Verdict
+from exthost.process.procfs import descendants
+from exthost.sandbox.cgroup import (
+    OPTIONAL_FILES,
+    CgroupBase,
+    FoundCgroup,
+    Owner,
+    choose_base,
+    locate,
+    oom_reason,
+    owner_of,
+)
+from exthost.sandbox.probe_result import ProbeResult
 
-__all__ = ["Group", "make", "place"]
+__all__ = ["Group", "create", "find_base"]
 
 _log = logging.getLogger("exthost.process")
 
-# How often we try to have stepped aside while others of ours are being started.
-_STEPS = 20
+# How often moving the host is tried while it starts other processes.
+_MOVE_ATTEMPTS = 20
 
-# How long what is in a group may take to be gone: milliseconds, unless the machine is very busy or
-# it is stuck in the kernel.
-_LEAVING_SECONDS = 10.0
+# How long killed processes may take to leave a cgroup: milliseconds, unless the machine is very
+# busy or a process is stuck in the kernel.
+_REMOVE_SECONDS = 10.0
 
-# The first pause before an emptied group is looked for again; each is longer, up to the last.
+# The pause between two attempts to remove a cgroup grows from the first to the last.
 _FIRST_PAUSE_SECONDS = 0.002
 _LAST_PAUSE_SECONDS = 0.1
 
-# Not the group's fault, and no reason to go without for good.
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+# Errors of the moment: the next cgroup may succeed.
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-# All by our pid: a fork is another host.
-_places: dict[int, Place] = {}
-_settled: set[tuple[int, str]] = set()
+# Both by the host's pid: a forked copy is another host.
+_bases: dict[int, CgroupBase] = {}
+_prepared: set[tuple[int, str]] = set()
 
 _numbers = itertools.count(1)
 _lock = threading.Lock()
 
 
-def place() -> Place:
-    """Where groups can be made, or why not."""
+def find_base() -> CgroupBase:
+    """Return where cgroups can be created, or why they cannot."""
     pid = os.getpid()
-    found = _places.get(pid)
-    if found is None:
-        found = _places[pid] = _look()
-    return found
+    base = _bases.get(pid)
+    if base is None:
+        base = _bases[pid] = _find_base()
+    return base
 
 
-def make(plan: Cgroup) -> "Group | None":
-    """The group; None if it was refused, which then goes for all that come later."""
+def create(plan: Cgroup) -> "Group | None":
+    """Create a cgroup. Return None if the system refuses; then no later one is tried."""
     try:
         return Group(plan)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in _OUT_OF_RESOURCES:
             raise
-        why = f"a cgroup was refused below {plan.base}: {error.strerror}"
-        _places[os.getpid()] = Place(verdict=Verdict(why, "see who else writes there"))
-        _log.warning("%s; memory and processes are watched instead", why)
+        reason = f"a cgroup could not be created below {plan.base}: {error.strerror}"
+        fix = "see which other program writes there"
+        _bases[os.getpid()] = CgroupBase(result=ProbeResult(reason, fix))
+        _log.warning("%s; the watchdog limits memory and processes instead", reason)
         return None
 
 
 class Group:
-    """A group that is there, and empty until a program enters. `entry` is a descriptor for that,
-    and for whoever takes it to close."""
+    """A new cgroup, empty until a program enters. `entry` is a descriptor of its cgroup.procs,
+    which the caller closes."""
 
-    __slots__ = ("_folder", "entry", "holds_memory")
+    __slots__ = ("_folder", "entry", "limits_memory")
 
     def __init__(self, plan: Cgroup) -> None:
-        _settle(plan)
-        self.holds_memory = any(file == "memory.max" for file, _ in plan.settings)
-        self._folder = f"{plan.base}/{_ourselves().group(next(_numbers))}"
-        os.mkdir(self._folder)  # noqa: PTH102 - raises what tells
+        _prepare(plan)
+        self.limits_memory = any(file == "memory.max" for file, _ in plan.settings)
+        self._folder = f"{plan.base}/{_this_host().group(next(_numbers))}"
+        os.mkdir(self._folder)  # noqa: PTH102
         try:
             for file, value in plan.settings:
-                if file not in OPTIONAL or os.path.exists(f"{self._folder}/{file}"):  # noqa: PTH110
-                    _write(f"{self._folder}/{file}", value)
+                path = f"{self._folder}/{file}"
+                if file not in OPTIONAL_FILES or os.path.exists(path):  # noqa: PTH110
+                    _write(path, value)
             self.entry = os.open(f"{self._folder}/cgroup.procs", os.O_WRONLY)
         except OSError:
             os.rmdir(self._folder)  # noqa: PTH106
             raise
 
-    def reason(self, most: int | None) -> str:
-        """Why the kernel ended what was in it; "" if that was not the kernel."""
+    def oom_reason(self, max_memory: int | None) -> str:
+        """Return why the kernel killed its processes for memory; "" if it did not."""
         try:
-            return reason(_read(f"{self._folder}/memory.events"), most)
-        except OSError:  # nothing is said of its memory
+            return oom_reason(_read(f"{self._folder}/memory.events"), max_memory)
+        except OSError:  # there is no memory controller
             return ""
 
     def close(self) -> None:
-        """End what is left in it, and remove it."""
-        _end(self._folder)
+        """Kill the remaining processes, and remove the cgroup."""
+        _kill_and_remove(self._folder)
 
 
-# -- looking -------------------------------------------------------------------------------------
+# -- finding a base ------------------------------------------------------------------------------
 
 
-def _look() -> Place:
+def _find_base() -> CgroupBase:
     uid = os.geteuid()
     own = above = None
     try:
-        folder, point = where(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
+        folder, point = locate(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
         if folder:
-            own = _see(folder)
-            above = _see(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
-    except OSError:  # no such files: no Linux, or no right to look
+            own = _inspect(folder)
+            above = _inspect(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
+    except OSError:  # not on Linux, or not readable
         pass
     systemd = os.path.isdir("/run/systemd/system")  # noqa: PTH112
-    return choose(own, above, uid=uid, systemd=systemd)
+    return choose_base(own, above, uid=uid, systemd=systemd)
 
 
-def _see(folder: str) -> Sight:
-    top = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
-    inside = _pids(folder)
-    return Sight(
+def _inspect(folder: str) -> FoundCgroup:
+    is_root = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
+    pids = _pids(folder)
+    return FoundCgroup(
         folder=folder,
         owner=os.stat(folder).st_uid,  # noqa: PTH116
-        writable=all(
+        is_writable=all(
             os.access(f"{folder}/{one}", os.W_OK)
             for one in (".", "cgroup.procs", "cgroup.subtree_control")
         ),
-        top=top,
-        marked=any(_mark(folder, name) == b"1" for name in ("user.delegate", "trusted.delegate")),
-        occupied=bool(inside),
-        strangers=not top and (bool(_strangers(inside)) or _foreign(folder)),
-        kills=top or os.path.exists(f"{folder}/cgroup.kill"),  # noqa: PTH110
+        is_root=is_root,
+        is_delegated=any(
+            _attribute(folder, name) == b"1" for name in ("user.delegate", "trusted.delegate")
+        ),
+        has_processes=bool(pids),
+        has_others=not is_root and (bool(_foreign_pids(pids)) or _has_foreign_cgroups(folder)),
+        can_kill=is_root or os.path.exists(f"{folder}/cgroup.kill"),  # noqa: PTH110
         controllers=frozenset(_read(f"{folder}/cgroup.controllers").split()),
         enabled=frozenset(_read(f"{folder}/cgroup.subtree_control").split()),
     )
@@ -140,62 +154,62 @@ def _pids(folder: str) -> list[int]:
     return [int(word) for word in _read(f"{folder}/cgroup.procs").split()]
 
 
-def _strangers(pids: list[int]) -> set[int]:
-    """Those that we did not start; 0 is one that we cannot even see."""
+def _foreign_pids(pids: list[int]) -> set[int]:
+    """Return the processes that this host did not start. 0 is one in another namespace."""
     left = set(pids).difference(descendants(os.getpid()))
     return {pid for pid in left if pid == 0 or os.path.exists(f"/proc/{pid}")}  # noqa: PTH110
 
 
-def _foreign(folder: str) -> bool:
+def _has_foreign_cgroups(folder: str) -> bool:
     with os.scandir(folder) as entries:
         return any(one.is_dir() and owner_of(one.name) is None for one in entries)
 
 
-def _mark(folder: str, name: str) -> bytes:
+def _attribute(folder: str, name: str) -> bytes:
     try:
         return os.getxattr(folder, name)
     except OSError:
         return b""
 
 
-# -- the first time ------------------------------------------------------------------------------
+# -- preparing the base --------------------------------------------------------------------------
 
 
-def _settle(plan: Cgroup) -> None:
-    """Make the base fit for groups, once."""
+def _prepare(plan: Cgroup) -> None:
+    """Prepare the base for the first cgroup; later calls do nothing."""
     key = (os.getpid(), plan.base)
     with _lock:
-        if key in _settled:
+        if key in _prepared:
             return
-        _enable(plan)
-        _sweep(plan.base)
-        _settled.add(key)
+        _enable_controllers(plan)
+        _remove_leftovers(plan.base)
+        _prepared.add(key)
 
 
-def _enable(plan: Cgroup) -> None:
-    """Let groups below have the controllers. Whoever is in the base is in the way of that."""
+def _enable_controllers(plan: Cgroup) -> None:
+    """Enable the controllers for cgroups below the base. That needs a base without processes."""
     control = f"{plan.base}/cgroup.subtree_control"
     lacking = set(plan.controllers).difference(_read(control).split())
     words = " ".join(f"+{one}" for one in sorted(lacking))
-    for _ in range(_STEPS):
-        if plan.aside:
-            _step_aside(plan.base)
+    for _ in range(_MOVE_ATTEMPTS):
+        if plan.moves_host:
+            _move_host(plan.base)
         try:
             if words:
                 _write(control, words)
             return
         except OSError as error:
-            if error.errno != errno.EBUSY or not plan.aside:
+            if error.errno != errno.EBUSY or not plan.moves_host:
                 raise
-    raise OSError(errno.EBUSY, "others keep coming into it")
+    raise OSError(errno.EBUSY, "processes keep entering it")
 
 
-def _step_aside(base: str) -> None:
-    """Into a leaf, with all that we started: nobody else may be here."""
+def _move_host(base: str) -> None:
+    """Move the host and all its processes into a leaf. Raises OSError if others are in the base."""
     pids = _pids(base)
-    if _strangers(pids):
-        raise OSError(errno.EBUSY, "others came into it")
-    leaf = f"{base}/{_ourselves().leaf}"
+    if _foreign_pids(pids):
+        raise OSError(errno.EBUSY, "other processes entered it")
+    leaf = f"{base}/{_this_host().leaf}"
     os.makedirs(leaf, exist_ok=True)  # noqa: PTH103
     for pid in pids:
         try:
@@ -204,23 +218,23 @@ def _step_aside(base: str) -> None:
             pass  # it has ended
 
 
-def _sweep(base: str) -> None:
-    """End and remove what hosts left here that are no more. Of their leaves only those that are
-    empty, or soon will be: whatever else they started may live on. A namespace that lost its host
-    ends by itself, and takes a moment for it."""
+def _remove_leftovers(base: str) -> None:
+    """Kill and remove the cgroups of hosts that have ended. Their leaves are only removed when they
+    are empty: other processes that such a host started may still run. A namespace that lost its
+    host ends by itself after a moment."""
     with os.scandir(base) as entries:
-        ours = [(one.path, owner_of(one.name)) for one in entries if one.is_dir()]
-    for path, found in ours:
-        if found is not None and _is_dead(found[0]):
+        owned = [(one.path, owner_of(one.name)) for one in entries if one.is_dir()]
+    for path, found in owned:
+        if found is not None and _has_ended(found[0]):
             if found[1]:
-                _end(path)
+                _kill_and_remove(path)
             elif not _remove(path):
-                _remove_later(path, at_any_rate=False)
+                _remove_later(path, blocks_exit=False)
 
 
-def _is_dead(owner: Owner) -> bool:
-    """Whether the host is gone that made this; of another namespace nobody can tell."""
-    if owner.namespace != _ourselves().namespace:
+def _has_ended(owner: Owner) -> bool:
+    """Return whether this host has ended; False for one in another namespace, which is unknown."""
+    if owner.namespace != _this_host().namespace:
         return False
     try:
         return _started(owner.pid) != owner.started
@@ -231,46 +245,47 @@ def _is_dead(owner: Owner) -> bool:
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _ourselves() -> Owner:
+def _this_host() -> Owner:
     namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
     return Owner(namespace, os.getpid(), _started(os.getpid()))
 
 
 def _started(pid: int) -> int:
-    # The second word is a name in brackets, which may hold spaces and brackets.
+    # The second field is a name in brackets, which may contain spaces and brackets.
     return int(_read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
 
 
-def _end(folder: str) -> None:
-    """Kill all that is in a group, and remove it, though not before those are gone: that is waited
-    for elsewhere, and is nobody's case whose program was in a namespace."""
+def _kill_and_remove(folder: str) -> None:
+    """Kill all processes in a cgroup, and remove it. If they have not exited yet, a thread removes
+    it; after the end of a namespace they have."""
     try:
         _write(f"{folder}/cgroup.kill", "1")
     except OSError:
-        pass  # it is gone
+        pass  # the cgroup is gone
     if not _remove(folder):
-        _remove_later(folder, at_any_rate=True)
+        _remove_later(folder, blocks_exit=True)
 
 
-def _remove_later(folder: str, *, at_any_rate: bool) -> None:
-    """Remove a group when it is empty. At any rate: even if this program ends before that."""
+def _remove_later(folder: str, *, blocks_exit: bool) -> None:
+    """Remove a cgroup in a thread, when it is empty. With `blocks_exit` the interpreter does not
+    exit before that."""
     try:
         threading.Thread(
-            target=_remove_soon, args=(folder,), name="exthost cgroup", daemon=not at_any_rate
+            target=_remove_when_empty, args=(folder,), name="exthost cgroup", daemon=not blocks_exit
         ).start()
     except RuntimeError:
-        pass  # no room for a thread: the next host removes it
+        pass  # no more threads: the next host removes it
 
 
-def _remove_soon(folder: str) -> None:
-    until, pause = time.monotonic() + _LEAVING_SECONDS, _FIRST_PAUSE_SECONDS
-    while not _remove(folder) and time.monotonic() < until:
+def _remove_when_empty(folder: str) -> None:
+    deadline, pause = time.monotonic() + _REMOVE_SECONDS, _FIRST_PAUSE_SECONDS
+    while not _remove(folder) and time.monotonic() < deadline:
         time.sleep(pause)
         pause = min(pause * 2, _LAST_PAUSE_SECONDS)
 
 
 def _remove(folder: str) -> bool:
-    """Remove a group; False if it is not empty."""
+    """Remove a cgroup. Return False if it is not empty."""
     try:
         os.rmdir(folder)  # noqa: PTH106
     except OSError as error:
@@ -284,5 +299,5 @@ def _read(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "wb", buffering=0) as file:  # noqa: PTH123 - one write, and its error
+    with open(path, "wb", buffering=0) as file:  # noqa: PTH123 - in one write
         file.write(text.encode())

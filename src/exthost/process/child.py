@@ -1,14 +1,14 @@
-"""One running process: a launch plan executed, our three pipe ends, its exit, its end.
+"""One running process: spawns a launch plan, owns the three pipes, reports the exit, kills.
 
-Spawning is plain `Popen` on purpose. It uses vfork, so it stays cheap under a host of any size;
-uvloop's spawn and `Popen(user=)` do not. Each child leads a session and a process group of its
-own, which is how the whole of it can be signalled. Nothing here knows a protocol.
+Spawning uses `subprocess.Popen`, because it uses vfork and so stays cheap in a host of any size;
+uvloop's spawn and `Popen(user=)` do not. Each child leads its own session and process group, so
+that the whole group can be signalled. This module knows no protocol.
 
-A plan may have a wrapper, which holds the program in a namespace of its own. Then the process
-that we started is the wrapper, and a leash leads to the first process inside. It may have a cgroup,
-which the program enters before it is executed.
+A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
+wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
+have a cgroup, which the program enters before it is executed.
 
-A `Child` that is dropped without having been ended kills its process: nothing is left behind.
+A `Child` that is garbage-collected while its process runs kills the process.
 """
 
 import errno
@@ -25,25 +25,28 @@ from pathlib import Path
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model import Ceiling, LaunchPlan
 from exthost.process import cgroups
-from exthost.process.exits import ExitStatus, ExitWatch
-from exthost.process.leash import Leash, check_program, file_of, kill_children
+from exthost.process.exit_status import ExitStatus, ExitWatch
+from exthost.process.init_channel import InitChannel
+from exthost.process.memory_file import memory_file
+from exthost.process.procfs import kill_children
+from exthost.process.program_check import check_program
 from exthost.process.watchdog import watch
 
-# What stands in place of a descriptor that was closed.
+# The value of a descriptor that was closed.
 CLOSED = -1
 
 
 class Child:
-    """A process and what we hold of it. The three pipe ends are plain descriptors."""
+    """A process with its pipes. The three pipe ends are plain descriptors."""
 
     __slots__ = (
         "__weakref__",
         "_ceiling",
         "_group",
-        "_leash",
-        "_leave",
+        "_init_channel",
+        "_limit_exceeded",
+        "_stop_watchdog",
         "_watch",
-        "_why",
         "argv",
         "cwd",
         "pid",
@@ -55,14 +58,14 @@ class Child:
     )
 
     def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
-        """Start it. Raises SpawnFailed with the reason a person can act on."""
+        """Start the process. Raises SpawnFailed with a reason that a person can act on."""
         self._watch: ExitWatch | None = None
-        self._leash: Leash | None = None
-        self._leave: Callable[[], None] | None = None
+        self._init_channel: InitChannel | None = None
+        self._stop_watchdog: Callable[[], None] | None = None
         self._group: cgroups.Group | None = None
         self._ceiling = plan.ceiling
-        self._why = ""
-        self.argv = plan.argv  # and not the plan: its variables may be secrets, and are many
+        self._limit_exceeded = ""
+        self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
         began = time.perf_counter()
@@ -74,10 +77,10 @@ class Child:
                 child_ends.append(read_end if reads else write_end)
                 our_ends.append(write_end if reads else read_end)
             if plan.group is not None:
-                self._group = cgroups.make(plan.group)
+                self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
-            process, leash = _spawn(plan, child_ends, self._group)
+            process, channel = _spawn(plan, child_ends, self._group)
         except BaseException as error:
             self._close_group()
             for fd in our_ends:
@@ -90,26 +93,26 @@ class Child:
                 os.close(fd)
         self.stdin, self.stdout, self.stderr = our_ends
         self.pid = process.pid
-        self._leash = leash
+        self._init_channel = channel
         try:
             self._watch = ExitWatch(process.pid)
-        except (OSError, RuntimeError) as error:  # no descriptor, or no thread, left for it
-            if leash is not None:
-                leash.close()
+        except (OSError, RuntimeError) as error:  # out of descriptors, or of threads
+            if channel is not None:
+                channel.close()
             process.kill()
             process.wait()
             self._close_group()
             for fd in our_ends:
                 os.close(fd)
             raise _translated(error, plan, extension) from None
-        # From here on the exit watch is in charge; this keeps Popen's destructor out of it.
+        # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
-        _ours.add(self)
+        _children.add(self)
         self.spawn_seconds = time.perf_counter() - began
 
     @property
-    def grouped(self) -> bool:
-        """Whether it has the cgroup that was planned for it, if one was."""
+    def has_cgroup(self) -> bool:
+        """Whether the process is in a cgroup made for it."""
         return self._group is not None
 
     @property
@@ -118,65 +121,70 @@ class Child:
         assert self._watch is not None
         return self._watch.fd
 
-    def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
-        """Have its ceiling watched, if it has one; `tell` calls a function in our own thread."""
-        most = self._ceiling
-        if self._group is not None and self._group.holds_memory:
-            most = most._replace(memory=None)
-        if most != Ceiling():
-            wrapped = self._leash is not None
-            self._leave = watch(self.pid, wrapped, most, lambda why: tell(self._exceed, why))
+    def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
+        """Have the watchdog enforce the ceiling, if there is one. `call_in_loop` calls a function
+        in the thread of the event loop."""
+        ceiling = self._ceiling
+        if self._group is not None and self._group.limits_memory:
+            ceiling = ceiling._replace(memory=None)
+        if ceiling != Ceiling():
+            self._stop_watchdog = watch(
+                self.pid,
+                self._init_channel is not None,
+                ceiling,
+                lambda limit: call_in_loop(self._exceed, limit),
+            )
 
-    def _exceed(self, why: str) -> None:
+    def _exceed(self, limit: str) -> None:
         if self.see_exit() is None:
-            self._why = why
+            self._limit_exceeded = limit
             self.kill()
 
     def see_exit(self) -> ExitStatus | None:
-        """How it ended, if it has. Its pid and group stay ours until `reap`."""
+        """Return how the process ended, None if it runs. Its pid stays reserved until `reap`."""
         if self.status is None and self._watch is not None:
-            seen = self._watch.peek()
-            if seen is not None and self._leash is not None:
-                seen = self._leash.read(seen)
-            if seen is not None and (why := self._why or self._starved(seen)):
-                seen = seen._replace(why=why)
-            self.status = seen
+            status = self._watch.peek()
+            if status is not None and self._init_channel is not None:
+                status = self._init_channel.read_status(status)
+            if status is not None and (limit := self._limit_exceeded or self._oom_reason(status)):
+                status = status._replace(limit=limit)
+            self.status = status
         return self.status
 
-    def _starved(self, seen: ExitStatus) -> str:
-        if self._group is None or seen.signal != signal.SIGKILL:
+    def _oom_reason(self, status: ExitStatus) -> str:
+        if self._group is None or status.signal != signal.SIGKILL:
             return ""
-        return self._group.reason(self._ceiling.memory)
+        return self._group.oom_reason(self._ceiling.memory)
 
     def close_stdin(self) -> None:
-        """The child reads end-of-file."""
+        """Close our end of stdin: the child reads end-of-file."""
         fd, self.stdin = self.stdin, CLOSED
         if fd != CLOSED:
             os.close(fd)
 
     def close_outputs(self) -> None:
-        """Hear nothing more of it."""
+        """Close our ends of stdout and stderr."""
         (out, err), (self.stdout, self.stderr) = (self.stdout, self.stderr), (CLOSED, CLOSED)
         for fd in (out, err):
             if fd != CLOSED:
                 os.close(fd)
 
     def terminate(self) -> None:
-        """Ask the group to end."""
-        if self._leash is not None:
-            self._leash.send(signal.SIGTERM)
+        """Send SIGTERM to the process group."""
+        if self._init_channel is not None:
+            self._init_channel.send_signal(signal.SIGTERM)
         elif self._watch is not None:
             self._watch.signal_group(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process, and what is left of its group; asked again, by all means.
+        """Kill the process and its group. A second call some time later uses every means.
 
-        A leash that is cut ends the whole namespace, and its wrapper after it, in that order: the
-        other way round nobody would be left to take the status of the first process inside."""
-        if self._leash is not None:
-            if self._leash.cut():
+        Closing the control pipe ends the namespace first and the wrapper after it. In the other
+        order no process would be left to report the status of the program."""
+        if self._init_channel is not None:
+            if self._init_channel.close_control():
                 if self._watch is not None:
-                    self._watch.signal(signal.SIGCONT)  # a wrapper that was stopped cannot end
+                    self._watch.signal(signal.SIGCONT)  # a stopped wrapper cannot exit
                 return
             kill_children(self.pid)
         if self._watch is not None:
@@ -184,18 +192,18 @@ class Child:
             self._watch.signal(signal.SIGKILL)
 
     def reap(self) -> None:
-        """After its exit: end what it left in its group, take its status, let go of it."""
+        """After the exit: kill what is left of the process group, and reap the process."""
         if self._watch is None:
             return
         self.see_exit()
-        if self._leave is not None:
-            self._leave()
+        if self._stop_watchdog is not None:
+            self._stop_watchdog()
         self._watch.signal_group(signal.SIGKILL)
         self._watch.reap()
         self._watch.close()
         self._watch = None
-        if self._leash is not None:
-            self._leash.close()
+        if self._init_channel is not None:
+            self._init_channel.close()
         self._close_group()
 
     def _close_group(self) -> None:
@@ -204,18 +212,18 @@ class Child:
             self._group = None
 
     def disown(self) -> None:
-        """In a copy of our process, which a fork has made: it is not ours but the original's, and
-        what we hold of it must not keep it alive. The descriptors stay taken, since a loop that was
-        copied along knows them by number."""
-        held = [self.stdin, self.stdout, self.stderr]
-        held += [self._watch.fd] if self._watch is not None else []
-        held += self._leash.held if self._leash is not None else []
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for fd in held:
+        """Release the child in a forked copy of the host: it belongs to the original. The
+        descriptors are replaced by /dev/null and not closed, since a copied event loop knows them
+        by number."""
+        open_fds = [self.stdin, self.stdout, self.stderr]
+        open_fds += [self._watch.fd] if self._watch is not None else []
+        open_fds += self._init_channel.descriptors if self._init_channel is not None else []
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in open_fds:
             if fd != CLOSED:
-                os.dup2(nothing, fd, inheritable=False)
-        os.close(nothing)
-        self._watch = self._leash = self._leave = self._group = None
+                os.dup2(null, fd, inheritable=False)
+        os.close(null)
+        self._watch = self._init_channel = self._stop_watchdog = self._group = None
 
     def __del__(self) -> None:
         watch = getattr(self, "_watch", None)
@@ -230,11 +238,11 @@ class Child:
         self.close_outputs()
 
 
-_ours: "weakref.WeakSet[Child]" = weakref.WeakSet()
+_children: "weakref.WeakSet[Child]" = weakref.WeakSet()
 
 
 def _disown_all() -> None:
-    for child in tuple(_ours):
+    for child in tuple(_children):
         child.disown()
 
 
@@ -243,39 +251,40 @@ os.register_at_fork(after_in_child=_disown_all)
 
 def _spawn(
     plan: LaunchPlan, ends: Sequence[int], group: cgroups.Group | None
-) -> tuple["subprocess.Popen[bytes]", Leash | None]:
-    """Execute the plan; `ends` are the child's of stdin, stdout and stderr."""
+) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
+    """Spawn the plan. `ends` are the child's ends of stdin, stdout and stderr."""
     if plan.wrapper is not None or plan.before or group is not None:
         check_program(plan)
     if plan.wrapper is None:
-        words = (*plan.before, *plan.argv)
-        process = _popen(plan, words, ends) if group is None else _enter(plan, words, ends, group)
-        return process, None
-    # The wrapper would hold its own stdin and stdout for as long as it lives, and hide that the
-    # program closed one; so it gets them under other numbers, which it does not keep.
+        argv = (*plan.before, *plan.argv)
+        if group is None:
+            return _popen(plan, argv, ends), None
+        return _spawn_in_cgroup(plan, argv, ends, group), None
+    # The wrapper keeps its own stdin and stdout open, which would hide that the program closed one.
+    # So it inherits the pipes under other numbers, which it does not keep.
     entry = () if group is None else (group.entry,)
-    leash = Leash(plan.wrapper, ends[0], ends[1], plan.env, *entry)
+    channel = InitChannel(plan.wrapper, ends[0], ends[1], plan.env, *entry)
     null = subprocess.DEVNULL
     try:
-        argv = (*leash.words, *plan.argv)
-        passed = (*leash.inherited, *ends[:2], *entry)
-        process = _popen(replace(plan, env=leash.env), argv, (null, null, ends[2]), passed)
+        argv = (*channel.argv_prefix, *plan.argv)
+        passed = (*channel.inherited, *ends[:2], *entry)
+        process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), passed)
     except BaseException:
-        leash.close()
+        channel.close()
         raise
     finally:
-        leash.spawned()
-    return process, leash
+        channel.close_inherited()
+    return process, channel
 
 
-def _enter(
-    plan: LaunchPlan, words: Sequence[str], ends: Sequence[int], group: cgroups.Group
+def _spawn_in_cgroup(
+    plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], group: cgroups.Group
 ) -> "subprocess.Popen[bytes]":
-    """Without a namespace our init only enters the group, and becomes the program."""
+    """Spawn without a namespace: our init only enters the cgroup and executes the program."""
     assert plan.group is not None
-    init = file_of("exthost-init", plan.group.init)
+    init = memory_file("exthost-init", plan.group.init)
     try:
-        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry}", *words)
+        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry}", *argv)
         return _popen(plan, chain, ends, (init, group.entry))
     finally:
         os.close(init)
@@ -297,18 +306,17 @@ def _popen(
 
 
 def find_program(command: str, cwd: str | None, path: str | None) -> str:
-    """The absolute path of a command: a bare name by PATH, one with a slash from `cwd`.
-
-    What cannot be found is returned as it is: executing it tells why.
-    """
+    """Return the absolute path of a command: a bare name is looked up on PATH, a relative path in
+    `cwd`. A name that is not found is returned unchanged, and executing it gives the error."""
     if "/" in command:
-        # Not pathlib, which takes as long as all else that prepares a start.
+        # pathlib would take as long as the rest of the preparation of a start.
         return os.path.join(cwd or os.getcwd(), command)  # noqa: PTH109, PTH118
     return shutil.which(command, path=path) or command
 
 
 def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
-    """Why this plan could not be executed, as far as a look at its files tells; starts nothing."""
+    """Return why this plan could not be executed, judged by its files; None if it could. Starts
+    nothing."""
     try:
         check_program(plan)
     except OSError as error:
@@ -319,7 +327,7 @@ def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
 def _translated(
     error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
 ) -> SpawnFailed:
-    """Why a spawn failed, from the error and a look at the file."""
+    """Return the error for a failed spawn, judged by the system's error and the file."""
     program = Path(plan.argv[0])
     evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
     number = error.errno if isinstance(error, OSError) else None
@@ -340,13 +348,13 @@ def _translated(
                 "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
             )
         if program.is_file():
-            named = _shebang(program)
-            by_hand = "install that interpreter, or correct the first line of the script"
+            interpreter = _shebang(program)
+            install = "install that interpreter, or correct the first line of the script"
             crlf = "its line ends are those of Windows: save it with plain \\n ones"
             return failed(
                 "X0403",
-                f"{program} exists, but the interpreter it names does not: {named}",
-                crlf if named.endswith(r"\r") else by_hand,
+                f"{program} exists, but the interpreter it names does not: {interpreter}",
+                crlf if interpreter.endswith(r"\r") else install,
             )
         return failed(
             "X0401",

@@ -1,17 +1,16 @@
-"""Which variables a child gets: a pure function of the host's, a policy and the configuration.
+"""Which variables a child gets: a pure function of the host's variables, a policy and the config.
 
-Three policies, each a dialect's habit that the configuration may overrule:
+There are three policies. Each dialect has a default, and the config may choose another:
 
 - `filtered`: the host's variables, without those whose names look like secrets;
-- `minimal`: those of the host's that are on a given list;
-- `declared`: of the host's only PATH, without which hardly any program starts.
+- `minimal`: the host's variables that are on a given list;
+- `declared`: only PATH, which hardly any program can do without.
 
-Configured variables are laid over the result one by one. They replace nothing but themselves, so
-that setting one never loses PATH.
+Configured variables are added one by one, so that setting one never removes PATH.
 
-Values are secrets until proven otherwise: nothing here shows one, neither a repr nor an error.
-What was passed and what was held back is told by name, so that nobody has to guess why a program
-does not see its token. Knows nothing of processes; fails only for a policy it does not know.
+Values may be secrets: no repr and no error contains one. The names of passed and withheld variables
+are kept, so that a user can see why a program lacks its token. Knows nothing of processes. Fails
+only for an unknown policy.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -33,11 +32,11 @@ __all__ = [
 
 POLICIES = ("filtered", "minimal", "declared")
 
-# Environments that a snapshot keeps: most extensions of a host have the same, or one of their own.
-_MOST_KEPT = 64
+# How many environments a snapshot caches: most extensions of a host share one.
+_MAX_CACHED = 64
 
-# On the upper-cased name. Suffixes where the word is common elsewhere (KEYBOARD, PATH, AUTHOR);
-# anywhere in the name where it hardly ever is.
+# Compared with the upper-cased name. Suffixes are for words that are common elsewhere in a name
+# (KEYBOARD, PATH, AUTHOR); the others count anywhere.
 SECRET_SUFFIXES = (
     "_TOKEN",
     "_KEY",
@@ -54,8 +53,8 @@ SECRET_WORDS = ("PASSWORD", "SECRET", "CREDENTIAL", "PRIVATE_KEY")
 
 
 class Variables(dict[str, str]):
-    """Names and values, of which only the names show in a repr, a log line or a traceback. Cannot
-    be changed: many children may be given the same."""
+    """Names and values. Only the names appear in a repr, a log line or a traceback. Immutable,
+    since many children may share one."""
 
     __slots__ = ()
 
@@ -63,35 +62,35 @@ class Variables(dict[str, str]):
         return f"Variables({', '.join(sorted(self))})"
 
     def _fixed(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("the variables of a child are settled")
+        raise TypeError("the variables of a child cannot be changed")
 
     __setitem__ = __delitem__ = __ior__ = _fixed
     update = setdefault = pop = popitem = clear = _fixed
 
 
 class Snapshot(Variables):
-    """Variables that nobody changes any more, so that what follows from them is kept."""
+    """The host's variables at one moment, with a cache of the environments made from them."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_cached",)
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)
-        self._kept: dict[tuple[object, ...], Environment] = {}
+        self._cached: dict[tuple[object, ...], Environment] = {}
 
     def child(self, make: "Callable[[], Environment]", *settings: object) -> "Environment":
-        """What these settings come to for a child; a host starts many with the same."""
-        if settings not in self._kept:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[settings] = make()
-        return self._kept[settings]
+        """Return the environment for these settings, made by `make` the first time."""
+        if settings not in self._cached:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[settings] = make()
+        return self._cached[settings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a child will see, and how that came about.
+    """The variables of a child, and where they come from.
 
-    Each name of the host's is either in `passed` or in `held_back`; each name the child sees is
+    Each of the host's names is either in `passed` or in `held_back`. Each of the child's names is
     either in `passed` or in `configured`. All three are sorted.
     """
 
@@ -103,7 +102,7 @@ class Environment:
 
 @cache  # the same few names at every start
 def looks_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is nobody else's business."""
+    """Return whether a variable's name suggests that its value is a secret."""
     upper = name.upper()
     return upper.endswith(SECRET_SUFFIXES) or any(word in upper for word in SECRET_WORDS)
 
@@ -116,19 +115,18 @@ def child_environment(
     allowed: Collection[str] = (),
     configured: Mapping[str, str] = EMPTY_MAPPING,
 ) -> Environment:
-    """The environment of a child.
+    """Return the environment of a child.
 
-    `names` is the list of the policy `minimal`. `allowed` are names that `filtered` lets through
-    although they look like secrets: what the manifest requires, once that was agreed to.
+    `names` is the list for the policy `minimal`. `allowed` are names that `filtered` passes
+    although they look like secrets: those that the manifest requires.
     """
     if type(host) is Snapshot:
-        said = tuple(configured.items())
         return host.child(
             lambda: _child_environment(host, policy, names, allowed, configured),
             policy,
             tuple(names),
             tuple(allowed),
-            said,
+            tuple(configured.items()),
         )
     return _child_environment(host, policy, names, allowed, configured)
 
@@ -144,7 +142,7 @@ def _child_environment(
     return Environment(
         variables=Variables({name: host[name] for name in sorted(passed)} | dict(configured)),
         passed=tuple(sorted(passed)),
-        # A variable that was configured anew counts too: the host's value did not get through.
+        # Includes names with a configured value: the host's value is not passed.
         held_back=tuple(sorted(host.keys() - passed)),
         configured=tuple(sorted(configured)),
     )
@@ -153,7 +151,7 @@ def _child_environment(
 def _from_host(
     host: Mapping[str, str], policy: str, names: frozenset[str], allowed: frozenset[str]
 ) -> frozenset[str]:
-    """The host's names that a policy lets through."""
+    """Return the host's names that a policy passes."""
     match policy:
         case "filtered":
             return frozenset(n for n in host if n in allowed or not looks_secret(n))

@@ -1,9 +1,9 @@
-"""Reading large messages from a pipe: a wider pipe, and memory to read into.
+"""Reads large messages from a pipe: a larger pipe, and buffers to read into.
 
-Small reads are plain `os.read`. A read of a quarter megabyte that way allocates as much each time,
-and the system hands such blocks out page by page: slower than the copying. So large reads go
-straight into the memory in which their message is gathered, where its framing can have that
-(`room_for`), else into one buffer, kept for the next, from which what came is copied once.
+Small reads use `os.read`. A large read that way allocates a new block each time, and the kernel
+maps such a block page by page, which is slower than copying. So large reads go directly into the
+memory of their message, if its framing supports that (`room_for`), or into a reused buffer, from
+which the bytes are copied once.
 """
 
 import fcntl
@@ -12,24 +12,24 @@ import os
 import threading
 from functools import cache
 
-# Large enough to make few reads of a large message, small enough to stay in a core's own cache.
+# Large enough for few reads of a large message, small enough for the cache of one core.
 REUSED_BUFFER_BYTES = 256 * 1024
 
-# Linux' limit for users without privileges.
+# The limit on Linux for users without privileges.
 WIDE_PIPE_BYTES = 1024 * 1024
 
-# glibc gives blocks beyond a threshold back to the system when they are freed, and the next one is
-# then faulted in page by page: half the time of a megabyte's echo. It raises the threshold to the
-# size of the largest such block that was ever freed, so freeing one (never touched, so it costs
-# nothing) is all it takes. The price: up to twice as much may stay with the process.
+# glibc returns freed blocks beyond a threshold to the system, and a new block is then faulted in
+# page by page: half the time of an echo of one megabyte. It raises the threshold to the largest
+# such block that was ever freed. So one untouched block of this size is allocated and freed, at no
+# cost. The price: up to twice as much memory may stay with the process.
 _KEPT_BYTES = 8 * 1024 * 1024
 
-# One buffer a thread, so one a loop: it is copied from before anyone else can read.
+# One buffer for each thread, and so for each loop. It is copied before the next read.
 _buffers = threading.local()
 
 
 def read_large(fd: int) -> memoryview | bytes:
-    """What is there, good until the next read in this thread; b"" at the end."""
+    """Return the available bytes, valid until the next read in this thread; b"" at the end."""
     buffer: memoryview | None = getattr(_buffers, "buffer", None)
     if buffer is None:
         buffer = _buffers.buffer = memoryview(bytearray(REUSED_BUFFER_BYTES))
@@ -38,11 +38,12 @@ def read_large(fd: int) -> memoryview | bytes:
 
 
 def room_for(size: int) -> mmap.mmap | None:
-    """Memory for a message that may become so large. It costs only what is written to it."""
+    """Return memory for a message of up to `size` bytes, of which only written pages count; None
+    if there is not enough."""
     try:
         room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError):
-        return None  # so much is not to be had at once; as it grows, it may be
+        return None  # a buffer that grows with the message may still fit
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             room.madvise(mmap.MADV_HUGEPAGE)  # 512 times fewer faults to write to it
@@ -52,8 +53,8 @@ def room_for(size: int) -> mmap.mmap | None:
 
 
 def widen(fd: int) -> None:
-    """Expect large messages: make the pipe larger, where the platform can and the user's quota
-    allows, and see to it that memory for them is not fetched anew each time."""
+    """Prepare for large messages: enlarge the pipe, if the platform and the user's quota allow it,
+    and keep freed memory in the process."""
     _keep_freed_memory()
     try:
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)

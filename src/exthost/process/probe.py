@@ -1,9 +1,8 @@
-"""What can hold an extension here, found out by really holding a child that ends at once.
+"""Finds out which sandboxes work on this machine, by running /bin/true in each.
 
-Nothing less tells: user namespaces may be forbidden by the kernel, by a sysctl, by a security
-module or by the container around us, and the programs may be there all the same. Each way is tried
-once in the life of this process, when it is first needed; a child that hangs is ended and counts
-as a failure.
+Only a trial tells: the kernel, a sysctl, a security module or a container may forbid user
+namespaces, even if all programs are installed. Each kind is tried once in the life of this process,
+when it is first needed. A child that hangs is killed and counts as a failure.
 """
 
 import os
@@ -17,31 +16,32 @@ from exthost.errors import SpawnFailed
 from exthost.model import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.view import system_view
-from exthost.sandbox import strict, tree
+from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.means import Tools, Verdict
+from exthost.sandbox.probe_result import ProbeResult, Tools
 
-__all__ = ["strict_verdict", "tools", "tree_verdict"]
+__all__ = ["find_tools", "probe_pid_namespace", "probe_strict"]
 
-# A wrapper that has not ended by then hangs; it takes milliseconds.
+# A wrapper usually takes milliseconds; one that takes this long hangs.
 _PROBE_SECONDS = 5.0
 
-# Before PATH: what holds others should not be whatever a PATH happens to name first.
+# Searched before PATH: a PATH should not decide which program makes the sandbox.
 _SYSTEM_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 
-_NO_BWRAP = Verdict(
+_NO_BWRAP = ProbeResult(
     "bubblewrap (bwrap) is not installed",
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
 )
 
 
-def tools() -> Tools:
-    """The programs there are right now, by the variables of this process."""
-    return _tools(os.environ.get("EXTHOST_BWRAP", ""), os.environ.get("PATH", ""), os.geteuid())
+def find_tools() -> Tools:
+    """Return the programs for sandboxes, found by the variables of this process."""
+    path = os.environ.get("PATH", "")
+    return _find_tools(os.environ.get("EXTHOST_BWRAP", ""), path, os.geteuid())
 
 
 @cache
-def _tools(bwrap: str, path: str, uid: int) -> Tools:
+def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
     def find(name: str) -> str:
         return shutil.which(name, path=_SYSTEM_FOLDERS) or shutil.which(name, path=path) or ""
 
@@ -55,60 +55,63 @@ def _tools(bwrap: str, path: str, uid: int) -> Tools:
 
 
 @cache
-def tree_verdict(tools: Tools) -> tuple[Verdict, str]:
-    """Whether a PID namespace can be had, and by which bwrap, if not without."""
-    verdict = _unfit(tools) or _tried(tree.probe(tools.machine))
-    if verdict.works or _unfit(tools) or _unequipped(tools):
-        return verdict, ""
-    works = _tried(tree.probe(tools.machine, tools.bwrap)).works
-    return (Verdict(), tools.bwrap) if works else (verdict, "")
+def probe_pid_namespace(tools: Tools) -> tuple[ProbeResult, str]:
+    """Return whether a PID namespace can be made, and the bwrap that makes it; "" if our init
+    does."""
+    result = _unsupported(tools) or _try(pid_namespace.plan_probe(tools.machine))
+    if result.works or _unsupported(tools) or _lacks_bwrap(tools):
+        return result, ""
+    works = _try(pid_namespace.plan_probe(tools.machine, tools.bwrap)).works
+    return (ProbeResult(), tools.bwrap) if works else (result, "")
 
 
 @cache
-def strict_verdict(tools: Tools, uid: int | None = None) -> Verdict:
-    """Whether the strict tier can be had: as the host's own user, or as another for root."""
+def probe_strict(tools: Tools, uid: int | None = None) -> ProbeResult:
+    """Return whether the strict sandbox works: as the host's user, or for root as user `uid`."""
     return (
-        _unfit(tools)
-        or _unequipped(tools)
-        or _tried(strict.probe(tools, replace(system_view(), uid=uid)))
+        _unsupported(tools)
+        or _lacks_bwrap(tools)
+        or _try(strict.plan_probe(tools, replace(system_view(), uid=uid)))
     )
 
 
-def _unfit(tools: Tools) -> Verdict | None:
-    """Why there is no need to try."""
+def _unsupported(tools: Tools) -> ProbeResult | None:
+    """Return why a trial is useless on this platform; None if it is not."""
     if platform.system() != "Linux":
-        return Verdict(f"{platform.system()} has no namespaces", "run the host on Linux")
+        return ProbeResult(f"{platform.system()} has no namespaces", "run the host on Linux")
     if tools.machine not in INIT:
         known = " and ".join(INIT)
-        return Verdict(f"there is no init for {tools.machine} processors", f"use {known}")
+        return ProbeResult(f"there is no init for {tools.machine} processors", f"use {known}")
     return None
 
 
-def _unequipped(tools: Tools) -> Verdict | None:
+def _lacks_bwrap(tools: Tools) -> ProbeResult | None:
     if not tools.bwrap:
         return _NO_BWRAP
     if not os.access(tools.bwrap, os.X_OK):
-        return Verdict(f"{tools.bwrap} cannot be executed", "correct EXTHOST_BWRAP, or unset it")
+        return ProbeResult(
+            f"{tools.bwrap} cannot be executed", "correct EXTHOST_BWRAP, or unset it"
+        )
     return None
 
 
-def _tried(plan: LaunchPlan) -> Verdict:
+def _try(plan: LaunchPlan) -> ProbeResult:
     try:
         child = Child(plan)
     except SpawnFailed as error:
-        return Verdict(error.message, error.help)
-    except Exception as error:  # whatever it is, nothing was held: no verdict means no
-        return Verdict(f"a probe could not be started: {error!r}", "report this as a bug here")
+        return ProbeResult(error.message, error.help)
+    except Exception as error:  # an unexpected error counts as a failure, too
+        return ProbeResult(f"a probe could not be started: {error!r}", "report this as a bug here")
     try:
         child.close_stdin()
         ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
-        said = _last_line(child.stderr) if ended else ""
+        complaint = _last_line(child.stderr) if ended else ""
         status = child.see_exit()
         if not ended:
-            return Verdict(f"a probe had not ended after {_PROBE_SECONDS:g} s", "try again")
+            return ProbeResult(f"a probe had not ended after {_PROBE_SECONDS:g} s", "try again")
         if status is not None and status.code == 0:
-            return Verdict()
-        return Verdict(f"a probe failed: {said or status}", _advice(said))
+            return ProbeResult()
+        return ProbeResult(f"a probe failed: {complaint or status}", _advice(complaint))
     finally:
         for _ in range(2):
             if child.see_exit() is None:
@@ -127,11 +130,11 @@ def _last_line(fd: int) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _advice(said: str) -> str:
-    if "ermission" in said or "not permitted" in said or "namespace" in said:
+def _advice(complaint: str) -> str:
+    if any(word in complaint for word in ("ermission", "not permitted", "namespace")):
         return (
             "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
             "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces>0), or let "
             "the container have them"
         )
-    return "see what it says; a newer bubblewrap may help"
+    return "see that message; a newer bubblewrap may help"

@@ -22,7 +22,7 @@ from exthost.process.shown_paths import Collection, is_too_wide
 
 __all__ = ["Boundary", "Lookup", "Runtimes", "installation", "listed_paths"]
 
-# A script whose interpreter is a script whose … : the kernel itself gives up sooner.
+# How many scripts may be each other's interpreters; the kernel allows fewer.
 _MAX_INTERPRETERS = 5
 
 # Options of env(1) that are followed by a value.
@@ -76,7 +76,7 @@ class Runtimes:
         self._visited.add(program)
         real, links = self._shown.walk(program)
         if not real or not _is_executable(real):
-            return  # executing it fails, and tells why
+            return  # executing it fails with the error
         real_is_trusted = self._judge(program, links, real, named_by, is_trusted)
         self._shown.add(real, "interpreter" if depth else "program")
         for path in dict.fromkeys((program, *links)):
@@ -145,8 +145,9 @@ class Runtimes:
                     self.follow(home, str(settings), is_trusted=is_trusted, depth=depth + 1)
 
     def _show_pointers(self, environment: Path, is_trusted: bool) -> None:
-        """Show packages that a virtual environment only points to, if the operator made it, and
-        not for a package: that may use the environment, and the operator's sources are none."""
+        """Show packages that a virtual environment refers to in .pth files, if the operator made
+        the environment and the extension is not a package, which may not see the operator's
+        sources."""
         for pointer in sorted(environment.glob("lib/python3*/site-packages/*.pth")):
             for line in pointer.read_text("utf-8", "replace").splitlines():
                 path = os.path.join(pointer.parent, line.strip())  # noqa: PTH118
@@ -198,7 +199,7 @@ def listed_paths(value: str, cwd: str = "") -> list[str]:
 
 
 def _is_executable(path: str) -> bool:
-    """Return whether a path is a file that somebody may execute: no key and no document is."""
+    """Return whether a path is a file with an execute bit, which keys and documents lack."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
     except OSError:
@@ -208,7 +209,7 @@ def _is_executable(path: str) -> bool:
 
 def _first_line(program: str) -> list[str]:
     """Return the programs that a script's first line names: the interpreter, and the one that env
-    is to find. What follows are arguments, and no reason to show anything."""
+    looks up. Their arguments are ignored."""
     try:
         with open(program, "rb") as file:  # noqa: PTH123
             line = file.readline(256)

@@ -1,7 +1,7 @@
-"""The paths that an extension is shown, as they are collected: each with its source, and with the
-symbolic links on the way to it.
+"""Collects the paths that an extension is shown, with their sources and the symbolic links that
+lead to them.
 
-Knows nothing of packages or programs. Looks at the file system to follow links.
+Knows nothing of packages or programs. Reads the file system to follow links.
 """
 
 import os
@@ -11,7 +11,7 @@ from exthost.sandbox.strict import ShownPath, View
 
 __all__ = ["SYSTEM_FOLDERS", "Collection", "is_below", "is_too_wide"]
 
-# Where every Linux keeps its own programs and libraries.
+# The folders of a Linux system's own programs and libraries.
 SYSTEM_FOLDERS = (
     "/usr",
     "/bin",
@@ -45,8 +45,8 @@ class Collection:
         (self._write if may_write else self._read)[path] = "granted"
 
     def show(self, path: str, source: str) -> str:
-        """Show what is really at this path, and the way to it. Return the real path; "" if there
-        is nothing."""
+        """Show the real path behind this path, and the links that lead there. Return the real path,
+        "" if it does not exist."""
         real, _ = self.walk(path)
         if real:
             self.add(real, source)
@@ -61,7 +61,8 @@ class Collection:
         return any(is_below(real, one) for one in (*self._read, *self._write))
 
     def walk(self, path: str) -> tuple[str, list[str]]:
-        """Keep each link on the way. Return where the path ends, "" if nowhere, and the links."""
+        """Follow a path, and keep each link. Return the real path, "" if it does not exist, and the
+        links."""
         left = [part for part in path.split("/") if part]
         at, links = "", list[str]()
         while left:
@@ -89,7 +90,7 @@ class Collection:
         return at or "/", links
 
     def view(self) -> View:
-        """Return what was collected, without paths that a folder above them shows anyway."""
+        """Return the collected view, without paths inside a folder that is shown."""
         read = self._read.keys() - self._write.keys()
         shown = [ShownPath(path, "read", self._read[path]) for path in self._outermost(read)]
         shown += [ShownPath(path, "write", source) for path, source in self._write.items()]
@@ -110,9 +111,8 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def is_too_wide(folder: str, home: str) -> bool:
-    """Return whether showing this folder would show what is not the extension's: the root, what is
-    directly below it (/etc, /home, /var), a home or what is above one, a folder for temporary
-    files."""
+    """Return whether this folder contains files of others: the root, a folder directly below it
+    (/etc, /home, /var), a home folder or one above it, a folder for temporary files."""
     real = os.path.realpath(folder)
     homes = {os.path.realpath(home), f"{os.path.realpath(home)}/.local"}
     if real.count("/") < 2 or real in homes or real in _TEMP_ROOTS:

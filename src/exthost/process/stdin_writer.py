@@ -1,9 +1,8 @@
-"""Our end of a child's stdin: bytes are written at once where the pipe has room, never waited for.
+"""A non-blocking writer to a child's stdin.
 
-`write` writes in the caller's own step. `gather` collects frames and writes them together at the
-end of the loop's current tick. What the pipe does not take is kept here and written when the pipe
-has room again. A child that takes nothing for `stall_seconds` is reported as stalled; the loop
-never waits for it.
+`write` writes immediately. `gather` collects frames and writes them together at the end of the
+loop's current iteration. Bytes that do not fit into the pipe are kept and written when it has room.
+A child that reads nothing for `stall_seconds` is reported as stalled.
 
 The caller holds `lock` around `write` and `gather`, because the blocking API writes from other
 threads.
@@ -20,11 +19,11 @@ from collections.abc import Callable
 
 from exthost.process.large_reads import widen
 
-# A message that fills the default pipe would be written in many small steps; once widened, few.
+# A message that fills the default pipe would need many small writes; a larger pipe needs few.
 WIDEN_FROM_BYTES = 64 * 1024
 
-# The number of frames in one write. With more, the child would start on the first frame only when
-# the last one of a long tick is encoded, and we would wait for the child in turn.
+# The number of frames in one write. With more, the child would start on the first frame only after
+# the last one was encoded, and the host would then wait for the child.
 BATCH_FRAMES = 32
 
 # Linux allows 1024 buffers in one writev.
@@ -81,7 +80,7 @@ class StdinWriter:
         self._is_wide = False
 
     def write(self, data: bytes) -> None:
-        """Write what the pipe takes now; the rest is written when there is room."""
+        """Write what fits into the pipe now, and the rest when there is room."""
         if self._backlog or self._gathered or self._fd is None or len(data) > WIDEN_FROM_BYTES:
             self.write_parts(data)
             return
@@ -99,7 +98,7 @@ class StdinWriter:
         """Write a message in parts, so that a large one need not be joined with its frame."""
         if self._fd is None:
             return
-        if self._gathered:  # those came first
+        if self._gathered:  # they go first
             self._flush_gathered()
         if self._backlog:
             self._keep(parts)
@@ -124,7 +123,7 @@ class StdinWriter:
             self.write(data)
 
     def gather(self, frame: bytes) -> None:
-        """Write at the end of this tick, together with other frames. Loop's thread only."""
+        """Write at the end of this iteration, with other frames. Only in the loop's thread."""
         gathered = self._gathered
         if gathered is None:
             gathered = self._gathered = []
@@ -136,17 +135,18 @@ class StdinWriter:
             self._flush_gathered()
 
     def unread_bytes(self) -> int:
-        """Return how many bytes the child has not read yet, as far as the system tells."""
+        """Return how many bytes the child has not read yet."""
         if self._fd is None:
             return 0
         try:
             in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
-        except OSError:  # some systems tell only the reader
+        except OSError:  # some systems report it only to the reader
             return self.unwritten_bytes
         return self.unwritten_bytes + int.from_bytes(in_pipe, sys.byteorder)
 
     async def drained(self) -> None:
-        """Wait until the pipe has taken everything, or is closed. Loop's thread only."""
+        """Wait until everything is in the pipe, or the pipe is closed. Only in the loop's
+        thread."""
         if self._backlog and self._fd is not None:
             future = self._loop.create_future()
             if self._drain_waiters is None:
@@ -155,11 +155,11 @@ class StdinWriter:
             await future
 
     def close(self) -> bool:
-        """Close the pipe: the child reads end-of-file. False if unwritten bytes were dropped."""
+        """Close the pipe: the child reads end-of-file. Return False if bytes were dropped."""
         with self._lock:
             if self._fd is None:
                 return True
-            if self._gathered:  # it still goes out if the pipe has room
+            if self._gathered:  # written if the pipe has room
                 self._flush_gathered()
             clean = not self._backlog
             self._unwatch()
@@ -181,7 +181,7 @@ class StdinWriter:
         self.write(data)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
-        """Remember what was not written yet, in order."""
+        """Keep what was not written, in order."""
         if self._backlog is None:
             self._backlog = deque()
         for buffer in buffers:
@@ -230,7 +230,7 @@ class StdinWriter:
             self._advance(done)
             if not self._backlog:
                 self._unwatch()
-            elif self._timer is not None:  # the child reads, if slowly: its time starts again
+            elif self._timer is not None:  # the child reads, however slowly: restart its time
                 self._timer.cancel()
                 self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
@@ -249,7 +249,7 @@ class StdinWriter:
         self._on_stall()
 
     def _break(self) -> None:
-        """The child closed its stdin or has exited; who watches the process will know which."""
+        """Handle a broken pipe: the child closed its stdin or has exited."""
         self._unwatch()
         self._backlog = None
         self.unwritten_bytes = 0

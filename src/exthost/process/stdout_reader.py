@@ -1,7 +1,7 @@
-"""Our end of a child's stdout: reads what is there, and hands the frames to `on_items`.
+"""Reads a child's stdout, and passes the frames to `on_items`.
 
-Small reads are plain `os.read`. Inside a large frame the read goes straight into the memory in
-which the frame is collected. Reading can be paused: then the pipe fills, and the child waits.
+Small reads use `os.read`. Inside a large frame a read goes directly into the memory of the frame.
+Reading can be paused: then the pipe fills, and the child blocks.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from exthost.wire.framing import READ_BYTES, Framing, Item
 # Memory for large messages is kept this long for the next one.
 _KEPT_SECONDS = 1.0
 
-# Enough to recognise a dialect by.
+# Enough to recognise a dialect.
 _FIRST_BYTES = 256
 
 
@@ -53,12 +53,12 @@ class StdoutReader:
         self._on_end = on_end
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
-        self.first_output = b""  # how the output began: tells a wrong dialect
+        self.first_output = b""  # the first bytes, which show a wrong dialect
         self.is_reading = False
         self.is_closed = False
 
     def resume(self) -> None:
-        """Read, if reading was paused."""
+        """Start reading, or go on after a pause."""
         if not self.is_reading and not self.is_closed:
             self.is_reading = True
             self._loop.add_reader(self._fd, self.read_now)
@@ -75,7 +75,7 @@ class StdoutReader:
         self.is_closed = True
 
     def read_now(self) -> None:
-        """Read once, and hand on what the read completes."""
+        """Read once, and pass on the frames that are complete."""
         framing = self._framing
         try:
             if framing.read_size > READ_BYTES:

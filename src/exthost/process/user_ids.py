@@ -1,11 +1,11 @@
-"""The user that a sandboxed extension of a root host runs as: one of its own, owner of nothing.
+"""The user that a root host runs a sandboxed extension as: a different one for each extension.
 
-The id is a hash of the extension's id, so that it is the same at every start and on every machine,
-and files that the extension wrote stay its own. No account has to exist: the kernel knows numbers.
-Inside its sandbox the extension sees itself as nobody (65534), which every system has a name for.
+The user id is a hash of the extension's id. So it is the same at every start and on every machine,
+and the extension keeps owning the files that it wrote. No account has to exist. Inside the sandbox
+the extension sees itself as nobody (65534), which every system has a name for.
 
-Whether that user can reach and write a path is read off the permission bits. Access control lists
-are not looked at: a path that only they open counts as closed.
+Whether that user can reach and write a path is judged by the permission bits. Access control lists
+are ignored: a path that only they open counts as closed.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from pathlib import Path
 
 __all__ = ["blocked_by", "can_write", "closed_above", "is_kernel_root", "user_id"]
 
-# First id and count. Above all that distributions, containers and directory services give out; and,
-# for a host in a container that has only 16 bits of ids, what systemd sets aside for dynamic users.
+# First id and count: a range above those of distributions, containers and directory services; and
+# systemd's range for dynamic users, for a host in a container with only 16 bits of ids.
 _RANGES = ((1_900_000_000, 100_000_000), (61_184, 4_336))
 
 _UID_MAPS = ("/proc/self/uid_map", "/proc/self/gid_map")
 
 
 def user_id(extension: str) -> int | None:
-    """Return the id of the user and of the group of an extension; None where the kernel lets this
-    host be nobody else."""
+    """Return the user and group id of an extension; None if the host's user namespace has no such
+    id."""
     digest = int.from_bytes(hashlib.sha256(extension.encode(errors="surrogatepass")).digest()[:8])
     for first, count in _RANGES:
         if all(_is_mapped(ids, first, count) for ids in map(_read_map, _UID_MAPS)):

@@ -29,7 +29,7 @@ from exthost.sandbox.strict import View
 
 __all__ = ["ViewRequest", "compute_view", "system_view", "toml_key"]
 
-# Of /etc only what loaders, libraries and name look-ups read; all of it is public. Each costs a
+# The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
 _SYSTEM_FILES = (
     "/etc/ld.so.cache",
@@ -53,7 +53,7 @@ _NETWORK_FILES = (
     "/etc/protocols",
 )
 
-# Never granted: they are the machine, not files.
+# Never granted: they give access to the machine, not to files.
 _FORBIDDEN = ("/proc", "/sys", "/dev")
 
 # Working folders that show nothing of the host: the sealed root, and the private /tmp.
@@ -72,7 +72,7 @@ _PATH_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRequest:
-    """All that decides what an extension is shown.
+    """Everything that decides what an extension is shown.
 
     argv     the program by its absolute path, and its arguments
     command  the program as it was written, before it was looked up
@@ -80,7 +80,7 @@ class ViewRequest:
     granted  the entries of `permissions.filesystem` as written
     state    a folder that it may write in, or ""
     env      the variables of the child; `host` are the variables of the host
-    package  what the extension's package says of itself; None if an operator wrote all of it
+    package  the extension's own package, which is not trusted; None if the operator wrote it all
     """
 
     extension: str
@@ -141,7 +141,7 @@ def compute_view(request: ViewRequest) -> View:
 
 @cache
 def system_view(network: bool = False) -> View:
-    """Return what every program is shown, and no more. It stays the same for the life of a host."""
+    """Return what every program is shown. Cached for the life of the host."""
     shown = Collection()
     for path in (*SYSTEM_FOLDERS, *_SYSTEM_FILES, *(_NETWORK_FILES if network else ())):
         if os.path.exists(path):  # noqa: PTH110

@@ -1,13 +1,12 @@
-"""Sums up what the processes of an extension have together, and ends it when that is too much.
+"""Enforces limits over all processes of an extension, by looking at /proc at short intervals.
 
-One thread looks for all extensions of this program, as long as there is one with a ceiling: the
-kernel is asked through a handful of small files for each process, which the event loop should not
-wait for. What it finds it tells the loop, and the loop ends the extension: nobody else touches it.
+One thread serves all extensions with a ceiling. It reads a few small files for each process, which
+would block an event loop. When an extension exceeds its ceiling, the thread tells the event loop,
+and the loop kills the extension: no other thread touches it.
 
-Memory is what is resident, process by process; pages that processes share count for each of them.
+Memory is resident memory, summed over processes. Shared pages count once for each process.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -15,21 +14,19 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from exthost.model import Ceiling
-from exthost.process.leash import children_of, descendants
+from exthost.process.procfs import children_of, descendants, resident_bytes
 
 __all__ = ["watch"]
 
-# How often each extension is looked at: a hog can take a hundred megabytes in that time.
+# The interval between two looks at an extension. A program can allocate a hundred megabytes in it.
 INTERVAL_SECONDS = 0.025
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Watched(NamedTuple):
     pid: int
-    wrapped: bool
+    is_wrapped: bool
     ceiling: Ceiling
-    exceeded: Callable[[str], object]
+    on_exceeded: Callable[[str], object]
 
 
 _watched: dict[int, _Watched] = {}
@@ -38,27 +35,27 @@ _thread: threading.Thread | None = None
 
 
 def watch(
-    pid: int, wrapped: bool, ceiling: Ceiling, exceeded: Callable[[str], object]
+    pid: int, is_wrapped: bool, ceiling: Ceiling, on_exceeded: Callable[[str], object]
 ) -> Callable[[], None]:
-    """Look after the processes from `pid` down, which with `wrapped` is not the extension's own;
-    `exceeded` is told once, in the watchdog's thread, which limit was passed and how. Returns what
-    ends it."""
+    """Watch the processes below `pid`. If `is_wrapped`, the first two are the wrapper and our init,
+    and do not count. `on_exceeded` is called once, in the watchdog's thread, with a description of
+    the limit. Return a function that stops watching."""
     global _thread
-    entry = _Watched(pid, wrapped, ceiling, exceeded)
+    entry = _Watched(pid, is_wrapped, ceiling, on_exceeded)
     with _lock:
         _watched[id(entry)] = entry
-        if _thread is None or not _thread.is_alive():  # a fork takes no threads along
-            _thread = threading.Thread(target=_look, name="exthost watchdog", daemon=True)
+        if _thread is None or not _thread.is_alive():  # a fork does not copy threads
+            _thread = threading.Thread(target=_run, name="exthost watchdog", daemon=True)
             _thread.start()
 
-    def leave() -> None:
+    def stop() -> None:
         with _lock:
             _watched.pop(id(entry), None)
 
-    return leave
+    return stop
 
 
-def _look() -> None:
+def _run() -> None:
     global _thread
     while True:
         with _lock:
@@ -67,43 +64,35 @@ def _look() -> None:
                 _thread = None
                 return
         for key, entry in entries.items():
-            if why := _verdict(entry):
+            if limit := _exceeded(entry):
                 with _lock:
-                    told = _watched.pop(key, None)
-                if told is not None:
-                    with suppress(RuntimeError):  # its loop is closed, and it with it
-                        entry.exceeded(why)
+                    is_watched = _watched.pop(key, None) is not None
+                if is_watched:
+                    with suppress(RuntimeError):  # its event loop is closed
+                        entry.on_exceeded(limit)
         time.sleep(INTERVAL_SECONDS)
 
 
-def _verdict(entry: _Watched) -> str:
-    pids = _processes(entry.pid, entry.wrapped)
+def _exceeded(entry: _Watched) -> str:
+    """Return the limit that the extension exceeds, described for a person; "" if none."""
+    pids = _processes(entry.pid, entry.is_wrapped)
     memory, processes = entry.ceiling
     if processes is not None and len(pids) > processes:
         return f"it had {len(pids)} processes at a time (limits.nproc is {processes})"
     if memory is not None:
-        held = sum(map(resident_bytes, pids))
-        if held > memory:
-            of = f"{len(pids)} processes of its" if len(pids) > 1 else "it"
-            return f"{of} held {_megabytes(held)} (permissions.max_memory is {_megabytes(memory)})"
+        used = sum(map(resident_bytes, pids))
+        if used > memory:
+            who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
+            limit = f"permissions.max_memory is {_megabytes(memory)}"
+            return f"{who} used {_megabytes(used)} of memory ({limit})"
     return ""
 
 
-def _processes(pid: int, wrapped: bool) -> list[int]:
-    """The processes of an extension. Of a namespace, what its first process started or adopted:
-    the wrapper and that first process are ours."""
-    if wrapped:
+def _processes(pid: int, is_wrapped: bool) -> list[int]:
+    """Return the processes of an extension, without the wrapper and our init."""
+    if is_wrapped:
         return descendants(*(below for init in children_of(pid) for below in children_of(init)))
     return descendants(pid)
-
-
-def resident_bytes(pid: int) -> int:
-    """What a process has in memory; nothing when it is gone."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - twenty times a second
-            return int(file.read().split()[1]) * _PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
 
 
 def _megabytes(count: int) -> str:

@@ -1,14 +1,14 @@
-"""A cgroup (v2) of its own for an extension: whether we may make one here, what is written to which
-of its files, what those tell afterwards. Pure; `process.cgroups` looks and writes.
+"""Cgroups (v2) for extensions: where the host may create them, what is written to their files, and
+what the files report afterwards. Pure; `process.cgroups` reads and writes.
 
-The kernel holds a group to what a watchdog can only sum up from time to time, and ends all of it in
-one step. But the tree of groups is somebody's: the only part that is ours is one that was delegated
-to us. Being able to write there is not enough, since root always can, and a user can in all that
-its own systemd manages, which changes a group back at its leisure.
+The kernel enforces the limits of a cgroup at every moment, where the watchdog only samples, and
+kills all its processes in one step. But the host may only use a part of the tree that was delegated
+to it. Write access is not enough: root always has it, and a user has it in everything that the
+user's systemd manages, which may revert changes at any time.
 
-A group whose processes are to be divided among groups below it must hold none itself. So a host
-that is the only one in its group steps aside, into a leaf beside those of its extensions; where it
-is not alone, the group is left as it is.
+A cgroup with controllers enabled for its children must not contain processes itself. So a host that
+is alone in its cgroup moves into a leaf beside those of its extensions. If other processes are in
+the cgroup, the host does not change it.
 """
 
 import re
@@ -17,51 +17,67 @@ from typing import NamedTuple
 
 from exthost.model import Ceiling, Cgroup
 from exthost.sandbox.limits import tasks
-from exthost.sandbox.means import Verdict
+from exthost.sandbox.probe_result import ProbeResult
 
-__all__ = ["OPTIONAL", "Owner", "Place", "Sight", "choose", "owner_of", "plan", "reason", "where"]
+__all__ = [
+    "OPTIONAL_FILES",
+    "CgroupBase",
+    "FoundCgroup",
+    "Owner",
+    "choose_base",
+    "locate",
+    "oom_reason",
+    "owner_of",
+    "plan_cgroup",
+]
 
-# What can be limited by a group, and what is by us.
+# The controllers whose limits we set.
 _CONTROLLERS = frozenset({"memory", "pids"})
 
-# Not there where the kernel has no swap.
-OPTIONAL = frozenset({"memory.swap.max"})
+# Missing if the kernel has no swap.
+OPTIONAL_FILES = frozenset({"memory.swap.max"})
 
 _DELEGATE = "run the host as the only process of a unit with Delegate=yes (docs/operate.md)"
 _MOUNT = "mount cgroup v2 with the memory and pids controllers, which v1 may be holding"
 
 
-class Place(NamedTuple):
-    """Where groups can be made, with which controllers, and whether the host has to step `aside`
-    for that; or the `verdict` why not."""
+class CgroupBase(NamedTuple):
+    """The folder below which cgroups can be created, the controllers, and whether the host must
+    move into a leaf first; or the `result` that says why none can be created."""
 
     base: str = ""
     controllers: frozenset[str] = frozenset()
-    aside: bool = False
-    verdict: Verdict = Verdict()
+    moves_host: bool = False
+    result: ProbeResult = ProbeResult()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """A group as it was found. `top` is the kernel's own, above all others; `marked` as delegated
-    by systemd; `strangers` are processes in it that are not ours, or groups below that we did not
-    make; `enabled` are the controllers that groups below it have."""
+class FoundCgroup:
+    """An existing cgroup.
+
+    is_root       the root of the tree
+    is_delegated  marked by systemd as delegated
+    has_others    it contains processes that the host did not start, or cgroups that no host created
+    can_kill      the kernel has cgroup.kill
+    enabled       the controllers that the cgroups below it have
+    """
 
     folder: str
     owner: int
-    writable: bool = True
-    top: bool = False
-    marked: bool = False
-    occupied: bool = False
-    strangers: bool = False
-    kills: bool = True
+    is_writable: bool = True
+    is_root: bool = False
+    is_delegated: bool = False
+    has_processes: bool = False
+    has_others: bool = False
+    can_kill: bool = True
     controllers: frozenset[str] = frozenset()
     enabled: frozenset[str] = frozenset()
 
 
-def where(groups: str, mounts: str) -> tuple[str, str]:
-    """The folder of our group and the one that its tree is mounted at, from /proc/self/cgroup and
-    /proc/self/mountinfo; "" twice if there is no v2, or our group is not in sight."""
+def locate(groups: str, mounts: str) -> tuple[str, str]:
+    """Return the folder of the host's cgroup and the mount point of the tree, given the content of
+    /proc/self/cgroup and /proc/self/mountinfo; "" twice if there is no v2, or the host's cgroup is
+    not below the mount."""
     own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), "")
     for line in mounts.splitlines():
         words, _, kind = line.partition(" - ")
@@ -73,89 +89,92 @@ def where(groups: str, mounts: str) -> tuple[str, str]:
     return "", ""
 
 
-def choose(own: Sight | None, above: Sight | None, *, uid: int, systemd: bool) -> Place:
-    """The group to make others in: our own, or the one above where that was delegated and we were
-    put into a leaf of it."""
+def choose_base(
+    own: FoundCgroup | None, above: FoundCgroup | None, *, uid: int, systemd: bool
+) -> CgroupBase:
+    """Return the cgroup to create others in: the host's own, or the one above it if that was
+    delegated and the host was put into a leaf of it."""
     if own is None:
-        return Place(verdict=Verdict("no cgroup v2 is mounted here", _MOUNT))
-    if above is not None and (above.marked or _is_leaf(own.folder)):
-        found = _judged(above, uid, above.occupied and not above.top)
-        if found.verdict.works:
-            return found
-    bounded = above is not None and above.owner != uid  # whoever made it made it over to us
-    if systemd and not own.marked and not bounded:
-        return _not(f"{own.folder} was not delegated to this host", _DELEGATE)
-    found = _judged(own, uid, own.strangers and not own.top)
-    return found._replace(aside=found.verdict.works and not own.top)
+        return CgroupBase(result=ProbeResult("no cgroup v2 is mounted here", _MOUNT))
+    if above is not None and (above.is_delegated or _is_leaf(own.folder)):
+        base = _judge(above, uid, above.has_processes and not above.is_root)
+        if base.result.works:
+            return base
+    owned_only_here = above is not None and above.owner != uid  # somebody handed it to this user
+    if systemd and not own.is_delegated and not owned_only_here:
+        return _unusable(f"{own.folder} was not delegated to this host", _DELEGATE)
+    base = _judge(own, uid, own.has_others and not own.is_root)
+    return base._replace(moves_host=base.result.works and not own.is_root)
 
 
-def _judged(sight: Sight, uid: int, crowded: bool) -> Place:
-    # At the top a controller would be switched on for the whole machine: that is for others to do.
-    controllers = _CONTROLLERS & (sight.enabled if sight.top else sight.controllers)
-    if sight.owner != uid or not sight.writable:
-        return _not(f"{sight.folder} is not this host's to write in", _DELEGATE)
+def _judge(found: FoundCgroup, uid: int, is_shared: bool) -> CgroupBase:
+    # A controller enabled at the root is enabled for the whole machine: the host does not do that.
+    controllers = _CONTROLLERS & (found.enabled if found.is_root else found.controllers)
+    if found.owner != uid or not found.is_writable:
+        return _unusable(f"this host may not write in {found.folder}", _DELEGATE)
     if not controllers:
-        return _not(f"{sight.folder} has neither the memory nor the pids controller", _MOUNT)
-    if not sight.kills:
-        return _not("the kernel cannot end a cgroup as a whole", "use Linux 5.14 or later")
-    if crowded:
-        return _not(f"others are in {sight.folder}, too", _DELEGATE)
-    return Place(sight.folder, controllers)
+        return _unusable(f"{found.folder} has neither the memory nor the pids controller", _MOUNT)
+    if not found.can_kill:
+        return _unusable("the kernel cannot kill a cgroup as a whole", "use Linux 5.14 or later")
+    if is_shared:
+        return _unusable(f"{found.folder} contains other processes, too", _DELEGATE)
+    return CgroupBase(found.folder, controllers)
 
 
-def _not(why: str, fix: str) -> Place:
-    return Place(verdict=Verdict(why, fix))
+def _unusable(reason: str, fix: str) -> CgroupBase:
+    return CgroupBase(result=ProbeResult(reason, fix))
 
 
-def plan(place: Place, most: Ceiling, init: bytes) -> Cgroup | None:
-    """The group of an extension with this ceiling; None where it would hold nothing."""
+def plan_cgroup(base: CgroupBase, ceiling: Ceiling, init: bytes) -> Cgroup | None:
+    """Return the cgroup of an extension with this ceiling; None if it would limit nothing."""
     settings: list[tuple[str, str]] = []
-    if most.memory is not None and "memory" in place.controllers:
-        settings += [("memory.max", str(most.memory)), ("memory.swap.max", "0")]
+    if ceiling.memory is not None and "memory" in base.controllers:
+        settings += [("memory.max", str(ceiling.memory)), ("memory.swap.max", "0")]
         settings += [("memory.oom.group", "1")]
-    if most.processes is not None and "pids" in place.controllers:
-        # It counts threads, which `nproc` does not: the brake, and the watchdog has the word.
-        settings += [("pids.max", str(tasks(most.processes)))]
+    if ceiling.processes is not None and "pids" in base.controllers:
+        # pids.max counts threads, which `nproc` does not. It is wider; the watchdog counts exactly.
+        settings += [("pids.max", str(tasks(ceiling.processes)))]
     if not settings:
         return None
     return Cgroup(
-        base=place.base,
+        base=base.base,
         settings=tuple(settings),
-        controllers=tuple(sorted(place.controllers)),
-        aside=place.aside,
+        controllers=tuple(sorted(base.controllers)),
+        moves_host=base.moves_host,
         init=init,
     )
 
 
-def reason(events: str, most: int | None) -> str:
-    """Why the kernel ended all that was in a group, from its memory.events; "" if it did not."""
+def oom_reason(events: str, max_memory: int | None) -> str:
+    """Return why the kernel killed the processes of a cgroup, given its memory.events; "" if it did
+    not."""
     words = [line.split() for line in events.splitlines()]
-    told = {word[0]: word[1] != "0" for word in words if len(word) == 2}
-    if not told.get("oom_kill"):
+    happened = {word[0]: word[1] != "0" for word in words if len(word) == 2}
+    if not happened.get("oom_kill"):
         return ""
-    if told.get("oom") and most is not None:
-        return f"it took all its memory (permissions.max_memory is {most / 2**20:.0f} MB)"
-    return "this machine, or the group that the host is in, had no memory left"
+    if happened.get("oom") and max_memory is not None:
+        return f"it used all its memory (permissions.max_memory is {max_memory / 2**20:.0f} MB)"
+    return "this machine, or the cgroup of the host, ran out of memory"
 
 
 # -- names ---------------------------------------------------------------------------------------
 
 
 class Owner(NamedTuple):
-    """The host that made a group: its pid, the namespace that this is a pid of, and when it was
-    started, in the kernel's ticks. Others may have that pid later."""
+    """The host that created a cgroup: its PID namespace, its pid, and its start time in the
+    kernel's ticks, since a pid may be reused."""
 
     namespace: int
     pid: int
     started: int
 
     def group(self, number: int) -> str:
-        """The name of an extension's group."""
+        """Return the name of an extension's cgroup."""
         return f"{self.leaf.removesuffix('host')}{number}"
 
     @property
     def leaf(self) -> str:
-        """The name of the host's own."""
+        """The name of the host's own leaf."""
         return f"exthost-{self.namespace}-{self.pid}-{self.started}-host"
 
 
@@ -163,7 +182,8 @@ _NAME = re.compile(r"exthost-([0-9]+)-([0-9]+)-([0-9]+)-(host|[0-9]+)")
 
 
 def owner_of(name: str) -> tuple[Owner, bool] | None:
-    """Whose group this is, and whether it is an extension's; None if it is none of ours."""
+    """Return the host that created the cgroup of this name, and whether it is an extension's; None
+    if no host did."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -176,5 +196,5 @@ def _is_leaf(folder: str) -> bool:
 
 
 def _unescaped(path: str) -> str:
-    """As mountinfo has it, where a space is \\040."""
+    """Return a path of mountinfo, in which a space is \\040, as it is."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)

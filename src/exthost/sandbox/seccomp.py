@@ -1,21 +1,21 @@
-"""The filter of system calls for the strict tier: a small assembler and what we deny. Pure.
+"""The filter of system calls for the strict sandbox: the denied calls, and a small assembler. Pure.
 
-The kernel runs the program below on each system call, before anything else: it sees the number,
-the architecture and the arguments as words, and answers "allow" or an errno. It is a second wall
-behind the namespaces, and the only one for two things: sockets that a network namespace does not
-cut (AF_VSOCK before Linux 7.0), and doors into the kernel that no extension needs (io_uring, bpf).
+The kernel runs the filter on each system call. It sees the number, the architecture and the
+arguments, and returns "allow" or an errno. It is a second barrier behind the namespaces. It is the
+only one against sockets that network namespaces do not cover (AF_VSOCK before Linux 7.0) and
+against kernel interfaces that no extension needs (io_uring, bpf).
 
-It lists what is denied, not what is allowed: extensions are programs of any language, and a list
-of all that runtimes use would be wrong on the day it is written. A call of a foreign architecture
-(32-bit calls on a 64-bit kernel) could mean anything, and ends the process.
+The filter lists what is denied, not what is allowed: extensions are programs in any language, and a
+list of all calls that runtimes use would soon be incomplete. A call of another architecture (32-bit
+calls on a 64-bit kernel) kills the process.
 
-Without network no socket can be made, connected or bound. `socketpair` stays, since event loops
-need it: such a pair leads nowhere else. Of its kinds only streams and sequences of packets are
-allowed: datagram sockets, which SOCK_RAW makes too, could be pointed at a path.
+Without network, no socket can be created, connected or bound. `socketpair` is allowed, since event
+loops need it, but only for streams and sequenced packets: datagram sockets, which SOCK_RAW creates
+as well, could send to any path.
 
-No file gets the set-user-ID or the set-group-ID bit, in any call that can set it: outside the
-sandbox such a file would run with its owner's rights. `openat2` takes its mode from memory, which
-no filter can read; it is answered as by a kernel that has none, and libraries do without.
+No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
+run with its owner's rights. `openat2` takes its mode from memory, which a filter cannot read. It
+fails with ENOSYS, and libraries fall back to `openat`.
 """
 
 import struct
@@ -23,8 +23,8 @@ from collections.abc import Mapping
 
 __all__ = ["ARCHITECTURES", "program"]
 
-# Offsets in struct seccomp_data. Of each 64-bit argument we need the lower word, which comes
-# first on the machines below.
+# Offsets in struct seccomp_data. The filter needs the lower word of each 64-bit argument, which
+# comes first on these machines.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
@@ -39,17 +39,17 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
 
-# S_ISUID | S_ISGID; and the flags of open with which it takes a mode: O_CREAT | __O_TMPFILE.
+# S_ISUID | S_ISGID; and the flags with which open takes a mode: O_CREAT | __O_TMPFILE.
 _SPECIAL_MODES = 0o6000
 _CREATES = 0o100 | 0o20000000
 
-# Numbers from here on are those of x32, a second set of calls on x86-64.
+# Numbers from here on belong to x32, a second set of calls on x86-64.
 _X32 = 0x40000000
 
 # The machine's name by uname → its AUDIT_ARCH.
 ARCHITECTURES: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Call → its number on x86_64 and on aarch64; None where there is none.
+# Call → its number on x86_64 and on aarch64; None if the machine lacks it.
 _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "socket": (41, 198),
     "socketpair": (53, 199),
@@ -116,13 +116,13 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "openat": (257, 56),
 }
 
-# As if the kernel had none of it: programs that can use it look for this answer and do without.
+# These fail with ENOSYS: programs that can use them check for that error and fall back.
 _ABSENT = frozenset(
     ("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf", "openat2")
 )
 _SOCKET_CALLS = frozenset({"connect", "bind", "listen", "accept", "accept4"})
 
-# Call → which argument is the mode.
+# Call → the index of the mode among its arguments.
 _MODES: Mapping[str, int] = {
     "chmod": 1,
     "fchmod": 1,
@@ -134,13 +134,14 @@ _MODES: Mapping[str, int] = {
     "mknodat": 2,
     "creat": 1,
 }
-# Call → which arguments are the flags and the mode.
+# Call → the indexes of the flags and of the mode.
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 _WITH_ARGUMENTS = frozenset({"socket", "socketpair", *_MODES, *_OPENS})
 
 
 def program(machine: str, *, network: bool) -> bytes:
-    """The filter for this machine, as the kernel takes it. KeyError for one we do not know."""
+    """Return the filter for this machine, as the kernel takes it. Raises KeyError for an unknown
+    machine."""
     column = list(ARCHITECTURES).index(machine) if machine in ARCHITECTURES else None
     if column is None:
         raise KeyError(machine)
@@ -165,7 +166,7 @@ def program(machine: str, *, network: bool) -> bytes:
 
 
 def _checks(network: bool) -> dict[str, list[bytes]]:
-    """What becomes of each call that is judged by its arguments; each ends with an answer."""
+    """Return the code for each call that is judged by its arguments; each part returns."""
     checks = {"socket": _socket(network), "socketpair": _socketpair(network)}
     for name, mode in _MODES.items():
         checks[name] = _mode(mode)
@@ -185,7 +186,7 @@ def _mode(argument: int) -> list[bytes]:
 
 
 def _socket(network: bool) -> list[bytes]:
-    """What becomes of a call of `socket`; ends with an answer in every case."""
+    """Return the code for `socket`; it always returns."""
     if not network:
         return [_step(_RETURN, _ERRNO | _EPERM)]
     allow = [_step(_RETURN, _ALLOW)]
@@ -218,5 +219,5 @@ def _unless(value: int, answer: int) -> list[bytes]:
 
 
 def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
-    """One instruction: struct sock_filter."""
+    """Return one instruction: struct sock_filter."""
     return struct.pack("=HBBI", code, when_true, when_false, value)

@@ -1,11 +1,11 @@
-"""The plan for the strict tier: namespaces of every kind, an allow-list of mounts, no capability,
-a filter of system calls. What the extension may see is handed in as a `View`; this turns it into
-words. Pure.
+"""The launch plan for an extension with permissions: every kind of namespace, an allow-list of
+mounts, no capabilities, a filter of system calls. Turns a `View` into arguments of bubblewrap.
+Pure.
 
-The order of the words matters. The private /tmp comes before what is shown below it; what is
-shown goes from the outer folder to the inner, so that an inner one may have other rights; /proc's
-own dangers are covered after /proc is there; the root is sealed last. Each path is one word after
-its option, and nothing that a name could hold is read as an option there.
+The order of the arguments matters. The private /tmp comes before mounts below it. Outer folders
+come before inner ones, so that an inner one may have other rights. Parts of /proc are made
+read-only after /proc is mounted. The root is made read-only last. Each path is one argument after
+its option, so no file name can be read as an option.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from typing import Any, Literal, NamedTuple
 from exthost.model import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox import seccomp
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.means import Tools
+from exthost.sandbox.probe_result import Tools
 
-__all__ = ["NOBODY", "ShownPath", "View", "held", "probe", "sees", "wrapped"]
+__all__ = ["NOBODY", "ShownPath", "View", "can_see", "describe", "plan_probe", "plan_wrapper"]
 
-# Who an extension is inside, where a root host runs it as a user of its own: a user with a name.
+# The user that an extension of a root host sees itself as: every system has a name for it.
 NOBODY = 65534
 
-_SHOWING = frozenset({"--ro-bind", "--bind", "--bind-try"})
+_MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
-# What root could still do with files of /proc that ask for no capability, only for the uid.
+# Files of /proc that user 0 may write without any capability.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
 class ShownPath(NamedTuple):
-    """A real path that an extension is shown, and why: `source` is who or what named it."""
+    """A real path that an extension is shown. `source` says who or what named it."""
 
     path: str
     access: Literal["read", "write"]
@@ -38,10 +38,13 @@ class ShownPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What an extension may see: real paths that exist. `links` are symbolic links on the way to
-    them (where, target); `cwd` is its working folder, shown or not; `state` is a folder that it is
-    given to write in, which need not be there yet. `uid` is the user that a root host runs it as;
-    None if it stays the host's user."""
+    """The part of the file system that an extension is shown: real paths that exist.
+
+    links  symbolic links that lead to them: (path, target)
+    cwd    the working folder, shown or not
+    state  a folder that the extension may write; it need not exist yet
+    uid    the user that a root host runs the extension as; None for the host's own user
+    """
 
     shown: tuple[ShownPath, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
@@ -51,14 +54,14 @@ class View:
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The granted paths that may be written."""
+        """The paths that were granted with `:rw`."""
         return tuple(one.path for one in self.shown if one.access == "write")
 
 
-def wrapped(
+def plan_wrapper(
     tools: Tools, view: View, *, network: bool, limits: tuple[ResourceLimit, ...] = ()
 ) -> Wrapper:
-    """The wrapper for a program with this view."""
+    """Return the wrapper for a program with this view."""
     return Wrapper(
         options=tuple(_options(tools, view, network)),
         init=INIT[tools.machine],
@@ -67,30 +70,30 @@ def wrapped(
     )
 
 
-def held(tools: Tools, view: View, *, network: bool) -> dict[str, Any]:
-    """What holds it then, as data; `paths` is everything that it is shown of the file system."""
-    told: dict[str, Any] = {
+def describe(tools: Tools, view: View, *, network: bool) -> dict[str, Any]:
+    """Return what is enforced, as data. `paths` lists everything that the extension is shown."""
+    enforced: dict[str, Any] = {
         "network": "host's, filtered by seccomp" if network else "netns+seccomp",
         "filesystem": "mountns",
         "pids": "pidns",
         "memory": "open",
     }
     if tools.uid == 0:
-        told["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
+        enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
     shown = [*view.shown, *([ShownPath(view.state, "write", "state")] if view.state else ())]
-    return told | {"paths": [one._asdict() for one in shown]}
+    return enforced | {"paths": [one._asdict() for one in shown]}
 
 
-def sees(wrapper: Wrapper, path: str) -> bool:
-    """Whether a program in this wrapper can see this path, as far as that was granted."""
+def can_see(wrapper: Wrapper, path: str) -> bool:
+    """Return whether a program in this wrapper is shown this path."""
     words = wrapper.options
-    shown = [to for option, to in zip(words, words[2:], strict=False) if option in _SHOWING]
-    return any(path == one or _below(path, one) for one in shown)
+    mounted = [to for option, to in zip(words, words[2:], strict=False) if option in _MOUNT_OPTIONS]
+    return any(path == one or _is_inside(path, one) for one in mounted)
 
 
-def probe(tools: Tools, view: View) -> LaunchPlan:
-    """A program that ends at once, held in the same way."""
-    wrapper = wrapped(tools, view, network=False)
+def plan_probe(tools: Tools, view: View) -> LaunchPlan:
+    """Return a plan that runs /bin/true in such a sandbox."""
+    wrapper = plan_wrapper(tools, view, network=False)
     return LaunchPlan(argv=("/bin/true",), cwd="/", wrapper=wrapper)
 
 
@@ -114,13 +117,13 @@ def _options(tools: Tools, view: View, network: bool) -> Iterator[str]:
     if view.state:
         yield from ("--bind-try", view.state, view.state)
     paths = [one.path for one in view.shown]
-    for where, target in view.links:
-        if not any(_below(where, path) for path in paths):
-            yield from ("--symlink", target, where)
-    if not any(_below(view.cwd, path) or view.cwd == path for path in paths):
+    for link, target in view.links:
+        if not any(_is_inside(link, path) for path in paths):
+            yield from ("--symlink", target, link)
+    if not any(_is_inside(view.cwd, path) or view.cwd == path for path in paths):
         yield from ("--dir", view.cwd)
     yield from ("--remount-ro", "/", "--chdir", view.cwd)
 
 
-def _below(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")

@@ -33,7 +33,7 @@ from exthost.events import Bus
 from exthost.extension.extension import Extension as Client
 from exthost.model import LaunchPlan, Spec
 from exthost.process.child import Child
-from exthost.process.exits import ExitStatus
+from exthost.process.exit_status import ExitStatus
 from exthost.sdk.connection import serve
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.errors import UsageError
@@ -106,8 +106,8 @@ class _Threaded(Child):
         self, plan: LaunchPlan, identity: Identity, dialect: str, max_threads: int
     ) -> None:
         # Not Child's: there is no process to start.
-        self._watch = self._leash = self._leave = self._group = None
-        self._ceiling, self._why = plan.ceiling, ""
+        self._watch = self._init_channel = self._stop_watchdog = self._group = None
+        self._ceiling, self._limit_exceeded = plan.ceiling, ""
         self.argv, self.cwd = plan.argv, plan.cwd or ""
         self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0
         self._exit: ExitStatus | None = None
@@ -128,7 +128,7 @@ class _Threaded(Child):
             serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
             self._exit = ExitStatus(0, None)
         except UsageError as error:
-            self._exit = ExitStatus(2, None, why=str(error))
+            self._exit = ExitStatus(2, None, limit=str(error))
         except OSError:
             self._exit = ExitStatus(None, signal.SIGKILL)
         except BaseException:

@@ -12,7 +12,7 @@ from collections import Counter
 from exthost.errors import Evidence
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child import Child
-from exthost.process.tail import Tail
+from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES
 from exthost.wire.framing import READ_BYTES
 
@@ -57,7 +57,7 @@ class Diagnostics:
         self._child = child
         self._bus = bus
         self._loop = loop
-        self._tail: Tail | None = None
+        self._tail: StderrTail | None = None
         os.set_blocking(child.stderr, False)
         loop.add_reader(child.stderr, self._on_stderr)
 
@@ -80,7 +80,7 @@ class Diagnostics:
 
     def _feed(self, data: bytes) -> None:
         if self._tail is None:
-            self._tail = Tail(self._log_stderr_line)
+            self._tail = StderrTail(self._log_stderr_line)
         self._tail.feed(data)
 
     def drain_stderr(self) -> None:

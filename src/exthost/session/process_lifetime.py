@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from exthost.events import Bus, Exited
 from exthost.messages import Notification, Request
-from exthost.model import LadderStep, Write
+from exthost.model import ShutdownStep, Write
 from exthost.process.child import Child
-from exthost.process.ending import KILL_SECONDS, climb
+from exthost.process.shutdown import KILL_SECONDS, run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
@@ -41,7 +41,7 @@ Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
 """Sends a message; the future, if there is one, is done when the reply or an error came."""
 
 
-def scale_steps(steps: tuple[LadderStep, ...], seconds: float | None) -> tuple[LadderStep, ...]:
+def scale_steps(steps: tuple[ShutdownStep, ...], seconds: float | None) -> tuple[ShutdownStep, ...]:
     """Return shutdown steps that wait this long in all, each its share; None: as they are."""
     total = sum(step.wait for step in steps if not isinstance(step, Write))
     if seconds is None or not total:
@@ -133,10 +133,10 @@ class ProcessLifetime:
         self.child.reap()
         self.released.set_result(None)
 
-    async def shut_down(self, steps: Sequence[LadderStep], send: Send) -> None:
+    async def shut_down(self, steps: Sequence[ShutdownStep], send: Send) -> None:
         """Run the shutdown steps. Returns when the process has exited, or cannot be ended."""
         self._send = send
-        if not await climb(steps, self):
+        if not await run_steps(steps, self):
             _log.error("%s: its process survived SIGKILL", self._diagnostics.extension)
 
     # What the shutdown steps need.

@@ -371,7 +371,7 @@ class Session:
             await self.lifetime.shut_down((), self.internal.send)
         else:
             self.conversation.move("drain")
-            steps = scale_steps(self.dialect.traits.ladder, self._stop_seconds)
+            steps = scale_steps(self.dialect.traits.shutdown_steps, self._stop_seconds)
             await self.lifetime.shut_down(steps, self.internal.send)
             self.end(failures.ClosedByHost())
         if self.lifetime.exited.done():

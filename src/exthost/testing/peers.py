@@ -1,4 +1,4 @@
-"""The hostile peers of the dialects: how each is told to misbehave. They come with the dialects."""
+"""Finds the hostile peer of each dialect, which comes with the dialect's package."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +18,7 @@ def find_peer(dialect: str) -> HostilePeer:
 
 
 class _Peers(Mapping[str, HostilePeer]):
-    """Every dialect that has a hostile peer, read anew each time: a package may come or go."""
+    """All dialects with a hostile peer, looked up each time: packages may be added or removed."""
 
     def __getitem__(self, dialect: str) -> HostilePeer:
         return find_peer(dialect)

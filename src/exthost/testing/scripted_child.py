@@ -7,7 +7,7 @@
     ! exit N       it exits;   ! stderr TEXT, ! write "JSON string" (raw, to stdout): it writes
     ! silence      it lets a time limit of the host's pass: the runner moves the host's clock
 
-After the last step it listens until its stdin ends; only what the end-of-life ladder says may
+After the last step it listens until its stdin ends; only what the shutdown steps send may
 still come, and is answered.
 """
 
@@ -38,7 +38,9 @@ class Child:
         self._codec = dialect.codec(Role.GUEST)
         self._heard: deque[Message] = deque()
         self._asked: Any = None
-        self._ladder = [step.message[:2] for step in dialect.traits.ladder if isinstance(step, Say)]
+        self._shutdown = [
+            step.message[:2] for step in dialect.traits.shutdown_steps if isinstance(step, Say)
+        ]
 
     def play(self, steps: list[str]) -> None:
         for line in steps:
@@ -52,7 +54,7 @@ class Child:
             else:
                 complain(f"cannot read the step {line!r}")
         while (message := self._hear()) is not None:
-            if message[:2] not in self._ladder:
+            if message[:2] not in self._shutdown:
                 complain(f"heard more than the script has: {message}")
             if isinstance(message, Request):
                 write(self._framing.wrap(self._codec.encode(Reply(message.id, None))))

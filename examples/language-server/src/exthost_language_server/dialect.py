@@ -156,7 +156,7 @@ DIALECT = Dialect(
         restart=Restart(
             strategy="exponential", initial_delay=0.2, max_delay=10, max_retries=5, window=300
         ),
-        ladder=(
+        shutdown_steps=(
             Say(Request("shutdown", None), wait=3),
             Say(Notification("exit", None), wait=0),
             CloseStdin(wait=2),

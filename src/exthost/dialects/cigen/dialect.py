@@ -292,6 +292,6 @@ DIALECT = Dialect(
         unique_name=True,
         restart=Restart(strategy="on-demand"),
         # Close stdin, 5 s, kill: a plugin is never sent a signal that it could catch.
-        ladder=(CloseStdin(wait=5),),
+        shutdown_steps=(CloseStdin(wait=5),),
     ),
 )

@@ -324,6 +324,6 @@ DIALECT = Dialect(
             strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
         ),
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
-        ladder=(CloseStdin(wait=2), Terminate(wait=2)),
+        shutdown_steps=(CloseStdin(wait=2), Terminate(wait=2)),
     ),
 )

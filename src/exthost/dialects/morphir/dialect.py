@@ -234,6 +234,6 @@ DIALECT = Dialect(
             strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
         ),
         # Its extensions exit when their stdin ends.
-        ladder=(CloseStdin(wait=3), Terminate(wait=2)),
+        shutdown_steps=(CloseStdin(wait=3), Terminate(wait=2)),
     ),
 )

@@ -249,6 +249,6 @@ DIALECT = Dialect(
             }
         ),
         # A blank line is its empty message; then its stdin ends, and 3 s later so does it.
-        ladder=(Write(b"\n"), CloseStdin(wait=3)),
+        shutdown_steps=(Write(b"\n"), CloseStdin(wait=3)),
     ),
 )

@@ -349,6 +349,6 @@ DIALECT = Dialect(
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         redact=True,
         # One that has answered gets a moment to exit by itself, and is killed with its tree then.
-        ladder=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
+        shutdown_steps=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
     ),
 )

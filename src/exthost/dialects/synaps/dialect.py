@@ -355,6 +355,6 @@ DIALECT = Dialect(
             max_retries=3,
             forgiven_by="call",
         ),
-        ladder=(Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
+        shutdown_steps=(Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
     ),
 )

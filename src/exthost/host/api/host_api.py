@@ -28,7 +28,7 @@ from exthost.host.api.store import Missing, Store
 from exthost.host.api.stored_settings import StoredSettings
 from exthost.messages import Notification
 from exthost.model import Spec
-from exthost.process.home import home
+from exthost.process.state_dirs import state_root
 from exthost.session.inbound import Handler
 
 __all__ = ["HostApi", "read_stored_settings"]
@@ -54,7 +54,7 @@ class HostApi:
     """Serves the requests of one host's extensions."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._store = Store(home(environ))
+        self._store = Store(state_root(environ))
         self.memories = Memories(self._store)
         self.settings = StoredSettings(self._store)
         self.external_changes = ExternalChanges(self._store, self.settings.changed)
@@ -178,7 +178,7 @@ def read_stored_settings(spec: Spec, environ: Mapping[str, str]) -> Spec:
     """Return the spec with its stored settings, for callers without an event loop."""
     if not spec.settings:
         return spec
-    store = Store(home(environ))
+    store = Store(state_root(environ))
     try:
         keys = tuple(setting.key for setting in spec.settings)
         return replace(spec, stored=StoredSettings(store).get_many(spec.id, keys).result())

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exthost.process.tail import LINE_BYTES, SHOWN_LINES, TAIL_BYTES, Tail
+from exthost.process.stderr_tail import LINE_BYTES, SHOWN_LINES, TAIL_BYTES, StderrTail
 
 # Mostly short lines, now and then one around and above the length that is handed on in pieces.
 LINES = st.lists(
@@ -36,7 +36,7 @@ def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
         cut = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
         expected += [piece.decode("utf-8", "replace") for piece in cut]
     told: list[str] = []
-    tail = Tail(told.append)
+    tail = StderrTail(told.append)
     for piece in pieces(data, cuts):
         tail.feed(piece)
     tail.end()
@@ -48,7 +48,7 @@ def test_lines_are_handed_on_the_same_however_the_bytes_are_cut(
 @given(LINES, CUTS)
 def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)
-    tail = Tail()
+    tail = StderrTail()
     for piece in pieces(data, cuts):
         tail.feed(piece)
     kept = data[-TAIL_BYTES:].splitlines()
@@ -58,7 +58,7 @@ def test_the_tail_is_the_last_of_what_came(lines: list[bytes], cuts: list[int]) 
 
 def test_an_endless_line_is_handed_on_in_pieces_and_costs_no_more_than_one() -> None:
     told: list[str] = []
-    tail = Tail(told.append)
+    tail = StderrTail(told.append)
     for _ in range(100):
         tail.feed(b"x" * 10_000)
     assert {len(piece) for piece in told} == {LINE_BYTES}
@@ -67,14 +67,14 @@ def test_an_endless_line_is_handed_on_in_pieces_and_costs_no_more_than_one() -> 
 
 
 def test_only_so_many_lines_are_shown_and_the_oldest_go_first() -> None:
-    tail = Tail()
+    tail = StderrTail()
     tail.feed(b"".join(b"line %d\n" % n for n in range(100)))
     assert tail.lines() == tuple(f"line {n}" for n in range(80, 100))
 
 
 def test_the_rest_without_a_newline_is_handed_on_once_at_the_end() -> None:
     told: list[str] = []
-    tail = Tail(told.append)
+    tail = StderrTail(told.append)
     tail.feed("käse\r\nno newline".encode())
     assert told == ["käse"]
     tail.end()

@@ -13,7 +13,7 @@ import pytest
 
 from exthost.model import LaunchPlan
 from exthost.process.child import Child
-from exthost.process.exits import ExitStatus, ExitWatch
+from exthost.process.exit_status import ExitStatus, ExitWatch
 from tests.extensions.driving import accounted, failing, hostile, until
 from tests.extensions.looking import gone, runs, see
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exthost.process import leash
+from exthost.process.memory_file import memory_file
 
 EXPLORER = [
     sys.executable,
@@ -91,7 +91,7 @@ def test_a_memory_file_by_number_is_read_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "memfd_create")
-    fd = leash.file_of("test", b"some bytes")
+    fd = memory_file("test", b"some bytes")
     try:
         assert os.read(fd, 99) == b"some bytes" and not os.get_inheritable(fd)
     finally:

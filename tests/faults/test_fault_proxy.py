@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from exthost.testing.fault_proxy import FAULTS
 from exthost.testing.peers import PEERS
-from exthost.testing.shim import FAULTS
-from tests.faults.shimming import length, recorded, replay
+from tests.faults.recordings import length, recorded, replay
 from tests.faults.trials import Trials
 
 

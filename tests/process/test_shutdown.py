@@ -1,16 +1,16 @@
-"""The ladder: each step in its order, none waited out that is not needed, SIGKILL last."""
+"""Shutdown steps run in order, stop at the exit, and end with SIGKILL."""
 
 import asyncio
 
 import pytest
 
 from exthost.messages import Notification, Request
-from exthost.model import CloseStdin, LadderStep, Say, Terminate, Write
-from exthost.process.ending import CLEAN_KILL_SECONDS, KILL_SECONDS, climb
+from exthost.model import CloseStdin, Say, ShutdownStep, Terminate, Write
+from exthost.process.shutdown import CLEAN_KILL_SECONDS, KILL_SECONDS, run_steps
 
 
 class Scripted:
-    """Ends at the step it is told to end at, and notes what it was asked."""
+    """Exits at the configured step, and records the steps."""
 
     def __init__(self, ends_at: str = "") -> None:
         self.ends_at = ends_at
@@ -40,13 +40,13 @@ class Scripted:
         return bool(self.ends_at) and last.startswith(self.ends_at)
 
 
-LADDER: tuple[LadderStep, ...] = (
+STEPS: tuple[ShutdownStep, ...] = (
     Say(Request("shutdown"), 2),
     Write(b"bye"),
     CloseStdin(wait=3),
     Terminate(wait=1),
 )
-STEPS = [
+EXPECTED = [
     "say shutdown 2",
     0.0,
     "write b'bye'",
@@ -61,21 +61,21 @@ STEPS = [
 
 
 @pytest.mark.parametrize(
-    ("ends_at", "climbed"), [("say", 2), ("write", 4), ("eof", 6), ("term", 8), ("kill", 10)]
+    ("ends_at", "count"), [("say", 2), ("write", 4), ("eof", 6), ("term", 8), ("kill", 10)]
 )
-def test_the_climb_ends_at_the_step_that_is_answered_by_an_exit(ends_at: str, climbed: int) -> None:
-    mortal = Scripted(ends_at)
-    assert asyncio.run(climb(LADDER, mortal)) is True
-    assert mortal.asked == STEPS[:climbed]
+def test_no_step_follows_the_exit(ends_at: str, count: int) -> None:
+    process = Scripted(ends_at)
+    assert asyncio.run(run_steps(STEPS, process)) is True
+    assert process.asked == EXPECTED[:count]
 
 
-def test_what_survives_even_sigkill_is_told() -> None:
-    mortal = Scripted()
-    assert asyncio.run(climb(LADDER, mortal)) is False
-    assert mortal.asked == [*STEPS, "kill", KILL_SECONDS]
+def test_a_process_that_survives_sigkill_is_reported() -> None:
+    process = Scripted()
+    assert asyncio.run(run_steps(STEPS, process)) is False
+    assert process.asked == [*EXPECTED, "kill", KILL_SECONDS]
 
 
-def test_without_a_ladder_there_is_only_the_end() -> None:
-    mortal = Scripted("kill")
-    assert asyncio.run(climb((), mortal)) is True
-    assert mortal.asked == ["kill", CLEAN_KILL_SECONDS]
+def test_without_steps_there_is_only_sigkill() -> None:
+    process = Scripted("kill")
+    assert asyncio.run(run_steps((), process)) is True
+    assert process.asked == ["kill", CLEAN_KILL_SECONDS]

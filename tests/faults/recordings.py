@@ -1,4 +1,4 @@
-"""One conversation per dialect, recorded through the shim, and played back with a fault."""
+"""One conversation per dialect, recorded through the fault proxy, and played back with a fault."""
 
 import asyncio
 import shutil
@@ -8,7 +8,7 @@ from typing import Any
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.testing import shim
+from exthost.testing import fault_proxy
 from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import accounted
 from tests.faults.driving import command, extension, hurried
@@ -16,7 +16,7 @@ from tests.faults.driving import command, extension, hurried
 # What is asked in the recording, and again of each playback.
 ASKED = ("one", {"two": [2, None]}, "drei ü")
 
-SHIM = [sys.executable, "-S", "-E", "-P", str(shim.__file__)]
+FAULT_PROXY = [sys.executable, "-S", "-E", "-P", str(fault_proxy.__file__)]
 
 
 async def converse(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]:
@@ -58,7 +58,7 @@ async def recorded(peer: HostilePeer, folder: Path) -> Path:
     home.mkdir()
     if peer.manifest is not None:
         (home / peer.manifest[0]).write_text(peer.manifest[1], encoding="utf-8")
-    argv = [*SHIM, "record", str(file), "--", *command(peer, home)]
+    argv = [*FAULT_PROXY, "record", str(file), "--", *command(peer, home)]
     ext = _quick(peer, folder, argv, LATE_SECONDS)
     try:
         assert await converse(ext, peer, LATE_SECONDS) == list(ASKED)
@@ -70,7 +70,7 @@ async def recorded(peer: HostilePeer, folder: Path) -> Path:
 
 def length(recording: Path) -> int:
     """How many bytes the extension said in it."""
-    return sum(len(text) // 2 for _, text in shim.pieces(str(recording)))
+    return sum(len(text) // 2 for _, text in fault_proxy.pieces(str(recording)))
 
 
 # A late byte is no fault: it gets the time that a busy machine may take. For the others the limit
@@ -81,7 +81,7 @@ LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, at: int) -> None:
     """Each call ends; where no byte was changed, with its own answer or an error."""
     limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
-    argv = [*SHIM, "play", str(file), fault, str(at)]
+    argv = [*FAULT_PROXY, "play", str(file), fault, str(at)]
     ext = _quick(peer, folder, argv, limit)
     try:
         ends = await converse(ext, peer, limit)

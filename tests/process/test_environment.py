@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exthost.errors import ConfigError
 from exthost.model import LaunchPlan
 from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
-from exthost.process.ourselves import our_variables
+from exthost.process.host_environ import host_environ
 
 HOST = {"PATH": "/bin", "HOME": "/root", "GITHUB_TOKEN": "ghp_1", "LANG": "C"}
 
@@ -157,10 +157,10 @@ def test_what_follows_from_a_snapshot_is_worked_out_once_and_differs_by_what_is_
 def test_a_variable_of_our_own_that_changes_is_seen_at_the_next_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = our_variables()
-    assert our_variables() is before and before == dict(os.environ)
+    before = host_environ()
+    assert host_environ() is before and before == dict(os.environ)
     monkeypatch.setenv("CITY", "Lima")
-    assert our_variables()["CITY"] == "Lima" and "CITY" not in before
+    assert host_environ()["CITY"] == "Lima" and "CITY" not in before
 
 
 def test_a_real_child_sees_exactly_these_variables() -> None:

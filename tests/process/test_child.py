@@ -13,7 +13,7 @@ from exthost.errors import SpawnFailed
 from exthost.model import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
-from exthost.process.leash import check_program
+from exthost.process.program_check import check_program
 from tests.extensions.looking import gone
 
 Make = Callable[[Path], tuple[str, str | None]]

@@ -9,10 +9,10 @@ import pytest
 
 import exthost
 from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
-from exthost.sandbox import seccomp, strict, tree
+from exthost.sandbox import pid_namespace, seccomp, strict
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
-from exthost.sandbox.means import Tools
+from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import ShownPath, View
 
 USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
@@ -44,8 +44,8 @@ SHOWN = [
 
 
 def test_the_words_of_the_tree_tier() -> None:
-    assert tree.wrapped("x86_64").options == (), "it is made without anybody's help"
-    wrapper = tree.wrapped("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
+    assert pid_namespace.plan_wrapper("x86_64").options == (), "it is made without anybody's help"
+    wrapper = pid_namespace.plan_wrapper("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
     assert list(wrapper.options) == [
         *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
         *("--dev-bind", "/", "/", "--proc", "/proc"),
@@ -55,37 +55,37 @@ def test_the_words_of_the_tree_tier() -> None:
 
 
 def test_the_words_of_the_strict_tier_for_a_user() -> None:
-    wrapper = strict.wrapped(USER, VIEW, network=False)
+    wrapper = strict.plan_wrapper(USER, VIEW, network=False)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=False)
 
 
 def test_with_network_only_the_network_is_shared() -> None:
-    wrapper = strict.wrapped(USER, VIEW, network=True)
+    wrapper = strict.plan_wrapper(USER, VIEW, network=True)
     assert list(wrapper.options) == ["/usr/bin/bwrap", *WALLS, "--share-net", *ROOMS, *SHOWN]
     assert wrapper.filter == seccomp.program("x86_64", network=True)
 
 
 def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_reach() -> None:
-    options = list(strict.wrapped(ROOT, VIEW, network=False).options)
+    options = list(strict.plan_wrapper(ROOT, VIEW, network=False).options)
     assert options[0] == "/usr/bin/bwrap"
     at = options.index("--proc")
     assert options[at + 2 : at + 5] == ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     assert "/proc/sysrq-trigger" in options
-    assert strict.held(ROOT, VIEW, network=False)["uid"] == "0 without capabilities"
+    assert strict.describe(ROOT, VIEW, network=False)["uid"] == "0 without capabilities"
 
 
 def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
     view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/usr", uid=65534)
-    options = list(strict.wrapped(ROOT, view, network=False).options)
+    options = list(strict.plan_wrapper(ROOT, view, network=False).options)
     drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
     assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
-    assert strict.held(ROOT, view, network=False)["uid"] == "65534"
+    assert strict.describe(ROOT, view, network=False)["uid"] == "65534"
 
 
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
     view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
-    options = list(strict.wrapped(USER, view, network=False).options)
+    options = list(strict.plan_wrapper(USER, view, network=False).options)
     assert options[-6:] == ["--dir", "/work", "--remount-ro", "/", "--chdir", "/work"]
 
 
@@ -93,7 +93,7 @@ def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
 def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
     path = f"/data/{name}"
     view = View(shown=(ShownPath(path, "read", "granted"),), cwd=path)
-    options = list(strict.wrapped(USER, view, network=False).options)
+    options = list(strict.plan_wrapper(USER, view, network=False).options)
     assert options.count(path) == 3
     for at, word in enumerate(options):
         if word == path:

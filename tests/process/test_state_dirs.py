@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.process.home import home, state_folder
+from exthost.process.state_dirs import state_folder, state_root
 
 
 def test_what_the_operator_names_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     environ = {"HOME": "/h", "XDG_STATE_HOME": "/s", "EXTHOST_HOME": "/e"}
-    assert home(environ) == "/e"
-    assert home({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == "/s/exthost"
-    assert home({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == "/h/.local/state/exthost"
-    assert home({}) == "/.local/state/exthost"
+    assert state_root(environ) == "/e"
+    assert state_root({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == "/s/exthost"
+    assert state_root({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == "/h/.local/state/exthost"
+    assert state_root({}) == "/.local/state/exthost"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert home({"HOME": "/h"}) == "/h/Library/Application Support/exthost"
+    assert state_root({"HOME": "/h"}) == "/h/Library/Application Support/exthost"
 
 
 def test_a_plain_id_is_its_folders_name() -> None:

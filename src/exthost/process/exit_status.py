@@ -1,10 +1,10 @@
-"""How a process ended, in words; and a file descriptor that becomes readable when it has.
+"""How a process ended, and a descriptor that becomes readable when it has.
 
-Exit is not end-of-file: a grandchild can hold the pipes for hours after the child is gone, and a
-child can close them and live. So the process itself is watched.
+Exit is not end-of-file: a grandchild can keep the pipes open for hours after the child has exited,
+and a child can close them and live. So the process itself is watched.
 
-On Linux that descriptor is a pidfd. Where there is none, a thread waits for the exit without
-reaping and then closes a pipe: the same descriptor to everyone above.
+On Linux the descriptor is a pidfd. Where there are no pidfds, a thread waits for the exit without
+reaping and then closes a pipe.
 """
 
 import os
@@ -14,26 +14,26 @@ from typing import NamedTuple
 
 
 class ExitStatus(NamedTuple):
-    """`code` of a normal exit, or the `signal` that ended it; both None if nobody knows. `never`
-    says why the program did not even begin, where something around it ended instead; `why` says
-    what it was ended for, where that was a limit."""
+    """The exit `code`, or the `signal` that killed the process; both are None if unknown.
+    `not_started` is the reason if the program was never executed. `limit` is the limit that the
+    process was killed for, if it was."""
 
     code: int | None
     signal: int | None
-    never: str = ""
-    why: str = ""
+    not_started: str = ""
+    limit: str = ""
 
     def __str__(self) -> str:
-        if self.never:
-            return f"never ran: {self.never}"
-        return f"{self._how()}: {self.why}" if self.why else self._how()
+        if self.not_started:
+            return f"never ran: {self.not_started}"
+        return f"{self._describe()}: {self.limit}" if self.limit else self._describe()
 
-    def _how(self) -> str:
+    def _describe(self) -> str:
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
         if self.code is None:
             return "ended, and something else in this program took its exit status"
-        # Shells and sandbox wrappers report the signal of what they ran as 128 + its number.
+        # Shells and wrappers report a child that was killed by a signal as 128 + its number.
         if self.code > 128 and _signal_name(self.code - 128)[0] == "S":
             return f"exited with {self.code} (what it ran was {_killed(self.code - 128)})"
         if self.code == 127:
@@ -55,7 +55,7 @@ def _signal_name(number: int) -> str:
 
 
 class ExitWatch:
-    """Watches one child of ours. `fd` is readable from its exit on; `reap` takes its status."""
+    """Watches one child process. `fd` is readable once it has exited; `reap` reaps it."""
 
     __slots__ = ("_pidfd", "_reaped", "_thread", "fd", "pid")
 
@@ -68,50 +68,51 @@ class ExitWatch:
             self._pidfd = True
         except (AttributeError, OSError):
             self._pidfd = False
-            self.fd, told = os.pipe()
+            self.fd, write_end = os.pipe()
             self._thread = threading.Thread(
-                target=_wait_for_exit, args=(pid, told), name=f"exit of {pid}", daemon=True
+                target=_wait_for_exit, args=(pid, write_end), name=f"exit of {pid}", daemon=True
             )
             self._thread.start()
 
     def peek(self) -> ExitStatus | None:
-        """How it ended, leaving it a zombie: until it is reaped its pid belongs to nobody else."""
+        """Return how the process ended, without reaping it: its pid stays reserved. None if it
+        runs."""
         return self._reaped or self._wait(os.WNOWAIT)
 
     def reap(self) -> ExitStatus | None:
-        """How it ended, or None if it has not."""
+        """Reap the process and return how it ended; None if it runs."""
         if self._reaped is None:
             self._reaped = self._wait(0)
         return self._reaped
 
     def _wait(self, flags: int) -> ExitStatus | None:
         try:
-            seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | flags)
+            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | flags)
         except ChildProcessError:
-            # Somebody else in this program waited for it: gone, and nobody knows how. Its pid may
-            # be another's by now, so nothing is signalled by it any more.
+            # Other code in this program reaped it, so the status is lost. The pid may be in use
+            # again, so it is not signalled any more.
             self._reaped = ExitStatus(None, None)
             return self._reaped
-        if seen is None:
+        if info is None:
             return None
-        if seen.si_code == os.CLD_EXITED:
-            return ExitStatus(seen.si_status, None)
-        return ExitStatus(None, seen.si_status)
+        if info.si_code == os.CLD_EXITED:
+            return ExitStatus(info.si_status, None)
+        return ExitStatus(None, info.si_status)
 
     def signal(self, number: int) -> None:
-        """Signal the process itself; nothing happens if it is gone."""
+        """Signal the process; does nothing if it has ended."""
         if self._reaped is not None:
             return
         try:
             if self._pidfd:
                 signal.pidfd_send_signal(self.fd, number)
             else:
-                os.kill(self.pid, number)  # not reaped, so the pid is still its own
+                os.kill(self.pid, number)  # not reaped, so the pid is not reused
         except (ProcessLookupError, PermissionError):
             pass
 
     def signal_group(self, number: int) -> None:
-        """Signal the process group it leads; safe, since a group outlives no unreaped leader."""
+        """Signal the process group; safe, since the pid of an unreaped leader is not reused."""
         if self._reaped is not None:
             return
         try:
@@ -120,15 +121,16 @@ class ExitWatch:
             pass
 
     def close(self) -> None:
+        """Close the descriptor."""
         os.close(self.fd)
         if self._thread is not None:
             self._thread.join(timeout=1)
 
 
-def _wait_for_exit(pid: int, told: int) -> None:
+def _wait_for_exit(pid: int, write_end: int) -> None:
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except OSError:
         pass
     finally:
-        os.close(told)
+        os.close(write_end)

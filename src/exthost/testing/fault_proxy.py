@@ -1,18 +1,19 @@
-"""A pipe with faults: records a conversation, and plays the extension's part of it back, spoilt.
+"""Records a conversation, and plays the extension's side of it back with a fault.
 
-    python -S -E -P shim.py record FILE -- COMMAND …     between a host and an extension
-    python -S -E -P shim.py play FILE FAULT AT           in place of the extension
+    python -S -E -P fault_proxy.py record FILE -- COMMAND …     between a host and an extension
+    python -S -E -P fault_proxy.py play FILE FAULT AT           in place of the extension
 
-    cut        the output ends before byte AT, and the process lives on
-    truncate   the same, and it exits
-    delay      before byte AT it waits for a moment, then goes on
-    repeat     byte AT comes twice
-    flip       byte AT comes with one bit turned over
-    drop       byte AT does not come at all
+    cut        the output ends before byte AT, and the process keeps running
+    truncate   the output ends before byte AT, and the process exits
+    delay      a short pause before byte AT
+    repeat     byte AT is written twice
+    flip       one bit of byte AT is inverted
+    drop       byte AT is left out
 
-A recording is what went either way, in order. Played back, each of the extension's pieces is
-written when as many bytes have come in as had when it was recorded; what they are does not matter,
-so the same host must be asked the same things. Knows no dialect; standard library only.
+A recording contains the extension's output in pieces, each with the number of bytes that had been
+received before it. In playback a piece is written when that many bytes were received, whatever they
+are. So the host must send the same requests as in the recording. Knows no dialect; uses only the
+standard library.
 """
 
 import os
@@ -20,51 +21,51 @@ import signal
 import sys
 import time
 
-# Long enough for the host to have read what came before.
+# Long enough for the host to read what was written before.
 DELAY_SECONDS = 0.005
 
 FAULTS = ("cut", "truncate", "delay", "repeat", "flip", "drop")
 
 
 def record(file: str, command: list[str]) -> int:
-    """Pass everything on, and write down how many bytes had come in and what was answered, a line
-    each, in hex."""
-    import select  # a playback, of which there are thousands, does without both
+    """Pass everything on. Write a line for each piece of output: the number of bytes received
+    before it, and the piece in hex."""
+    import select  # only here: there are thousands of playbacks, and they need neither
     import subprocess
 
-    kept = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    recording = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None and child.stdout is not None
-        came = 0
+        received = 0
         out = child.stdout.fileno()
-        ways = {0: child.stdin.fileno(), out: 1}
-        while ways:
-            for fd in select.select(list(ways), [], [])[0]:
+        targets = {0: child.stdin.fileno(), out: 1}
+        while targets:
+            for fd in select.select(list(targets), [], [])[0]:
                 data = os.read(fd, 65536)
                 if not data:
                     if fd == 0:
                         child.stdin.close()
-                    del ways[fd]
+                    del targets[fd]
                     if fd == out:
-                        ways.clear()
+                        targets.clear()
                     continue
                 if fd == 0:
-                    came += len(data)
+                    received += len(data)
                 else:
-                    _write(f"{came} {data.hex()}\n".encode(), kept)
-                _write(data, ways.get(fd, 1))
+                    _write(f"{received} {data.hex()}\n".encode(), recording)
+                _write(data, targets.get(fd, 1))
         return child.wait()
 
 
 def play(file: str, fault: str, at: int) -> None:
-    """The extension's part, with a fault."""
-    came = written = 0
+    """Play the extension's side back, with a fault at byte `at`."""
+    received = written = 0
     for needed, text in pieces(file):
-        while came < needed:
+        while received < needed:
             data = os.read(0, 65536)
             if not data:
                 return
-            came += len(data)
+            received += len(data)
         piece = bytes.fromhex(text)
         offset = at - written
         written += len(piece)
@@ -73,14 +74,15 @@ def play(file: str, fault: str, at: int) -> None:
             continue
         before, byte, after = piece[:offset], piece[offset], piece[offset + 1 :]
         _write(before, 1)
-        _spoil(fault, byte)
+        _apply(fault, byte)
         _write(after, 1)
     while os.read(0, 65536):
         pass
 
 
 def pieces(file: str) -> list[tuple[int, str]]:
-    """A recording: how many bytes had come in, and what was answered, in hex."""
+    """Return the pieces of a recording: the number of bytes received before each, and the piece
+    in hex."""
     fd = os.open(file, os.O_RDONLY)
     try:
         lines = os.read(fd, 1 << 24).decode("ascii").splitlines()
@@ -89,8 +91,8 @@ def pieces(file: str) -> list[tuple[int, str]]:
     return [(int(needed), text) for needed, text in map(str.split, lines)]
 
 
-def _spoil(fault: str, byte: int) -> None:
-    """What happens in place of this byte."""
+def _apply(fault: str, byte: int) -> None:
+    """Apply the fault in place of this byte."""
     if fault == "truncate":
         os._exit(0)
     if fault == "cut":

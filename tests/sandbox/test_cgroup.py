@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from exthost.model import Ceiling
-from exthost.sandbox.cgroup import Owner, Place, Sight, choose, owner_of, plan, reason, where
+from exthost.sandbox.cgroup import (
+    CgroupBase,
+    FoundCgroup,
+    Owner,
+    choose_base,
+    locate,
+    oom_reason,
+    owner_of,
+    plan_cgroup,
+)
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors" / "cgroup.toml").read_text())
 BOTH = frozenset({"memory", "pids"})
@@ -17,39 +26,39 @@ def rows(kind: str) -> list[Any]:
     return [pytest.param(row, id=row["name"]) for row in VECTORS[kind]]
 
 
-@pytest.mark.parametrize("row", rows("where"))
+@pytest.mark.parametrize("row", rows("locate"))
 def test_our_group_is_found_where_it_can_be_seen(row: dict[str, str]) -> None:
     mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + row["mount"] + "\n"
-    assert where(row["own"] + "\n", mounts) == (row["folder"], row["point"])
+    assert locate(row["own"] + "\n", mounts) == (row["folder"], row["point"])
 
 
-def sight(told: dict[str, Any] | None) -> Sight | None:
+def found_cgroup(told: dict[str, Any] | None) -> FoundCgroup | None:
     if told is None:
         return None
     sets = {name: frozenset(told[name]) for name in ("controllers", "enabled") if name in told}
     usual: dict[str, Any] = {"folder": "/g/own", "owner": 1000, "controllers": BOTH | {"io"}}
     usual |= told | sets
-    return Sight(**usual)
+    return FoundCgroup(**usual)
 
 
-@pytest.mark.parametrize("row", rows("choose"))
+@pytest.mark.parametrize("row", rows("choose_base"))
 def test_a_group_is_used_only_where_it_is_ours(row: dict[str, Any]) -> None:
-    found = choose(
-        sight(row["own"]),
-        sight(row.get("above")),
+    found = choose_base(
+        found_cgroup(row["own"]),
+        found_cgroup(row.get("above")),
         uid=row.get("uid", 1000),
         systemd=row.get("systemd", False),
     )
-    if "why" in row:
-        assert row["why"] in found.verdict.why and found.verdict.fix
-        assert found._replace(verdict=Place().verdict) == Place()
+    if "reason" in row:
+        assert row["reason"] in found.result.reason and found.result.fix
+        assert found._replace(result=CgroupBase().result) == CgroupBase()
     else:
         controllers = frozenset(row.get("controllers", BOTH))
-        assert found == Place(row["base"], controllers, row.get("aside", False))
+        assert found == CgroupBase(row["base"], controllers, row.get("moves_host", False))
 
 
 def test_without_version_2_there_is_nothing_to_choose() -> None:
-    assert "no cgroup v2" in choose(None, None, uid=0, systemd=False).verdict.why
+    assert "no cgroup v2" in choose_base(None, None, uid=0, systemd=False).result.reason
 
 
 MEMORY = (("memory.max", "1000"), ("memory.swap.max", "0"), ("memory.oom.group", "1"))
@@ -69,9 +78,9 @@ PIDS = (("pids.max", "36"),)
 def test_what_is_limited_is_written_where_there_is_a_controller(
     most: Ceiling, controllers: set[str], settings: tuple[tuple[str, str], ...]
 ) -> None:
-    group = plan(Place("/g", frozenset(controllers), aside=True), most, b"init")
+    group = plan_cgroup(CgroupBase("/g", frozenset(controllers), moves_host=True), most, b"init")
     assert group is not None and group.settings == settings
-    assert (group.base, group.aside, group.init) == ("/g", True, b"init")
+    assert (group.base, group.moves_host, group.init) == ("/g", True, b"init")
     assert group.controllers == tuple(sorted(controllers))
 
 
@@ -80,20 +89,20 @@ def test_what_is_limited_is_written_where_there_is_a_controller(
     [(Ceiling(), BOTH), (Ceiling(1000, None), {"pids"}), (Ceiling(1000, 10), set())],
 )
 def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers: set[str]) -> None:
-    assert plan(Place("/g", frozenset(controllers)), most, b"") is None
+    assert plan_cgroup(CgroupBase("/g", frozenset(controllers)), most, b"") is None
 
 
 @pytest.mark.parametrize(
     ("events", "why"),
     [
         ("low 0\nhigh 0\nmax 41\noom 1\noom_kill 4\n", "max_memory is 64 MB"),
-        ("low 0\nmax 41\noom 0\noom_kill 1\n", "had no memory left"),
+        ("low 0\nmax 41\noom 0\noom_kill 1\n", "ran out of memory"),
         ("low 0\nmax 41\noom 3\noom_kill 0\n", ""),
         ("", ""),
     ],
 )
 def test_whose_memory_ran_out_is_told(events: str, why: str) -> None:
-    told = reason(events, 64 * 2**20)
+    told = oom_reason(events, 64 * 2**20)
     assert why in told and bool(told) == bool(why)
 
 

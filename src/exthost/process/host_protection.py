@@ -1,0 +1,25 @@
+"""Keeps other processes of the same user from reading the host's memory.
+
+A child without a sandbox has the host's uid, and the kernel lets processes of one uid read each
+other: /proc/PID/environ, memory, ptrace. `harden` forbids that for the whole process, debuggers and
+core dumps included. A library therefore does it only on request (`Host(harden=True)`); the command
+line always does.
+"""
+
+import ctypes
+import sys
+
+__all__ = ["harden"]
+
+_PR_SET_DUMPABLE = 4
+
+
+def harden() -> bool:
+    """Forbid other processes of this user to read or trace this one. Return False if the platform
+    cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        return ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0  # type: ignore[no-any-return]
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,185 @@
+"""The two pipes to the first process of a namespace, which is our init (`sandbox/init.c`).
+
+The host writes signals for the program's process group to the control pipe. When the host's end is
+closed, by the host or by its death, init ends every process in the namespace. From the status pipe
+the host reads how the program ended: the wrapper in between can only pass on an exit code.
+
+This module knows the arguments that make a wrapper start our init. It does not know why a program
+is wrapped.
+"""
+
+import errno
+import os
+import signal
+import struct
+import time
+from collections.abc import Mapping, Sequence
+
+from exthost.model import ResourceLimit, Wrapper
+from exthost.process.environment import Variables
+from exthost.process.exit_status import ExitStatus
+from exthost.process.memory_file import memory_file
+from exthost.sandbox.limits import CPU, FILE_SIZE
+
+__all__ = ["InitChannel"]
+
+_CLOSED = -1
+
+# Prefixes of variables by which the loader and the C library load code, or read and write files.
+# The C library ignores the same ones in set-user-ID programs.
+_LOADER_VARIABLES = (
+    *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
+    *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
+)
+
+# How long a namespace may take to end after the control pipe was closed: milliseconds, unless the
+# wrapper hangs.
+NAMESPACE_END_SECONDS = 0.5
+
+
+class InitChannel:
+    """The host's ends of the two pipes and, until the spawn is over, what the child inherits."""
+
+    __slots__ = (
+        "_argv_prefix",
+        "_closed_at",
+        "_control",
+        "_inherited",
+        "_limits",
+        "_status",
+        "env",
+    )
+
+    def __init__(
+        self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], cgroup: int = 0
+    ) -> None:
+        """`env` are the variables of the program, `self.env` those of the wrapper. `cgroup` is an
+        open cgroup.procs that the program enters, or 0."""
+        self.env = env
+        self._closed_at = 0.0
+        self._limits = wrapper.limits
+        self._inherited: list[int] = []
+        self._control = self._status = _CLOSED
+        try:
+            control, self._control = os.pipe()
+            self._inherited.append(control)
+            self._status, status = os.pipe()
+            os.set_blocking(self._status, False)
+            self._inherited.append(status)
+            init = memory_file("exthost-init", wrapper.init)
+            self._inherited.append(init)
+            options = wrapper.options
+            if options:
+                self.env, loader_variables = _split(env)
+                for name, value in loader_variables.items():
+                    options = (*options, "--setenv", name, value)
+            if wrapper.filter:
+                rules = memory_file("exthost-filter", wrapper.filter)
+                self._inherited.append(rules)
+                options = (*options, "--seccomp", str(rules))
+        except BaseException:
+            self.close_inherited()
+            self.close()
+            raise
+        init_makes_namespace = not options
+        keeps_pwd = "PWD" in env
+        flags = (int(keeps_pwd), int(init_makes_namespace))
+        numbers = (control, status, stdin, stdout, *flags, cgroup)
+        limits = (number for limit in wrapper.limits for number in limit)
+        settings = ",".join(str(number) for number in (*numbers, *limits))
+        start_init = (f"/proc/self/fd/{init}", settings)
+        self._argv_prefix = start_init if init_makes_namespace else (*options, "--", *start_init)
+
+    @property
+    def argv_prefix(self) -> tuple[str, ...]:
+        """The words that go before the program and its arguments."""
+        return self._argv_prefix
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that the wrapper inherits besides stdin, stdout and stderr."""
+        return tuple(self._inherited)
+
+    def close_inherited(self) -> None:
+        """Close the child's descriptors in the host, after a spawn or a failed one."""
+        for fd in self._inherited:
+            os.close(fd)
+        self._inherited.clear()
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The host's open ends."""
+        return [fd for fd in (self._control, self._status) if fd != _CLOSED]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the program's process group."""
+        if self._control != _CLOSED:
+            try:
+                os.write(self._control, bytes((number,)))
+            except OSError:
+                pass  # init has ended
+
+    def close_control(self) -> bool:
+        """End every process in the namespace. Return False if that was requested some time ago and
+        did not help."""
+        if self._control == _CLOSED:
+            return time.monotonic() - self._closed_at < NAMESPACE_END_SECONDS
+        os.close(self._control)
+        self._control = _CLOSED
+        self._closed_at = time.monotonic()
+        return True
+
+    def read_status(self, wrapper: ExitStatus) -> ExitStatus:
+        """Return how the program ended, given how the wrapper ended."""
+        try:
+            data = os.read(self._status, 64)
+        except OSError:
+            data = b""
+        numbers = struct.unpack(f"={len(data) // 4}i", data[: len(data) // 4 * 4])
+        if numbers and numbers[0] < 0:
+            error = -numbers[0]
+            return ExitStatus(None, None, f"{os.strerror(error)} ({_error_name(error)})")
+        if numbers and os.WIFSIGNALED(numbers[0]):
+            cpu_seconds = numbers[1] / 1000 if len(numbers) > 1 else 0.0
+            number = os.WTERMSIG(numbers[0])
+            return ExitStatus(None, number, limit=_exceeded(number, cpu_seconds, self._limits))
+        if numbers:
+            return ExitStatus(os.WEXITSTATUS(numbers[0]), None)
+        if self._control == _CLOSED or wrapper.code is None:
+            return ExitStatus(None, wrapper.signal or signal.SIGKILL)
+        if wrapper.code > 128:  # our init was killed from outside
+            return ExitStatus(None, wrapper.code - 128)
+        return ExitStatus(None, None, f"its sandbox could not be set up: the wrapper {wrapper}")
+
+    def close(self) -> None:
+        """Close the host's ends."""
+        self.close_control()
+        if self._status != _CLOSED:
+            os.close(self._status)
+            self._status = _CLOSED
+
+
+def _split(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the variables that the wrapper is started with, and those that it sets for the program
+    instead. The wrapper is loaded outside the sandbox, as the host's user: a variable that names
+    code to load would run that code there."""
+    loader = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
+    if not loader:
+        return env, loader
+    return Variables({name: env[name] for name in env if name not in loader}), loader
+
+
+def _exceeded(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
+    """Return the limit that the kernel sent this signal for; "" if there is none."""
+    for limit in limits:
+        if limit.resource == CPU and (
+            number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_seconds >= limit.soft)
+        ):
+            return f"it used up its processor time (limits.cpu is {limit.soft} s)"
+        if limit.resource == FILE_SIZE and number == signal.SIGXFSZ:
+            return f"it wrote a file of more than {limit.soft} bytes (limits.fsize)"
+    return ""
+
+
+def _error_name(number: int) -> str:
+    return errno.errorcode.get(number, str(number))

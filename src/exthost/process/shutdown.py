@@ -1,0 +1,51 @@
+"""Runs the shutdown steps of a dialect, one after the other. SIGKILL is always the last.
+
+The steps stop as soon as the process has exited. Every step has a time limit, so the whole shutdown
+has one, too.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from exthost.messages import Notification, Request
+from exthost.model import CloseStdin, Say, ShutdownStep, Terminate, Write
+
+# After SIGKILL a process remains only if it is stuck in the kernel.
+KILL_SECONDS = 5.0
+
+# The first kill of a namespace lets its init exit by itself. A wrapper that hangs before it has
+# made the namespace needs a second kill.
+CLEAN_KILL_SECONDS = 1.0
+
+
+class Stoppable(Protocol):
+    """A process that the shutdown steps can be run on."""
+
+    async def say(self, message: Request | Notification, wait: float) -> None: ...
+    def write_raw(self, data: bytes) -> None: ...
+    def close_stdin(self) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    async def exits_within(self, seconds: float) -> bool: ...
+
+
+async def run_steps(steps: Sequence[ShutdownStep], process: Stoppable) -> bool:
+    """Run the steps until the process exits, then kill it. Return False if it survives SIGKILL."""
+    for step in steps:
+        wait = 0.0
+        match step:
+            case Say(message, limit):
+                await process.say(message, limit)
+            case Write(data):
+                process.write_raw(data)
+            case CloseStdin(wait):
+                process.close_stdin()
+            case Terminate(wait):
+                process.terminate()
+        if await process.exits_within(wait):
+            return True
+    process.kill()
+    if await process.exits_within(CLEAN_KILL_SECONDS):
+        return True
+    process.kill()
+    return await process.exits_within(KILL_SECONDS)

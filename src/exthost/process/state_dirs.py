@@ -1,0 +1,59 @@
+"""The folders that the host keeps files in: `$EXTHOST_HOME`, or the platform's state folder.
+
+Pure: computes paths, and creates nothing. An extension's folder is named after its id. Characters
+that could lead out of the folder are replaced.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+__all__ = ["log_file", "state_folder", "state_root"]
+
+# Other ids have their characters replaced, a leading dot included; a hash keeps them apart.
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+
+
+def state_root(environ: Mapping[str, str]) -> str:
+    """Return the folder that contains all files of the host."""
+    get = environ.get
+    return _state_root(get("EXTHOST_HOME"), get("HOME"), get("XDG_STATE_HOME", ""))
+
+
+@lru_cache(maxsize=8)  # called at every start
+def _state_root(configured: str | None, user_home: str | None, xdg_state: str) -> str:
+    if configured:
+        return configured
+    user_home = user_home or "/"
+    if sys.platform == "darwin":
+        return str(PurePosixPath(user_home, "Library", "Application Support", "exthost"))
+    # The XDG specification says to ignore a relative path.
+    is_absolute = xdg_state.startswith("/")
+    base = xdg_state if is_absolute else str(PurePosixPath(user_home, ".local", "state"))
+    return str(PurePosixPath(base, "exthost"))
+
+
+def state_folder(environ: Mapping[str, str], extension: str) -> str:
+    """Return the state folder of one extension."""
+    return f"{_extensions(state_root(environ))}/{_file_name(extension)}"
+
+
+@lru_cache(maxsize=8)
+def _extensions(root: str) -> str:
+    return str(PurePosixPath(root, "extensions"))
+
+
+def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
+    """Return the log file of an extension under the host of this config, which is given by its
+    key."""
+    return str(PurePosixPath(state_root(environ), "logs", config, _file_name(extension) + ".log"))
+
+
+def _file_name(extension: str) -> str:
+    if _SAFE.fullmatch(extension):
+        return extension
+    digest = hashlib.sha256(extension.encode(errors="surrogatepass")).hexdigest()[:12]
+    return re.sub(r"[^A-Za-z0-9_-]", "_", extension)[:80] + "." + digest
