@@ -10,6 +10,7 @@ from exthost.config import DiscoverySettings, WatchSettings
 from exthost.discovery.configfile import read_config, wanted
 from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import plugin
 
 SEED = """
 extensions:
@@ -42,7 +43,7 @@ def wrong(folder: Path, text: str | bytes) -> ConfigError:
 @shows("nexo-disc-11")
 @pytest.mark.parametrize("text", [SEED, "extensions:\n", "extensions: {}"])
 def test_the_seeds_file_is_the_defaults(tmp_path: Path, text: str) -> None:
-    expected = DiscoverySettings(search_paths=(f"{tmp_path}/extensions",))
+    expected = DiscoverySettings(prefers_working_folder=True)
     for name in ("extensions.yaml", "extensions.yml"):
         assert read(tmp_path, text, name).discovery == expected
 
@@ -54,7 +55,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         "extensions:\n  search_paths: [a, /b]\n  disabled: [x]\n  allowlist: [y]\n  max_depth: 2\n"
         "  follow_links: true\n  watch: {enabled: true, debounce_ms: 50, reload: true}\n",
     ).discovery
-    assert said.search_paths == (f"{tmp_path}/a", "/b")
+    assert said.search_paths == ("a", "/b")
     assert (said.disabled, said.allowlist, said.max_depth) == (("x",), ("y",), 2)
     assert said.watch == WatchSettings(enabled=True, debounce_ms=50, reload=True)
 
@@ -85,6 +86,63 @@ def test_mistakes_are_told_with_their_line_and_key(
     error = wrong(tmp_path, text)
     assert says in error.message
     assert line in (0, error.evidence.line) and (not key or error.evidence.key == key)
+
+
+WHOLE = """
+schema_version: 2
+extensions:
+  search_paths: [./extensions]
+  transport_defaults:
+    stdio: {handshake_timeout_ms: 5000, call_timeout_ms: 1500, shutdown_grace_ms: 250, later: x}
+    nats: {handshake_timeout_ms: 10000, subject_prefix: ext}
+  doctor: {interval_secs: 5}
+  entries: {weather: {enabled: true}}
+"""
+
+
+@shows("nexo-disc-12")
+def test_the_file_of_the_original_is_taken_and_what_has_no_effect_is_noted(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    limits = config.defaults.limits
+    assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)
+    assert config.discovery == DiscoverySettings(
+        search_paths=("./extensions",), prefers_working_folder=True
+    )
+    noted = "\n".join(config.notes)
+    for key in ("schema_version", "doctor", "entries", "nats", "stdio.later"):
+        assert key in noted
+    assert len(config.notes) == 5
+
+
+@shows("nexo-disc-12")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "extensions: {transport_defaults: 5}",
+        "extensions: {transport_defaults: {stdio: 5}}",
+        "extensions: {transport_defaults: {stdio: {call_timeout_ms: soon}}}",
+        "extensions: {transport_defaults: {stdio: {call_timeout_ms: 0}}}",
+    ],
+)
+def test_bad_limits_of_the_original_are_mistakes(tmp_path: Path, text: str) -> None:
+    assert "transport_defaults" in wrong(tmp_path, text).evidence.key
+
+
+@shows("nexo-disc-13")
+def test_search_paths_count_from_the_working_folder_and_then_from_the_files_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = read(folder, "extensions: {search_paths: [./extensions]}")
+    (warning,) = wanted(config).diagnostics
+    assert str(tmp_path / "extensions") in warning.message
+    assert str(folder / "extensions") in warning.message
+    plugin(folder / "extensions" / "a", "beside")
+    assert [spec.id for spec in wanted(config).specs] == ["beside"]
+    plugin(tmp_path / "extensions" / "a", "working")
+    assert [spec.id for spec in wanted(config).specs] == ["working"]
 
 
 @shows("nexo-disc-11")

@@ -87,6 +87,7 @@ class Settings:
     allowlist: tuple[str, ...] = ()
     max_depth: int = 4
     follow_links: bool = False
+    prefers_working_folder: bool = False
 
 
 def manifest(folder: Path, id: str | None = None, text: str | None = None) -> Path:

@@ -30,7 +30,9 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverySettings:
-    """An empty allowlist allows all. The root itself is depth 0."""
+    """An empty allowlist allows all. The root itself is depth 0. `prefers_working_folder`: a
+    relative search path counts from the working folder if it is there, and else from the folder
+    of the config."""
 
     enabled: bool = True
     search_paths: tuple[str, ...] = ("./extensions",)
@@ -40,6 +42,7 @@ class DiscoverySettings:
     max_depth: int = 4
     follow_links: bool = False
     watch: WatchSettings = WatchSettings()
+    prefers_working_folder: bool = False
 
 
 _WATCH: Mapping[str, Reader] = {

@@ -1,20 +1,38 @@
-"""`extensions.yaml`: discovery alone, in the notation that agent operators know.
+"""`extensions.yaml`: the file of nexo's own host, taken as it is.
 
-One key, `extensions`, which holds what `[discovery]` holds in our own config; everything else is
-a mistake. PyYAML is an optional install and is imported when the first YAML config is read.
+Its key `extensions` holds what `[discovery]` holds in our own config. `transport_defaults.stdio`
+sets limits. What else that host has is noted and has no effect; any other key is a mistake.
+Relative search paths count from the working folder, as they do there, or from the folder of the
+file.
+PyYAML is an optional install and is imported when the first YAML config is read.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.document import Config
-from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
-from exthost.documents.readers import table
+from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems, shown
+from exthost.documents.readers import Reader, count, kind, table
+from exthost.documents.settings import Settings
 from exthost.documents.toml_positions import Path
 from exthost.errors import ConfigError, Evidence
+from exthost.model import Limits
 
 __all__ = ["config_from_yaml"]
+
+# Keys of nexo's own host, beside `extensions` or inside it, that mean nothing here.
+_FOREIGN = ("schema_version", "doctor", "entries")
+
+# Limits of its transports, in milliseconds, and ours.
+_LIMITS: Mapping[str, str] = {
+    "handshake_timeout_ms": "handshake",
+    "call_timeout_ms": "call",
+    "shutdown_grace_ms": "stop",
+}
+
+_TRANSPORTS = "transport_defaults"
 
 
 def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
@@ -47,9 +65,20 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
         place.wrong(WRONG_VALUE, "there is no `extensions`", "begin the file with `extensions:`")
-    read = table(document if document is not None else {}, place, {"extensions": _section(folder)})
+    reading = _Reading()
+    read = table(
+        document if document is not None else {},
+        place,
+        {"extensions": reading.section, **reading.foreign_keys()},
+    )
     problems.raise_any()
-    return Config(discovery=read["extensions"], origin=origin, folder=folder)
+    return Config(
+        discovery=read["extensions"],
+        defaults=Settings(limits=reading.limits),
+        origin=origin,
+        folder=folder,
+        notes=tuple(reading.notes),
+    )
 
 
 class _Twice(Exception):
@@ -59,12 +88,51 @@ class _Twice(Exception):
         self.key, self.line = key, line
 
 
-def _section(folder: str | None) -> Any:
-    def read(value: Any, place: Place) -> DiscoverySettings:
-        # `extensions:` with nothing below it is YAML's way to say: all as it is by default.
-        return discovery({} if value is None else value, place, folder)
+class _Reading:
+    """What the file says beside discovery."""
 
-    return read
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.limits = Limits()
+
+    def foreign_keys(self) -> dict[str, Reader]:
+        """Return readers for the keys that the file may have and `[discovery]` has not."""
+        return {_TRANSPORTS: self._transports, **dict.fromkeys(_FOREIGN, self._note)}
+
+    def section(self, value: Any, place: Place) -> DiscoverySettings:
+        # `extensions:` with nothing below it is YAML's way to say: all as it is by default.
+        said: Any = {} if value is None else value
+        if isinstance(value, Mapping):
+            others = self.foreign_keys()
+            table({key: value[key] for key in value if key in others}, place, others)
+            said = {key: item for key, item in value.items() if key not in others}
+        return replace(discovery(said, place, None), prefers_working_folder=True)
+
+    def _note(self, value: Any, place: Place) -> None:
+        self.notes.append(f"`{shown(place.path)}` has no effect here")
+
+    def _transports(self, value: Any, place: Place) -> None:
+        if not isinstance(value, Mapping):
+            place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+            return
+        for name, settings in value.items():
+            if name == "stdio":
+                self._stdio(settings, place.at(name))
+            else:
+                self._note(settings, place.at(str(name)))
+
+    def _stdio(self, value: Any, place: Place) -> None:
+        if not isinstance(value, Mapping):
+            place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+            return
+        for key, item in value.items():
+            if key not in _LIMITS:
+                self._note(item, place.at(str(key)))
+                continue
+            milliseconds = count(0 if key == "shutdown_grace_ms" else 1)(item, place.at(key))
+            if milliseconds is not None:
+                seconds: Any = {_LIMITS[key]: milliseconds / 1000}
+                self.limits = replace(self.limits, **seconds)
 
 
 def _lines(root: Any) -> dict[Path, int]:

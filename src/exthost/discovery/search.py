@@ -23,7 +23,7 @@ from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
 from exthost.model import Package, Spec
 
-__all__ = ["Settings", "canonical", "discover", "roots"]
+__all__ = ["Settings", "base_folders", "canonical", "discover", "roots"]
 
 
 class Settings(Protocol):
@@ -43,12 +43,15 @@ class Settings(Protocol):
     def max_depth(self) -> int: ...
     @property
     def follow_links(self) -> bool: ...
+    @property
+    def prefers_working_folder(self) -> bool: ...
 
 
 def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str = ".") -> Report:
     """Everything these formats find in the search paths.
 
-    Relative search paths count from `base`, the folder of the config file; `~` is a home folder.
+    Relative search paths count from `base`, the folder of the config file, or, if the settings
+    prefer that, from the working folder; `~` is a home folder.
     Where several formats claim one file, the first that does not pass it over decides. The search
     path `$PATH` is each folder of PATH: only files right in it that are programs themselves.
     `$SYNAPS` (a dialect, in capitals) is where the system of that dialect looks itself.
@@ -58,8 +61,9 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     candidates: list[Candidate] = []
     diagnostics: list[Diagnostic] = []
     scanned = invalid = 0
+    bases = base_folders(settings, base)
     expanded = [
-        (path, root) for path in settings.search_paths for root in roots(path, base, formats)
+        (path, root) for path in settings.search_paths for root in roots(path, bases, formats)
     ]
     for index, (search_path, root) in enumerate(expanded):
         on_path = search_path == ON_PATH
@@ -96,16 +100,23 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     )
 
 
-def roots(search_path: str, base: str, formats: Sequence[ManifestFormat]) -> list[str | Diagnostic]:
+def base_folders(settings: Settings, base: str) -> tuple[str, ...]:
+    """Return the folders from which relative search paths count, in the order they are tried."""
+    return (".", base) if settings.prefers_working_folder else (base,)
+
+
+def roots(
+    search_path: str, bases: Sequence[str], formats: Sequence[ManifestFormat]
+) -> list[str | Diagnostic]:
     """The folders that a search path stands for, the strongest first, or why there is none."""
     if search_path == ON_PATH:
         return _program_folders()
     for format in formats:
         if format.homes and search_path == f"${format.dialect.upper()}":
             # Many machines have none of them: no reason to say anything.
-            found = [canonical(home, base) for home in reversed(format.homes)]
+            found = [canonical(home, bases) for home in reversed(format.homes)]
             return [root for root in found if isinstance(root, str)]
-    return [canonical(search_path, base)]
+    return [canonical(search_path, bases)]
 
 
 def _program_folders() -> list[str | Diagnostic]:
@@ -115,16 +126,22 @@ def _program_folders() -> list[str | Diagnostic]:
     return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
 
 
-def canonical(search_path: str, base: str) -> str | Diagnostic:
-    """The root's real path, or why there is none."""
-    try:
-        path = Path(base, Path(search_path).expanduser())
-        return os.path.realpath(path, strict=True)
-    except OSError as error:
-        return unsearchable(search_path, system_words(error))
-    except (RuntimeError, ValueError) as error:
-        # pathlib's words for a home that cannot be found, and the system's for a NUL in a path.
-        return unsearchable(search_path, str(error))
+def canonical(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
+    """The root's real path, from the first of `bases` where it is there, or why there is none."""
+    tried: dict[str, str] = {}
+    for base in bases:
+        try:
+            path = Path(base, Path(search_path).expanduser())
+            return os.path.realpath(path, strict=True)
+        except OSError as error:
+            tried.setdefault(str(path.absolute()), system_words(error))
+        except (RuntimeError, ValueError) as error:
+            # pathlib's words for a home that cannot be found, and the system's for a NUL.
+            return unsearchable(search_path, str(error))
+    if len(tried) == 1:
+        return unsearchable(search_path, *tried.values())
+    why = "; ".join(f"{path}: {why}" for path, why in tried.items())
+    return unsearchable(list(tried)[-1], why)
 
 
 def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:

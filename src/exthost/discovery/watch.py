@@ -20,7 +20,7 @@ from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.files import read_file
 from exthost.discovery.report import Candidate, Diagnostic
-from exthost.discovery.search import discover, roots
+from exthost.discovery.search import base_folders, discover, roots
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
 from exthost.model import Spec
@@ -122,7 +122,8 @@ class Watch:
 
     def _roots(self) -> list[str]:
         paths = (path for path in self._settings.search_paths if path != ON_PATH)
-        found = (root for path in paths for root in roots(path, self._base, self._readable))
+        bases = base_folders(self._settings, self._base)
+        found = (root for path in paths for root in roots(path, bases, self._readable))
         real = (root for root in found if not isinstance(root, Diagnostic))
         return [root for root in real if os.path.isdir(root)]  # noqa: PTH112
 
