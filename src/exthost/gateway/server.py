@@ -99,8 +99,9 @@ class Gateway:
         self._changed.clear()
         self._announcing = asyncio.get_running_loop().create_task(self._announce())
 
-    async def close(self) -> None:
-        """End every extension, and tell clients that listen that there is nothing more to hear."""
+    async def close(self, *, drain: bool = False) -> None:
+        """End every extension, and tell clients that listen that there is nothing more to hear.
+        `drain` is that of `Host.close`."""
         self._unsubscribe()
         self._listening.close()
         tasks = [task for task in (self._opening, self._announcing) if task is not None]
@@ -108,7 +109,7 @@ class Gateway:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.host.close()
+        await self.host.close(drain=drain)
 
     async def _ready(self) -> None:
         assert self._opening is not None

@@ -1,0 +1,179 @@
+"""The process of a host: what `run` and `gateway` have in common.
+
+It owns the extensions, the control socket, their logs and the display, and serves the MCP face if
+there is one. It ends at a signal or when its client on stdin leaves: the first time it drains, a
+second signal kills.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from exthost.cli.displays import Display
+from exthost.cli.list import tell_diagnostics
+from exthost.cli.log_handler import WarningHandler
+from exthost.cli.mcp_face import Transport, child_variables
+from exthost.config import Config
+from exthost.control.address import key_of
+from exthost.control.report import Report
+from exthost.control.server import Control
+from exthost.errors import Refused, UsageError
+from exthost.host.extension_logs import ExtensionLogs
+from exthost.host.host import Host
+from exthost.process.home import log_file
+
+if TYPE_CHECKING:
+    from exthost.gateway.server import Gateway
+
+INTERRUPTED = 130
+
+MakeDisplay = Callable[[Host, Report], Display]
+
+
+class HostProcess:
+    """One host with everything around it, for the length of an `async with` block."""
+
+    def __init__(
+        self,
+        path: str,
+        config: Config,
+        make_display: MakeDisplay,
+        transports: Sequence[Transport] = (),
+        *,
+        may_be_second: bool = False,
+    ) -> None:
+        """`path` is the path of the config, which names the socket and the logs.
+        `may_be_second`: where another host of this config runs, go on without a socket."""
+        self._path = path
+        self._transports = transports
+        self._may_be_second = may_be_second
+        variables = child_variables() if transports else None
+        self.host = Host(config, environ=variables)
+        self.report = Report(self.host)
+        self.display = make_display(self.host, self.report)
+        self.control: Control | None = None
+        self._gateway = self._make_gateway() if transports else None
+        self._signals: asyncio.Queue[int] = asyncio.Queue()
+        self._stack = AsyncExitStack()
+
+    def _make_gateway(self) -> "Gateway":
+        from exthost.gateway.server import Gateway
+
+        return Gateway(self.host)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.callback(self.display.close)
+            self.control = self._open_control()
+            if self.control is not None:
+                stack.push_async_callback(self.control.close)
+                stack.callback(self._open_logs().close)
+            stack.enter_context(WarningHandler(self.display.say))
+            stack.push_async_callback(self._close)
+            if self.control is not None:
+                await self.control.serve()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._stack.__aexit__(*details)
+
+    def _open_control(self) -> Control | None:
+        """Open the socket. The host also runs without one, if there is no folder for it."""
+        try:
+            return Control(self.host, self.report, self._path)
+        except Refused as refused:
+            why = refused.message
+        except UsageError as taken:
+            if not self._may_be_second:
+                raise
+            why = taken.message
+        self.display.say(
+            f"warning: {why}; exthost status and other verbs cannot reach this process"
+        )
+        return None
+
+    def _open_logs(self) -> ExtensionLogs:
+        key = key_of(self._path)
+        return ExtensionLogs(
+            self.host.events, lambda extension: log_file(os.environ, key, extension)
+        )
+
+    async def _close(self, *, drain: bool = False) -> None:
+        if self._gateway is not None:
+            await self._gateway.close(drain=drain)
+        else:
+            await self.host.close(drain=drain)
+
+    # -- its life ----------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Start everything, and supervise it until something ends it. Return the exit code."""
+        loop = asyncio.get_running_loop()
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            ends.append(signal.SIGHUP)
+        for number in ends:
+            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        opening: asyncio.Task[Any]
+        if self._gateway is not None:
+            opening = self._gateway.open()
+            server = self._gateway.server
+            faces = [loop.create_task(serve(server)) for serve in self._transports]
+        else:
+            opening, faces = loop.create_task(self.host.__aenter__()), []
+        signalled = loop.create_task(self._signals.get())
+        try:
+            await self._until_ended(opening, {signalled, *faces})
+            await self._stop(faces)
+        finally:
+            for task in (opening, signalled, *faces):
+                task.cancel()
+            await asyncio.wait([opening, signalled, *faces])
+        if signalled.cancelled():
+            for face in faces:
+                if not face.cancelled():
+                    face.result()
+            return 0
+        return INTERRUPTED if signalled.result() == signal.SIGINT else 0
+
+    async def _until_ended(
+        self, opening: "asyncio.Task[Any]", ends: "set[asyncio.Task[Any]]"
+    ) -> None:
+        awaited = {opening, *ends}
+        while not any(task.done() for task in ends):
+            await asyncio.wait(awaited, return_when="FIRST_COMPLETED")
+            if opening in awaited and opening.done():
+                awaited.remove(opening)
+                opening.result()
+                self._tell_ready()
+
+    def _tell_ready(self) -> None:
+        host = self.host
+        tell_diagnostics(host.diagnostics, tell=self.display.say)
+        ready = sum(extension.state == "ready" for extension in host.extensions)
+        self.display.say(
+            f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends"
+        )
+
+    async def _stop(self, faces: "Sequence[asyncio.Task[None]]") -> None:
+        if self.control is not None:
+            self.control.ending = True
+        self.display.say("stopping; Ctrl-C again kills")
+        for face in faces:
+            face.cancel()
+        if faces:
+            await asyncio.wait(faces)
+        loop = asyncio.get_running_loop()
+        closing = loop.create_task(self._close(drain=True))
+        second = loop.create_task(self._signals.get())
+        await asyncio.wait([closing, second], return_when="FIRST_COMPLETED")
+        if not closing.done():
+            self.display.say("killing")
+            self.host.kill()
+        await closing
+        second.cancel()
+        await asyncio.wait([second])
