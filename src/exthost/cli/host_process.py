@@ -23,7 +23,7 @@ from exthost.control.server import Control
 from exthost.errors import Refused, UsageError
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
-from exthost.process.home import log_file
+from exthost.process.state_dirs import log_file
 
 if TYPE_CHECKING:
     from exthost.gateway.server import Gateway
