@@ -100,6 +100,16 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
     assert "it read the opening and did not shake hands" in caught.value.message
 
 
+async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
+            pass
+    error = caught.value
+    assert error.code == "X0501" and "ended before any handshake" in error.message
+    assert any("can't open file" in line for line in error.evidence.stderr)
+    assert error.evidence.argv
+
+
 def test_one_that_never_reads_ends_the_search_at_its_limit() -> None:
     words = ("inspect", "--timeout", "500ms", "--json", "--", *python(NEVER_READS))
     done = run_inside(*words)

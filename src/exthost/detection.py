@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from exthost.connection import Connection, command_id
 from exthost.dialects import find
-from exthost.errors import HandshakeFailed
+from exthost.errors import NOTHING, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.model import Spec
@@ -74,6 +74,7 @@ class DetectedConnection:
         self._shared = shared
         self._seconds = SEARCH_SECONDS if seconds is None else seconds
         self._connection: Connection | None = None
+        self._errors: list[HandshakeFailed] = []
         self.attempts: list[Attempt] = []
 
     async def __aenter__(self) -> Extension:
@@ -88,6 +89,7 @@ class DetectedConnection:
                 try:
                     return await self._try(name, seconds * factor, left)
                 except HandshakeFailed as error:
+                    self._errors.append(error)
                     self.attempts.append(Attempt(name, error.message))
                     if isinstance(error, _Silence):
                         silent.append((name, seconds))
@@ -148,16 +150,24 @@ class DetectedConnection:
                 )
 
     def _not_found(self) -> HandshakeFailed:
-        words = self._spec.argv
-        if not self.attempts:
-            tried = f"there was no time to try any in {self._seconds:g} s"
-        else:
-            tried = "; ".join(f"{name}: {answer}" for name, answer in self.attempts)
+        id = command_id(self._spec.argv)
+        evidence = self._errors[-1].evidence if self._errors else NOTHING
+        if self._errors and all(error.process_ended for error in self._errors):
+            times = f"{len(self._errors)} times, once for each dialect"
+            return HandshakeFailed(
+                "X0501",
+                f"it was started {times}, and ended before any handshake",
+                extension=id,
+                help="its stderr says why; or it needs its own option to speak a dialect",
+                evidence=evidence,
+            )
+        tried = "; ".join(f"{name}: {answer}" for name, answer in self.attempts)
         return HandshakeFailed(
             "X0504",
-            f"it shook hands in none of the dialects: {tried}",
-            extension=command_id(words),
+            f"no dialect was found that it speaks. Tried: {tried or 'none, for lack of time'}",
+            extension=id,
             help="name its dialect with --dialect or dialect=…; some need their manifest",
+            evidence=evidence,
         )
 
 

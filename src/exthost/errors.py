@@ -110,6 +110,7 @@ def _revived(
     kind: type[ExthostError], arguments: tuple[Any, ...], members: dict[str, Any]
 ) -> ExthostError:
     error = kind.__new__(kind, *arguments)
+    error.args = arguments  # an OSError is not given them by its __new__
     error.__dict__.update(members)
     return error
 
@@ -132,7 +133,7 @@ class Refused(ExthostError):
     exit_code = 4
 
 
-class SpawnFailed(ExthostError):
+class SpawnFailed(ExthostError, OSError):
     """The process could not be started. `permanent`: starting it again cannot help."""
 
     exit_code = 5
@@ -209,7 +210,7 @@ class CallFailed(ExthostError):
         return told
 
 
-class CallTimeout(ExthostError):
+class CallTimeout(ExthostError, TimeoutError):
     """No answer within the call's own limit."""
 
     exit_code = 6
@@ -235,7 +236,7 @@ class BreakerOpen(ExthostError):
     seconds_left = 0.0
 
 
-class NotFound(ExthostError):
+class NotFound(ExthostError, LookupError):
     """Nothing of that name is here."""
 
     exit_code = 2

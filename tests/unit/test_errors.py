@@ -28,3 +28,13 @@ def test_what_only_some_errors_have_survives_too() -> None:
     again = pickle.loads(pickle.dumps([failed, opened]))
     assert again[0].data == {"a": [1]} and again[0].error_code == -1
     assert again[1].seconds_left == 2.5
+
+
+def test_errors_are_what_python_calls_them() -> None:
+    assert isinstance(errors.CallTimeout("X0801", "late"), TimeoutError)
+    assert isinstance(errors.SpawnFailed("X0401", "no program"), OSError)
+    assert isinstance(errors.NotFound("X1202", "no tool"), LookupError)
+    for kind in (errors.CallTimeout, errors.SpawnFailed, errors.NotFound):
+        error = kind("X0000", "what happened", extension="x", help="do this")
+        again = pickle.loads(pickle.dumps(error))
+        assert str(again) == str(error) and "what happened" in str(error)

@@ -152,6 +152,8 @@ class Start:
         try:
             async with asyncio.timeout(limit):
                 return await self._start_process(first_id)
+        except ExthostError:  # first: CallTimeout is a TimeoutError, SpawnFailed an OSError
+            raise
         except TimeoutError:
             raise HandshakeFailed(
                 "X0507",
@@ -159,8 +161,6 @@ class Start:
                 extension=starter.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
-        except ExthostError:
-            raise
         except Exception as error:  # the folder we run in is gone, a dialect tripped, …
             _log.exception("%s could not be started", starter.spec.id)
             raise SpawnFailed(

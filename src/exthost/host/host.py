@@ -34,6 +34,8 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.manifest_reload import ManifestReloader
+from exthost.host.model_calls import run_model_calls
+from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import RegisteredTool, Registry
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import ROUNDS, complete_with_tools
@@ -184,9 +186,9 @@ class Host:
     # -- tools -------------------------------------------------------------------------------
 
     @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
+    def tools(self) -> RegisteredTools:
         """What can be called right now: registered name → tool."""
-        return self.registry.tools
+        return RegisteredTools(self.registry.tools)
 
     def call_tool(
         self,
@@ -266,6 +268,12 @@ class Host:
         if check and result.is_error:
             raise self._tool_failed(result, found)
         return result
+
+    async def run_calls(
+        self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
+    ) -> list[dict[str, Any]]:
+        """Run the tool calls in a model's response between their hooks; return the answers."""
+        return await run_model_calls(self.run_tool, response, context)
 
     def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
         extension = self._by_id.get(tool.extension)

@@ -19,7 +19,8 @@ from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host, HostSettings
-from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.registered_tools import RegisteredTools
+from exthost.host.registry import Registry
 from exthost.host.tool_loop import ROUNDS
 from exthost.model import EMPTY_MAPPING, Spec
 from exthost.sync.forwarded import forward, forward_plain
@@ -170,6 +171,7 @@ class SyncHost:
         )
 
     run_tool = forward(Host.run_tool)
+    run_calls = forward(Host.run_calls)
     find_tool = forward(Host.find_tool)
 
     def complete(
@@ -187,7 +189,7 @@ class SyncHost:
         return self.loop_thread.run(lambda: complete(model, messages, context=context, **given))
 
     @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
+    def tools(self) -> RegisteredTools:
         """What can be called right now: registered name → tool."""
         return self.target.tools
 

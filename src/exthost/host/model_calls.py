@@ -1,0 +1,124 @@
+"""The tool calls in a model's response, and the messages that answer them.
+
+Two forms are read, from dictionaries or from the objects of the APIs' own packages: `tool_calls` of
+a chat-completions message (or of the whole response), and `tool_use` blocks of a message. The
+answers are in the form of the calls.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from exthost.errors import ExthostError, UsageError
+from exthost.tool_result import ToolResult
+
+__all__ = ["ModelCall", "ModelCalls", "read_calls", "run_model_calls"]
+
+
+class RunTool(Protocol):
+    """`Host.run_tool`."""
+
+    async def __call__(
+        self, name: str, arguments: Any, *, context: Mapping[str, Any], check: bool
+    ) -> ToolResult: ...
+
+
+async def run_model_calls(
+    run_tool: RunTool, response: Any, context: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Run the tool calls in a response at once; return the messages that answer them."""
+
+    async def run(call: ModelCall) -> Answer:
+        if call.problem:
+            return Answer(call.problem, is_error=True)
+        try:
+            result = await run_tool(call.name, call.arguments, context=context, check=False)
+            return Answer(result.text, result.is_error)
+        except ExthostError as error:
+            return Answer(error.message, is_error=True)
+
+    found = read_calls(response)
+    return found.messages(await asyncio.gather(*map(run, found.calls)))
+
+
+class ModelCall(NamedTuple):
+    """A call that a model asks for. `problem` is why its arguments cannot be used, or ""."""
+
+    id: str
+    name: str
+    arguments: Any
+    problem: str = ""
+
+
+class Answer(NamedTuple):
+    """What came of one call, as text for the model."""
+
+    text: str
+    is_error: bool
+
+
+class ModelCalls(NamedTuple):
+    """The calls of one response."""
+
+    calls: tuple[ModelCall, ...]
+    has_blocks: bool  # whether they were `tool_use` blocks
+
+    def messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        """Return the messages to send back, with one answer for each call, in order."""
+        pairs = list(zip(self.calls, answers, strict=True))
+        if not self.has_blocks:
+            return [
+                {"role": "tool", "tool_call_id": call.id, "content": answer.text}
+                for call, answer in pairs
+            ]
+        blocks = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "content": answer.text,
+                "is_error": answer.is_error,
+            }
+            for call, answer in pairs
+        ]
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+
+def read_calls(response: Any) -> ModelCalls:
+    """Return the tool calls of a response; none if it has none. Raises UsageError for a value that
+    is not a response of either form."""
+    choices = _member(response, "choices")
+    if choices:
+        response = _member(choices[0], "message")
+    content = response if isinstance(response, list | tuple) else _member(response, "content")
+    calls = _member(response, "tool_calls")
+    if calls is None and isinstance(content, list | tuple):
+        blocks = [one for one in content if _member(one, "type") == "tool_use"]
+        return ModelCalls(tuple(_from_block(one) for one in blocks), has_blocks=True)
+    if calls is None and _member(response, "role") is None:
+        raise UsageError(
+            "X1330",
+            "this is not a model's response",
+            help="pass the response, its message, or its content blocks, as the API returned them",
+        )
+    return ModelCalls(tuple(_from_function(one) for one in calls or ()), has_blocks=False)
+
+
+def _from_block(block: Any) -> ModelCall:
+    return ModelCall(
+        str(_member(block, "id")), str(_member(block, "name")), _member(block, "input")
+    )
+
+
+def _from_function(call: Any) -> ModelCall:
+    function = _member(call, "function")
+    id, name = str(_member(call, "id")), str(_member(function, "name"))
+    text = _member(function, "arguments")
+    try:
+        return ModelCall(id, name, json.loads(text) if text else {})
+    except (TypeError, ValueError) as error:
+        return ModelCall(id, name, None, f"its arguments are not JSON: {error}")
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
