@@ -230,7 +230,7 @@ def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
         "not_asked": ["text", "fragile", "missing"],
         "failed": [],
     }
-    asked = told("tools", "--start", cwd=folder)
+    asked = told("tools", "--start", cwd=folder, code=5)
     assert [tool["name"] for tool in asked["tools"]] == [
         "ext_text_echo",
         "ext_text_shout",

@@ -11,12 +11,13 @@ import pytest
 
 from exthost import error_catalog
 from exthost.cli.verbs import VERBS
+from exthost.dialects import find
 from tests.cli.running import EXTHOST, RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.cli.test_cli import PYTHON, told
 from tests.host.test_host import TEXT
 
-CATALOG = error_catalog.load()
+CATALOG = error_catalog.load(*find.error_tables())
 HOSTILE_WORDS = """
 import json, sys
 for line in sys.stdin:

@@ -75,7 +75,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316",
             f"expected {'NAME' if args.command else '[TARGET] NAME'}, and got {len(names)} words",
-            help="arguments are written k=v, or as --args JSON",
+            help="arguments are written k=v, or as --args JSON; a command stands after --",
         )
     if args.text and args.method:
         raise UsageError(

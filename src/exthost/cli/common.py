@@ -42,6 +42,8 @@ class _Parser(argparse.ArgumentParser):
         word = unknown.split(" ")[0].partition("=")[0]
         near = nearest(word, self._option_string_actions) if word.startswith("-") else None
         hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        if unknown and not word.startswith("-"):
+            hint = f"a command stands after --; {hint}"
         raise UsageError("X1316", message, help=hint)
 
 

@@ -59,7 +59,9 @@ async def _tools(args: Args, specs: list[Spec]) -> int:
         failed = [ext.cause for ext in host.extensions if ext.cause is not None]
     for cause in failed:
         say(f"error[{cause.code}]: {cause.extension}: {cause.message}")
-    code = failed[0].exit_code if failed and (args.target or args.command) else 0
+    # What is refused is told, and is no failure of the others: it was not going to start.
+    wrong = [cause for cause in failed if args.target or args.command or cause.exit_code != 4]
+    code = wrong[0].exit_code if wrong and args.start else 0
     if args.json:
         shown: dict[str, Any] = {"tools": tools, "not_asked": silent}
         show_json(shown | {"failed": [cause.as_dict() for cause in failed]})

@@ -14,7 +14,7 @@ from exthost.control import protocol
 from exthost.control.address import ours, sockets
 from exthost.control.peer import is_same_user
 from exthost.control.protocol import REPLY_BYTES, Request
-from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
+from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -33,6 +33,8 @@ def ask(
             with contextlib.suppress(BrokenPipeError):
                 connection.sendall(protocol.question(request))
             return protocol.outcome(_line(connection, deadline))
+    except ExthostError:  # what the host raised: some of these are OSErrors, too
+        raise
     except TimeoutError:
         raise CallTimeout(
             "X0875",

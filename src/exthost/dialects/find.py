@@ -17,6 +17,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
+from exthost.names import nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -61,9 +62,13 @@ def find_package(name: str) -> DialectPackage:
         return _built_in(name)
     entries = _entry_points()
     if name not in entries:
-        known = ", ".join([*BUILT_IN, *sorted(entries)])
+        names = [*BUILT_IN, *sorted(entries)]
+        near = nearest(name, names)
+        help = f"did you mean {near!r}? " if near else ""
         raise ConfigError(
-            "X0107", f"there is no dialect {name!r}", help=f"the dialects here are: {known}"
+            "X0107",
+            f"there is no dialect {name!r}",
+            help=f"{help}the dialects here are: {', '.join(names)}",
         )
     return _from_entry_point(name, entries[name])
 

@@ -151,5 +151,5 @@ def initialized(received: Received, method: str = "initialize") -> Any:
         raise HandshakeFailed(
             "X0502",
             f"it refused to initialize: {refused.error_message or 'it does not say why'}",
-            help="its config, or its own log, tells what it is missing",
+            help="its config or its own log tells what is missing; does it speak this dialect?",
         ) from None

@@ -347,6 +347,12 @@ def _translated(
             return failed(
                 "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
             )
+        if program.is_file() and "/" not in plan.argv[0]:  # a bare name is looked up on PATH only
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r} on PATH",
+                f"the file in this folder is run as ./{plan.argv[0]}, or by its interpreter",
+            )
         if program.is_file():
             interpreter = _shebang(program)
             install = "install that interpreter, or correct the first line of the script"
