@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.streams import Unreadable
 from exthost.dialects.synaps import types
 from exthost.dialects.synaps.dialect import DIALECT
 from exthost.errors import (
@@ -489,7 +490,44 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
         types.ProviderError("careful"),
         types.Text("c"),
     ]
-    assert any("could not be read" in one.getMessage() for one in caplog.records)
+    logged = [one.getMessage() for one in caplog.records]
+    for reason in ("(id is empty)", "(text is missing)", "'nonsense'", "(event is not an object)"):
+        assert any("provider.stream.event" in one and reason in one for one in logged), reason
+
+
+READS: list[tuple[str, dict[str, Any], str]] = [
+    ("provider.stream.event", {"type": "text", "delta": 5}, "delta is not text"),
+    ("provider.stream.event", {"type": "tool_use", "id": "1"}, "name is missing"),
+    ("provider.stream.event", {"type": "tool_use", "id": "1", "name": ""}, "name is empty"),
+    (
+        "provider.stream.event",
+        {"type": "tool_use", "id": "1", "name": "t", "input": []},
+        "input is not an object",
+    ),
+    ("provider.stream.event", {"type": "error", "message": ""}, "message is empty"),
+    ("provider.stream.event", {}, "type is missing"),
+    ("command.output", {"kind": "error", "content": ""}, "content is empty"),
+    ("command.output", {"kind": "text"}, "content is missing"),
+    ("command.output", {"kind": "table", "headers": ["a"], "rows": [[1]]}, "rows[0] is not"),
+    ("command.output", {"kind": "table", "headers": [1], "rows": []}, "headers is not"),
+    ("command.output", {"kind": "table", "headers": []}, "rows is missing"),
+    ("command.output", {"kind": "dance"}, "'dance'"),
+    ("task.start", {"id": "t"}, "label is missing"),
+    ("task.start", {"id": "t", "label": "l", "kind": "x"}, "'x'"),
+    ("task.update", {"id": "t", "total": "5"}, "total is not a number"),
+    ("task.log", {"line": "l"}, "id is missing"),
+    ("task.done", {"id": "t", "error": 5}, "error is not text"),
+]
+
+
+@shows("synaps-note-04")
+@pytest.mark.parametrize(("method", "params", "reason"), READS)
+def test_why_an_event_cannot_be_read_is_told(
+    method: str, params: dict[str, Any], reason: str
+) -> None:
+    kind = "provider.stream" if method.startswith("provider") else "command.invoke"
+    read = DIALECT.streams[kind].decode(method, params)
+    assert isinstance(read, Unreadable) and reason in read.why
 
 
 @shows("synaps-prov-03")
@@ -529,7 +567,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         ["command.output", {"request_id": "mine", "event": {}}],
         [
             "command.output",
-            {"request_id": "mine", "event": {"kind": "table", "headers": ["h"], "rows": [[1]]}},
+            {"request_id": "mine", "event": {"kind": "table", "headers": ["h"], "rows": [["1"]]}},
         ],
         ["command.output", {"request_id": "mine", "event": {"kind": "done"}}],
         ["task.log", {"id": "t", "line": "l"}],
@@ -545,7 +583,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
         types.Output("error", "flat"),
-        types.Table(("h",), ([1],)),
+        types.Table(("h",), (["1"],)),
         types.Done(),
         types.TaskLog("t", "l"),
         types.TaskDone("t", "e"),

@@ -20,7 +20,7 @@ from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
 from exthost.dialects.options import TEXTS
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
 from exthost.dialects.streams import StreamKind
-from exthost.dialects.synaps import types
+from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted
 from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
@@ -268,7 +268,7 @@ def _completion(result: Any) -> types.Completion:
 _STREAMS = {
     "provider.stream": StreamKind(
         notifications=MappingProxyType({"provider.stream.event": None}),
-        decode=types.provider_event,
+        decode=stream_events.provider_event,
         result=_completion,
     ),
     "command.invoke": StreamKind(
@@ -281,7 +281,7 @@ _STREAMS = {
                 "task.done": None,
             }
         ),
-        decode=types.command_event,
+        decode=stream_events.command_event,
         key="request_id",
     ),
 }
@@ -329,7 +329,7 @@ DIALECT = Dialect(
         }
     ),
     wants_hook=wants_hook,
-    render_event=types.shown,
+    render_event=stream_events.shown,
     options=MappingProxyType({"permissions": TEXTS}),
     traits=Traits(
         limits=Limits(
