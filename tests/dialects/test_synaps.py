@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.calls import HookCall
 from exthost.dialects.streams import Unreadable
 from exthost.dialects.synaps import types
-from exthost.dialects.synaps.dialect import DIALECT
+from exthost.dialects.synaps.dialect import DIALECT, hook_event
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -24,6 +25,7 @@ from exthost.errors import (
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, OfferChanged
 from exthost.extension.extension import Extension
 from exthost.model import CloseStdin, Restart, Say
+from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until
@@ -137,6 +139,17 @@ async def test_what_the_host_sends_is_not_held_to_the_cap_of_what_it_receives() 
     async with child(retry="never", **QUICK) as ext:
         prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
         assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
+
+
+@shows("synaps-prov-08")
+async def test_the_text_of_a_result_with_content_is_that_content() -> None:
+    async with child() as ext:
+        result = await ext.call_tool("echo", {"content": "hello"})
+        assert result.text == "hello" and result.data == {"content": "hello"}
+        assert [block.text for block in result.content if isinstance(block, TextBlock)] == ["hello"]
+        assert (await ext.call_tool("echo", {"content": [1]})).text == '{"content":[1]}'
+    seen = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
+    assert seen["tool_output"] == "hello"
 
 
 # -- one call at a time ----------------------------------------------------------------------
