@@ -42,6 +42,24 @@ def test_generate_finds_out_the_dialect_and_sends_the_plan_first() -> None:
     assert heard[2][1]["graph"] == [{"id": "build", "type": "RESOURCE_TYPE_JOB"}]
 
 
+@shows("cigen-call-11")
+def test_a_plugin_that_expects_no_plan_is_noticed_and_an_option_helps() -> None:
+    words = ("call", "generate", "--args", SCHEMA, "--dialect", "cigen", "--json")
+    done = run(*words, "--", *CHILD, "alone")
+    assert done.returncode == 7
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "X0622" and "--option plan=false" in error["help"]
+    done = run(*words, "--option", "plan=false", "--", *CHILD, "alone")
+    result = json.loads(done.stdout)
+    heard = json.loads(result["fragments"][0]["content"])["heard"]
+    assert [kind for kind, _ in heard] == ["Hello", "GenerateRequest"]
+
+
+def test_an_option_is_for_one_extension() -> None:
+    done = run("call", "generate", "--option", "plan=false", "--json")
+    assert done.returncode == 2 and "--option" in done.stdout
+
+
 def test_a_program_named_as_a_plugin_is_tried_as_one_first(tmp_path: Path) -> None:
     program = script(tmp_path / "cigen-lang-x")
     done = run("inspect", "--json", "--", str(program))
@@ -185,7 +203,7 @@ def test_inspect_shows_name_capabilities_and_conflicts() -> None:
     report = told("inspect", "--dialect", "cigen", "--", sys.executable, str(DEMO))
     assert (report["name"], report["version"]) == ("provider/demo", "0.1.0")
     assert report["capabilities"] == ["provider:demo"]
-    assert report["warnings"] == ["it says that it conflicts with provider:*"]
+    assert report["warnings"] == [] and report["extra"]["conflicts_with"] == ["provider:*"]
     assert [tool["tool"] for tool in report["tools"]] == ["plan", "generate"]
 
 

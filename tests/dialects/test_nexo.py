@@ -170,7 +170,7 @@ async def test_the_context_is_the_hosts_word_and_is_added_after_the_check(tmp_pa
     plugin(tmp_path / "a", "a", told={"offer": CLOSED}, more=PASSES)
     async with exthost.Host(config(tmp_path)) as host:
         who = {"agent_id": "a1", "session_id": "s1", "role": "admin"}
-        meta = {"agent_id": "a1", "session_id": "s1"}
+        meta = who
         echoed = await host.call_tool("ext_a_echo", {"a": 1}, context=who)
         assert echoed.data == {"a": 1, "_meta": meta}
         spoofed = {"x": 1, "_meta": {"agent_id": "root"}}

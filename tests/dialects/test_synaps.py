@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.calls import HookCall
+from exthost.dialects.streams import Unreadable
 from exthost.dialects.synaps import types
-from exthost.dialects.synaps.dialect import DIALECT
+from exthost.dialects.synaps.dialect import DIALECT, hook_event
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -23,6 +25,7 @@ from exthost.errors import (
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, OfferChanged
 from exthost.extension.extension import Extension
 from exthost.model import CloseStdin, Restart, Say
+from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, until
@@ -136,6 +139,17 @@ async def test_what_the_host_sends_is_not_held_to_the_cap_of_what_it_receives() 
     async with child(retry="never", **QUICK) as ext:
         prompt = {"method": "nobody", "params": {"image": "i" * 5_000_000}}
         assert (await ext.call_tool("echo_length", prompt)).data == {"length": 5_000_000}
+
+
+@shows("synaps-prov-08")
+async def test_the_text_of_a_result_with_content_is_that_content() -> None:
+    async with child() as ext:
+        result = await ext.call_tool("echo", {"content": "hello"})
+        assert result.text == "hello" and result.data == {"content": "hello"}
+        assert [block.text for block in result.content if isinstance(block, TextBlock)] == ["hello"]
+        assert (await ext.call_tool("echo", {"content": [1]})).text == '{"content":[1]}'
+    seen = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
+    assert seen["tool_output"] == "hello"
 
 
 # -- one call at a time ----------------------------------------------------------------------
@@ -489,7 +503,44 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
         types.ProviderError("careful"),
         types.Text("c"),
     ]
-    assert any("could not be read" in one.getMessage() for one in caplog.records)
+    logged = [one.getMessage() for one in caplog.records]
+    for reason in ("(id is empty)", "(text is missing)", "'nonsense'", "(event is not an object)"):
+        assert any("provider.stream.event" in one and reason in one for one in logged), reason
+
+
+READS: list[tuple[str, dict[str, Any], str]] = [
+    ("provider.stream.event", {"type": "text", "delta": 5}, "delta is not text"),
+    ("provider.stream.event", {"type": "tool_use", "id": "1"}, "name is missing"),
+    ("provider.stream.event", {"type": "tool_use", "id": "1", "name": ""}, "name is empty"),
+    (
+        "provider.stream.event",
+        {"type": "tool_use", "id": "1", "name": "t", "input": []},
+        "input is not an object",
+    ),
+    ("provider.stream.event", {"type": "error", "message": ""}, "message is empty"),
+    ("provider.stream.event", {}, "type is missing"),
+    ("command.output", {"kind": "error", "content": ""}, "content is empty"),
+    ("command.output", {"kind": "text"}, "content is missing"),
+    ("command.output", {"kind": "table", "headers": ["a"], "rows": [[1]]}, "rows[0] is not"),
+    ("command.output", {"kind": "table", "headers": [1], "rows": []}, "headers is not"),
+    ("command.output", {"kind": "table", "headers": []}, "rows is missing"),
+    ("command.output", {"kind": "dance"}, "'dance'"),
+    ("task.start", {"id": "t"}, "label is missing"),
+    ("task.start", {"id": "t", "label": "l", "kind": "x"}, "'x'"),
+    ("task.update", {"id": "t", "total": "5"}, "total is not a number"),
+    ("task.log", {"line": "l"}, "id is missing"),
+    ("task.done", {"id": "t", "error": 5}, "error is not text"),
+]
+
+
+@shows("synaps-note-04")
+@pytest.mark.parametrize(("method", "params", "reason"), READS)
+def test_why_an_event_cannot_be_read_is_told(
+    method: str, params: dict[str, Any], reason: str
+) -> None:
+    kind = "provider.stream" if method.startswith("provider") else "command.invoke"
+    read = DIALECT.streams[kind].decode(method, params)
+    assert isinstance(read, Unreadable) and reason in read.why
 
 
 @shows("synaps-prov-03")
@@ -529,7 +580,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         ["command.output", {"request_id": "mine", "event": {}}],
         [
             "command.output",
-            {"request_id": "mine", "event": {"kind": "table", "headers": ["h"], "rows": [[1]]}},
+            {"request_id": "mine", "event": {"kind": "table", "headers": ["h"], "rows": [["1"]]}},
         ],
         ["command.output", {"request_id": "mine", "event": {"kind": "done"}}],
         ["task.log", {"id": "t", "line": "l"}],
@@ -545,7 +596,7 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
         types.Output("error", "flat"),
-        types.Table(("h",), ([1],)),
+        types.Table(("h",), (["1"],)),
         types.Done(),
         types.TaskLog("t", "l"),
         types.TaskDone("t", "e"),

@@ -1,5 +1,6 @@
 """The hook chain: order, abort, override, limits; and a tool call between its hooks."""
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -209,6 +210,15 @@ async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call_where_that_was_c
         assert (await host.run_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
 
 
+def after_event(heard: Path) -> dict[str, Any]:
+    """The event of the only `after_tool_call` in what an extension has heard."""
+    lines = [json.loads(line) for line in heard.read_text().splitlines()]
+    messages = [json.loads(line) for line in lines if line.strip()]
+    (event,) = [one["params"] for one in messages if one["method"] == "hooks/after_tool_call"]
+    assert isinstance(event, dict)
+    return event
+
+
 async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     plugin(tmp_path / "tool", "tool", told={"offer": {"tools": ["die"]}}, tools=("die",))
@@ -220,4 +230,26 @@ async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:
     async with exthost.Host(config(tmp_path)) as host:
         error = await failing(host.run_tool("ext_tool_die"))
         assert error.kind == "ExtensionGone"
-    assert "X1001" in heard.read_text()
+    event = after_event(heard)
+    assert event["result"] is None and "exited with" in event["error"]
+    assert type(event["duration_ms"]) is int and event["duration_ms"] >= 0
+
+
+@shows("nexo-hook-08")
+async def test_the_after_hook_sees_result_error_and_duration(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool")
+    told = {"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)}
+    plugin(tmp_path / "eye", "eye", told=told)
+    async with exthost.Host(config(tmp_path)) as host:
+        await host.run_tool("ext_tool_echo", {"a": 1})
+    event = after_event(heard)
+    assert event["result"] == {"a": 1} and event["error"] is None
+    assert type(event["duration_ms"]) is int
+
+
+@shows("nexo-hook-09")
+async def test_the_override_of_a_hook_that_aborts_is_discarded() -> None:
+    answer = HookAnswer(True, "no", override={"text": "changed"})
+    outcome = await chain(Fake("a", answer)).run(HOOK, {"text": "as it was"})
+    assert outcome.stopped and outcome.event == {"text": "as it was"}

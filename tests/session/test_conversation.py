@@ -744,7 +744,8 @@ def test_an_event_that_cannot_be_read_is_counted() -> None:
     conversation = opened()
     run = stream(conversation, "run", {})
     effects = conversation.receive_bytes(notification("run.event", wrong=1) + reply(1))
-    assert effects[0] == Count("events that could not be read", is_logged=True)
+    warning = "dropped: the event run.event could not be read"
+    assert effects[0] == Count("events that could not be read", warning, {"wrong": 1})
     assert effects[-1] == [(run.call, None)]
 
 
@@ -779,7 +780,8 @@ def test_a_dialect_that_fails_on_an_event_loses_that_event_and_nothing_else() ->
     one = stream(conversation, "one", {})
     data = notification("tick", wrong=1) + notification("tick", n=2) + reply(1)
     effects = conversation.receive_bytes(data)
-    assert effects[0] == Count("events that could not be read", is_logged=True)
+    warning = "dropped: the event tick could not be read"
+    assert effects[0] == Count("events that could not be read", warning, {"wrong": 1})
     assert delivered(effects) == [(one, 2, False)]
     assert effects[-1] == [(one.call, None)]
 

@@ -7,7 +7,8 @@ import pytest
 
 from exthost.cli.stream_display import StreamDisplay
 from exthost.dialects.streams import ProgressBar
-from exthost.dialects.synaps.types import Output, TaskDone, TaskStart, TaskUpdate, Text, shown
+from exthost.dialects.synaps.stream_events import shown
+from exthost.dialects.synaps.types import Output, TaskDone, TaskStart, TaskUpdate, Text
 
 
 class Terminal(io.StringIO):

@@ -58,6 +58,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--capability", metavar="NS:VALUE", help="only of an extension that has it; * is any"
     )
+    parser.add_argument(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of its dialect, as under `options` in a config; may be repeated",
+    )
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
     parser.add_argument(
         "--text", action="store_true", help="print the text of the result, as a model reads it"
@@ -86,6 +93,12 @@ def run(args: Args) -> int:
     arguments = _arguments(pairs, args.args)
     target = names[0] if len(names) == 2 else None
     spec = find_spec(args, target)
+    if spec is None and args.option:
+        raise UsageError(
+            "X1316",
+            "--option needs a TARGET, or a command after --",
+            help="name the extension before the tool, or set `options` in the config",
+        )
     if spec is not None:
         return run_once(_call_one(args, spec, names[-1], arguments))
     return run_once(_call_any(args, names[-1], arguments))
@@ -117,6 +130,9 @@ def _value(text: str) -> Any:
 async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
     if args.capability:
         spec = replace(spec, options={**spec.options, "capability": args.capability})
+    if args.option:
+        given = _arguments([word if "=" in word else f"{word}=true" for word in args.option], None)
+        spec = replace(spec, options={**spec.options, **given})
     async with started(args, spec) as extension:
         _check_asked(args, extension)
         if args.method and name in extension.dialect.streams:

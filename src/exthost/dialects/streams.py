@@ -14,6 +14,12 @@ class StreamEvent(NamedTuple):
     terminal: bool = False
 
 
+class Unreadable(NamedTuple):
+    """An event that cannot be read. `why` names the member that is wrong, and never a secret."""
+
+    why: str
+
+
 class ProgressBar(NamedTuple):
     """The progress that an event of a stream reports, for a person who watches. `id` tells several
     bars apart. `current` of `total` steps are done, where that is known."""
@@ -32,7 +38,8 @@ class StreamKind:
 
     notifications  the notification methods that carry events. Each maps to the member that names
                    the stream, or to None if the event belongs to the call of this kind in flight
-    decode         returns the event, or None for one that cannot be read: it is logged and skipped
+    decode         returns the event; None or Unreadable for one that cannot be read: it is logged
+                   and skipped
     key            the member of the opening request's params that carries the name of the stream
     ends           "reply" if the reply ends the stream, "terminal" if the reply acknowledges it
                    and a terminal event ends it
@@ -44,7 +51,7 @@ class StreamKind:
     """
 
     notifications: Mapping[str, str | None]
-    decode: Callable[[str, Any], StreamEvent | None]
+    decode: Callable[[str, Any], StreamEvent | Unreadable | None]
     key: str | None = None
     ends: Literal["reply", "terminal"] = "reply"
     acknowledged: Callable[[Any, Any], bool] | None = None

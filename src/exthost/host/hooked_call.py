@@ -1,6 +1,7 @@
 """A tool call between its hooks: `before_tool_call` may change the arguments or stop the call,
 `after_tool_call` may change the result and sees failures as well."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -35,18 +36,21 @@ class HookedCall:
         """Run the hooks and the call. Raises Refused if a hook stops it, and CallFailed for an
         error reply; a result that is marked as an error is returned."""
         self._event["arguments"] = await self._before({} if arguments is None else arguments)
+        began = time.monotonic()
         try:
             result = await call(self._event["arguments"])
             if result.error_reply is not None:
                 raise result.error_reply
         except ExthostError as error:
             failure = {"code": error.code, "message": error.message}
-            after = await self._hooks.run("after_tool_call", {**self._event, "error": failure})
+            event = {**self._event, "duration_ms": _milliseconds(began), "error": failure}
+            after = await self._hooks.run("after_tool_call", event)
             self._passed_over += after.passed_over
             for passed in self._passed_over:
                 error.add_note(f"passed over: {passed}")
             raise
-        after = await self._hooks.run("after_tool_call", {**self._event, "result": result.raw})
+        event = {**self._event, "duration_ms": _milliseconds(began), "result": result.raw}
+        after = await self._hooks.run("after_tool_call", event)
         self._passed_over += after.passed_over
         if after.event["result"] is not result.raw:
             result = result.with_raw(after.event["result"])
@@ -67,6 +71,10 @@ class HookedCall:
             name = self._tool.name
             raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
         return before.event["arguments"]
+
+
+def _milliseconds(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
 
 
 def _unjudged(name: str, failure: HookFailure) -> Refused:

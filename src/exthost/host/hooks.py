@@ -153,8 +153,10 @@ class Hooks:
                 continue
             if answer is None:
                 continue
-            outcome = _joined(outcome, handler.id, answer)
             stopped = answer.reason if answer.abort else None
+            if stopped is not None and not name.startswith("after_"):
+                answer = answer._replace(override=EMPTY_MAPPING)  # of what does not happen
+            outcome = _joined(outcome, handler.id, answer)
             if answer.confirm is not None:
                 stopped = await self._unconfirmed(handler.id, answer.confirm, name, outcome.event)
             if stopped is not None:

@@ -8,12 +8,14 @@ import asyncio
 import logging
 import os
 from collections import Counter
+from typing import Any
 
 from exthost.errors import Evidence
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child import Child
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES
+from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
 # The name under which output that is no message is counted.
@@ -124,9 +126,9 @@ class Diagnostics:
         if self.redacts:
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
 
-    def count(self, what: str, warning: str = "") -> bool:
-        """Count something that was dropped, and log the warning. False if such things were logged
-        often enough."""
+    def count(self, what: str, warning: str = "", content: Any = None) -> bool:
+        """Count something that was dropped, and log the warning, with the content if that may be
+        seen. False if such things were logged often enough."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1
@@ -134,7 +136,9 @@ class Diagnostics:
             self._bus.publish(Dropped(self.extension, what, times))
         is_news = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)
         if warning and is_news:
-            self.log("stdout", logging.WARNING, warning)
+            is_shown = content is not None and not self.redacts
+            shown = f": {jsontext.shown(content)[:SHOWN_BYTES]}" if is_shown else ""
+            self.log("stdout", logging.WARNING, f"{warning}{shown}")
         return is_news
 
     def count_and_log(self, what: str) -> None:

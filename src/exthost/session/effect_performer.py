@@ -214,10 +214,7 @@ class EffectPerformer:
         self._diagnostics.stray(*effect)
 
     def _perform_count(self, effect: Count) -> None:
-        if effect.is_logged:
-            self._diagnostics.count_and_log(effect.what)
-        else:
-            self._diagnostics.count(effect.what, effect.warning)
+        self._diagnostics.count(*effect)
 
     def _perform_end(self, effect: End) -> None:
         self._session.end(effect.cause, retired=effect.retired)

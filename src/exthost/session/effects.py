@@ -106,12 +106,12 @@ class Stray(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Something was dropped. It is counted under this name. `warning` is logged, if there is one;
-    with `is_logged`, that it was dropped."""
+    """Something was dropped. It is counted under this name. `warning` is logged, if there is one,
+    and `content` with it, if the dialect lets that be seen."""
 
     what: str
     warning: str = ""
-    is_logged: bool = False
+    content: Any = None
 
 
 class End(NamedTuple):

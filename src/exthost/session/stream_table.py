@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from exthost.dialects.streams import StreamKind
+from exthost.dialects.streams import StreamEvent, StreamKind, Unreadable
 from exthost.errors import ExthostError
 from exthost.messages import Failure, Reply
 from exthost.session import failures
@@ -94,13 +94,16 @@ class StreamTable:
     def _on_event(
         self, stream: StreamQueue, method: str, params: Any, size: int, effects: list[Effect]
     ) -> None:
+        decoded: StreamEvent | Unreadable | None
         try:
             decoded = stream.kind.decode(method, params)
         except Exception:  # the dialect's code failed: that costs the event, not the session
             _log.exception("an event of %s could not be read", method)
             decoded = None
-        if decoded is None:
-            effects.append(Count("events that could not be read", is_logged=True))
+        if decoded is None or isinstance(decoded, Unreadable):
+            why = f" ({decoded.why})" if decoded is not None else ""
+            warning = f"dropped: the event {method} could not be read{why}"
+            effects.append(Count("events that could not be read", warning, params))
             return
         effects.append(DeliverEvent(stream, decoded.event, size, decoded.terminal))
         if decoded.terminal:

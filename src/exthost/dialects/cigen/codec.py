@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message as Proto
 
 from exthost.dialects.cigen.proto import plugin_pb2 as messages
-from exthost.dialects.cigen.proto.mapping import decoded, to_message
+from exthost.dialects.cigen.proto.mapping import decoded, mistyped, to_message
 from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.messages import Id, Incoming, Message, Reply, Request
 from exthost.model import Role
@@ -73,10 +73,24 @@ class HostCodec:
                 help="a plugin answers each message with exactly one",
                 evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
             )
-        return Reply(None, decoded(EXCHANGES[self._asked.popleft()].result, frame))
+        method = self._asked.popleft()
+        check = _check_plan if method == "plan" else None
+        return Reply(None, decoded(EXCHANGES[method].result, frame, check=check))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
+
+
+def _check_plan(result: Proto) -> None:
+    """A plugin that knows no plans takes the request for a GenerateRequest, and its answer would be
+    taken for a plan."""
+    if where := mistyped(result):
+        raise ProtocolViolation(
+            "X0622",
+            f"its answer to the plan is no PlanResult: {where} is another kind of value",
+            help="if it expects no plan before it generates: options = { plan = false } in its "
+            "entry, or --option plan=false for a command",
+        )
 
 
 class GuestCodec:

@@ -89,7 +89,12 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     capabilities = tuple(info["capabilities"])
     _check_capabilities(capabilities, options.get("capability"))
-    warnings = [f"it says that it conflicts with {one}" for one in info["conflicts_with"]]
+    # Providers name all providers, themselves included, and are used beside one another.
+    warnings = [
+        f"it says that it conflicts with {one}"
+        for one in info["conflicts_with"]
+        if not any(capability_fits(one, own) for own in capabilities)
+    ]
     asked = options.get("methods", ())
     planning = options.get("plan") is not False
     known = {"plan", "generate"} if planning else {"generate"}

@@ -154,12 +154,13 @@ def _call_tool(call: ToolCall) -> Exchanges:
     arguments = call.arguments
     if type(arguments) is dict and _passes_context(call):
         # Whatever the caller put there is replaced: an extension may rely on who is calling.
-        of = call.context
-        meta = {"agent_id": of.get("agent_id"), "session_id": of.get("session_id")}
+        meta = {"agent_id": None, "session_id": None, **call.context}
         arguments = {**arguments, "_meta": meta}
     heard = yield Request("tools/call", {"name": call.name, "arguments": arguments})
     if isinstance(heard, Failure) and heard.code == _METHOD_NOT_FOUND:
-        heard = yield Request(f"tools/{call.name}", arguments)
+        again = yield Request(f"tools/{call.name}", arguments)
+        if not isinstance(again, Failure) or again.code != _METHOD_NOT_FOUND:
+            heard = again  # else its first answer says more of what it misses
     return expect(heard, call.name)
 
 
@@ -188,7 +189,7 @@ def _list_tools(_: Any) -> Exchanges:
 def _hook(call: HookCall) -> Exchanges:
     """What a hook said; members of the wrong kind count as not said."""
     method = f"hooks/{call.name}"
-    answer = expect((yield Request(method, call.event)), method)
+    answer = expect((yield Request(method, _event(call))), method)
     if type(answer) is not dict:
         if answer is None:
             return HookAnswer()
@@ -208,6 +209,15 @@ def _hook(call: HookCall) -> Exchanges:
         transformed_body=body,
         do_not_reply_again=answer.get("do_not_reply_again") is True,
     )
+
+
+def _event(call: HookCall) -> Mapping[str, Any]:
+    """The event itself; after a call both its result and the text of its error are there."""
+    if call.name != "after_tool_call":
+        return call.event
+    error = call.event.get("error")
+    told = error.get("message") if isinstance(error, Mapping) else error
+    return {**call.event, "result": call.event.get("result"), "error": told}
 
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(

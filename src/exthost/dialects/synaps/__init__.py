@@ -5,6 +5,7 @@ In reading order:
     dialect        codec, handshake, tools, hooks and streams
     offer          the answer to `initialize`, checked
     types          payloads as values
+    stream_events  what providers and commands send while they work
     facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
     host_requests  what a plugin may ask of its host: memory and config
     manifest       plugin.json, hooks and permissions

@@ -20,14 +20,16 @@ from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
 from exthost.dialects.options import TEXTS
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
 from exthost.dialects.streams import StreamKind
-from exthost.dialects.synaps import types
+from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted
 from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
 from exthost.dialects.synaps.offer import offer
+from exthost.dialects.value_result import VALUE_RESULT, value_text
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.model import CloseStdin, HandshakeContext, Limits, Restart, Role, Say, Spec
+from exthost.tool_result import Block, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
@@ -123,6 +125,22 @@ def _tool_call(call: ToolCall) -> tuple[str, Any]:
     return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
 
 
+def _has_text(result: Any) -> bool:
+    """Whether a result is `{"content": "text"}`, which stands for its text."""
+    return type(result) is dict and type(result.get("content")) is str
+
+
+def _result_text(result: Any) -> str:
+    return value_text(result["content"] if _has_text(result) else result)
+
+
+def _result_content(result: Any) -> tuple[Block, ...]:
+    return (TextBlock(_result_text(result)),)
+
+
+_RESULT = VALUE_RESULT._replace(text=_result_text, content=_result_content)
+
+
 # -- hooks -------------------------------------------------------------------------------------
 
 
@@ -172,6 +190,8 @@ def _output(event: Mapping[str, Any]) -> str | None:
     if "result" not in event:
         return None
     result = event["result"]
+    if _has_text(result):
+        result = result["content"]
     text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
     data = text.encode("utf-8", "replace")
     if len(data) <= HOOK_OUTPUT_BYTES:
@@ -268,7 +288,7 @@ def _completion(result: Any) -> types.Completion:
 _STREAMS = {
     "provider.stream": StreamKind(
         notifications=MappingProxyType({"provider.stream.event": None}),
-        decode=types.provider_event,
+        decode=stream_events.provider_event,
         result=_completion,
     ),
     "command.invoke": StreamKind(
@@ -281,7 +301,7 @@ _STREAMS = {
                 "task.done": None,
             }
         ),
-        decode=types.command_event,
+        decode=stream_events.command_event,
         key="request_id",
     ),
 }
@@ -308,6 +328,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     # A row and not a generator: a tool call that died with its process may be sent again.
     operations=MappingProxyType({"call_tool": Simple(_tool_call), "hook": _hook}),
+    result_reader=_RESULT,
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType(
         {
@@ -329,7 +350,7 @@ DIALECT = Dialect(
         }
     ),
     wants_hook=wants_hook,
-    render_event=types.shown,
+    render_event=stream_events.shown,
     options=MappingProxyType({"permissions": TEXTS}),
     traits=Traits(
         limits=Limits(

@@ -1,8 +1,7 @@
 """synaps' payloads as values: what providers and commands send, what facets answer.
 
 Each reader takes what came and returns a value, or None for what cannot be read: whoever asked
-decides what follows (an event is warned about and skipped, an answer is an error). Knows no
-session. `shown` puts an event of a stream before a person.
+decides what follows. Events of streams are read by `stream_events`. Knows no session.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exthost.dialects.meanings import DialectEvent, Unusable
-from exthost.dialects.streams import ProgressBar, StreamEvent
 from exthost.model import empty_mapping
 
 # -- providers ---------------------------------------------------------------------------------
@@ -71,36 +69,6 @@ class Completion:
         return "".join(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
 
 
-def provider_event(method: str, params: Any) -> StreamEvent | None:
-    """One `provider.stream.event`, nested under `event` or flat."""
-    said = params.get("event", params) if type(params) is dict else None
-    if type(said) is not dict:
-        return None
-    event = _provider_event(said)
-    return None if event is None else StreamEvent(event)
-
-
-def _provider_event(said: dict[str, Any]) -> Any:
-    match said.get("type"):
-        case "text" | "thinking" as kind:
-            text = said.get("delta", said.get("text"))
-            if type(text) is str:
-                return Text(text) if kind == "text" else Thinking(text)
-        case "tool_use":
-            id, name, input = said.get("id"), said.get("name"), said.get("input", {})
-            if type(id) is str and id and type(name) is str and name and type(input) is dict:
-                return ToolUse(id, name, input)
-        case "usage":
-            return Usage({key: value for key, value in said.items() if key != "type"})
-        case "error":
-            message = said.get("message")
-            if type(message) is str and message:
-                return ProviderError(message)
-        case "done":
-            return Done()
-    return None
-
-
 def completion(value: Any) -> Completion | None:
     """The answer to provider.complete or provider.stream."""
     if type(value) is not dict:
@@ -159,86 +127,12 @@ class TaskDone:
     error: str | None = None
 
 
-def command_event(method: str, params: Any) -> StreamEvent | None:
-    """What comes during a command: its output, or news of a task."""
-    if type(params) is not dict:
-        return None
-    event = _output(params) if method == "command.output" else _task(method, params)
-    return None if event is None else StreamEvent(event)
-
-
-def _output(params: dict[str, Any]) -> Any:
-    said = params.get("event", params)
-    if type(said) is not dict:
-        return None
-    match said.get("kind"):
-        case "text" | "system" | "error" as kind:
-            content = said.get("content")
-            return Output(kind, content) if type(content) is str else None
-        case "table":
-            headers, rows = said.get("headers"), said.get("rows")
-            if type(headers) is list and type(rows) is list:
-                return Table(tuple(headers), tuple(rows))
-        case "done":
-            return Done()
-    return None
-
-
-def _task(method: str, said: dict[str, Any]) -> Any:
-    id = said.get("id")
-    if type(id) is not str:
-        return None
-    match method:
-        case "task.start":
-            label, kind = said.get("label"), said.get("kind")
-            if type(label) is str and kind in (None, "download", "rebuild", "generic"):
-                return TaskStart(id, label, kind or "generic")
-        case "task.update":
-            current, total, message = (said.get(key) for key in ("current", "total", "message"))
-            if _number(current) and _number(total) and _text(message):
-                return TaskUpdate(id, current, total, message)
-        case "task.log":
-            line = said.get("line")
-            return TaskLog(id, line) if type(line) is str else None
-        case "task.done":
-            error = said.get("error")
-            return TaskDone(id, error) if _text(error) else None
-    return None
-
-
 def _number(value: Any) -> bool:
     return value is None or type(value) in (int, float)
 
 
 def _text(value: Any) -> bool:
     return value is None or type(value) is str
-
-
-def shown(event: Any) -> ProgressBar | str | None:
-    """An event of a stream, for a person."""
-    match event:
-        case Text(text):
-            return text
-        case Thinking(text):
-            return text
-        case ToolUse(_, name, input):
-            return f"\n(wants {name} {dict(input)})\n"
-        case ProviderError(message):
-            return f"\nerror: {message}\n"
-        case Output(kind, content):
-            return f"error: {content}\n" if kind == "error" else f"{content}\n"
-        case Table(headers, rows):
-            lines = [headers, *(row if type(row) is list else [row] for row in rows)]
-            return "".join("  ".join(map(str, line)) + "\n" for line in lines)
-        case TaskStart(id, label):
-            return ProgressBar(id, label)
-        case TaskUpdate(id, current, total, message):
-            return ProgressBar(id, "", current, total, message or "")
-        case TaskLog(_, line):
-            return f"{line}\n"
-        case TaskDone(id, error):
-            return ProgressBar(id, message=error or "", done=True)
-    return None
 
 
 # -- widgets and the settings editor -------------------------------------------------------------

@@ -5,13 +5,14 @@ defaults are spelt out, so that whoever reads a result need not ask whether a me
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
@@ -95,8 +96,30 @@ def unfit(name: str, why: str) -> UsageError:
     )
 
 
-def decoded(kind: type[Message], frame: Bytes) -> dict[str, Any]:
-    """The JSON of the message in this frame. Raises ProtocolViolation if there is none."""
+def mistyped(message: Message, place: str = "") -> str:
+    """Return the first field that was sent as another kind of value than the schema has, or "".
+
+    Protobuf takes such a value for a field that it does not know. It tells a message of another
+    type, which decodes without an error otherwise.
+    """
+    known = message.DESCRIPTOR.fields_by_number
+    for unknown in UnknownFieldSet(message):  # type: ignore[attr-defined]
+        if unknown.field_number in known:
+            return f"{place}{known[unknown.field_number].name}"
+    for field, value in message.ListFields():
+        if field.message_type is None or _is_map(field):
+            continue
+        for one in value if isinstance(value, Iterable) else (value,):
+            if where := mistyped(one, f"{place}{field.name}."):
+                return where
+    return ""
+
+
+def decoded(
+    kind: type[Message], frame: Bytes, *, check: Callable[[Message], None] | None = None
+) -> dict[str, Any]:
+    """The JSON of the message in this frame. Raises ProtocolViolation if there is none. `check`
+    may raise, too."""
     data = bytes(frame)
     try:
         message = kind.FromString(data)
@@ -107,6 +130,8 @@ def decoded(kind: type[Message], frame: Bytes) -> dict[str, Any]:
             help="does it speak cigen protocol 1, and write nothing else to its stdout?",
             evidence=Evidence(bytes=data[:EVIDENCE_BYTES].decode("utf-8", "backslashreplace")),
         ) from None
+    if check is not None:
+        check(message)
     return MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
