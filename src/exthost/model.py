@@ -254,6 +254,7 @@ class Spec:
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
+    on_weaker: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()

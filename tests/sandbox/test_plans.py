@@ -31,7 +31,7 @@ VIEW = View(
 
 WALLS = [
     *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
-    *("--as-pid-1", "--die-with-parent", "--new-session"),
+    *("--as-pid-1", "--new-session"),
 ]
 ROOMS = ["--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc"]
 SHOWN = [
@@ -47,7 +47,7 @@ def test_the_words_of_the_tree_tier() -> None:
     assert pid_namespace.plan_wrapper("x86_64").options == (), "it is made without anybody's help"
     wrapper = pid_namespace.plan_wrapper("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
     assert list(wrapper.options) == [
-        *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
+        *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1"),
         *("--dev-bind", "/", "/", "--proc", "/proc"),
     ]
     assert wrapper.init == INIT["x86_64"] and not wrapper.filter

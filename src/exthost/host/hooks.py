@@ -8,9 +8,9 @@ event nothing can be aborted; an abort is then a warning.
 
 **A guard cannot be passed.** A hook that may block is asked whatever state its extension is in: one
 that starts at first use is started, and a restart is waited for, within the time limit of the hook.
-If it fails all the same, the event is stopped, unless a config says otherwise (`hook_policy`). Hooks
-that only observe hold up nobody: one that fails, or whose extension is not ready, is passed over.
-Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
+If it fails all the same, the event is stopped, unless a config says otherwise (`hook_policy`).
+Hooks that only observe hold up nobody: one that fails, or whose extension is not ready, is passed
+over. Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
 
 Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision` and `transformed_body`
 are passed on unchanged.

@@ -103,7 +103,9 @@ def _options(tools: Tools, view: View, network: bool) -> Iterator[str]:
         yield from (tools.setpriv, *drop, "--")
     yield tools.bwrap
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
-    yield from ("--as-pid-1", "--die-with-parent", "--new-session")
+    # Not --die-with-parent: the kernel means the thread that started it, which may end before the
+    # host. Our init exits when the control pipe is closed.
+    yield from ("--as-pid-1", "--new-session")
     if view.uid is not None:
         yield from ("--uid", str(NOBODY), "--gid", str(NOBODY))
     if network:
