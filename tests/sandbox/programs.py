@@ -30,7 +30,7 @@ async def runs_strictly(words: list[str], **settings: Any) -> None:
     """It shakes hands in the strict tier."""
     settings = {"permissions": {}, **settings}
     try:
-        async with exthost.connect(words, dialect="morphir", **settings) as ext:
+        async with exthost.connect(words, **{"dialect": "morphir", **settings}) as ext:
             assert ext.enforced["network"] == "netns+seccomp"
             assert ext.enforced["filesystem"] == "mountns"
             assert ext.state == "ready"

@@ -21,7 +21,7 @@ from exthost.process import cgroups, probe
 from exthost.process.runtimes import installation
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
+from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
 
 __all__ = ["contain", "suggest_grant"]
 
@@ -51,7 +51,13 @@ def contain(
         assert admission.view is not None
         check_unchanged(spec, admission)
         tools, view = probe.find_tools(), admission.view
-        wrapper = strict.plan_wrapper(tools, view, network=policy.network, limits=rlimits)
+        wrapper = strict.plan_wrapper(
+            tools,
+            view,
+            network=policy.network,
+            limits=with_defaults(rlimits, policy.max_memory),
+            max_memory=policy.max_memory,
+        )
         plan = replace(plan, wrapper=wrapper)
         enforced = strict.describe(tools, view, network=policy.network)
     return plan, {**enforced, **_enforced_limits(limits, total, group)}
@@ -95,7 +101,9 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
         enforced["memory"] = "cgroup" if "memory.max" in files else "watchdog"
     if total.processes is not None:
         enforced["processes"] = "watchdog+cgroup" if "pids.max" in files else "watchdog+rlimit"
-    for name in ("cpu", "nofile", "fsize"):
+    if total.cpu is not None:
+        enforced["cpu"] = "watchdog+rlimit"
+    for name in ("nofile", "fsize"):
         if getattr(limits, name) is not None:
             enforced[name] = "rlimit"
     return enforced
