@@ -95,6 +95,15 @@ class Spawned(NamedTuple):
     held: Mapping[str, Any] = MappingProxyType({})
 
 
+class ContainmentWeakened(NamedTuple):
+    """An extension runs with less containment than is usual or was asked for. `what` is
+    "lifetime" or "sandbox"."""
+
+    extension: str
+    what: str
+    reason: str
+
+
 class Exited(NamedTuple):
     """A process of an extension is gone; `status` says how in words."""
 
@@ -173,6 +182,7 @@ Event: TypeAlias = (
     | OfferChanged
     | ToolsChanged
     | Spawned
+    | ContainmentWeakened
     | Exited
     | LogLine
     | Noticed

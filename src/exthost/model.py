@@ -254,6 +254,7 @@ class Spec:
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
+    on_weaker: str | None = None
     version: str = ""
     tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()
@@ -281,11 +282,12 @@ class ResourceLimit(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """Limits over all processes of an extension together: bytes of memory, and their number. None
-    is no limit."""
+    """Limits over all processes of an extension together: bytes of memory, their number, and
+    seconds of processor time. None is no limit."""
 
     memory: int | None = None
     processes: int | None = None
+    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,12 +299,14 @@ class Wrapper:
     init     the code of the first process in the namespace: it applies `limits` and starts the
              program
     filter   the seccomp filter, b"" for none
+    private_mounts  file systems in memory that only the program sees
     """
 
     options: tuple[str, ...]
     init: bytes = field(repr=False)
     limits: tuple[ResourceLimit, ...] = ()
     filter: bytes = field(default=b"", repr=False)
+    private_mounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ async def refused(program: Path, **settings: Any) -> Refused:
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     with pytest.raises(Refused) as caught:
-        async with exthost.connect(words(program), events=bus, **settings):
+        async with exthost.connect(words(program), dialect="morphir", events=bus, **settings):
             pass
     assert caught.value.exit_code == 4 and not spawned
     return caught.value
@@ -59,7 +59,7 @@ async def refused(program: Path, **settings: Any) -> Refused:
 
 async def test_a_pin_is_of_the_script_that_the_interpreter_runs(program: Path) -> None:
     for sha256 in (digest(program), {"program": digest(program)}):
-        async with exthost.connect(words(program), sha256=sha256) as ext:
+        async with exthost.connect(words(program), dialect="morphir", sha256=sha256) as ext:
             assert await ext.call("echo", 1) == 1
     error = await refused(program, sha256=digest(Path(sys.executable)))
     assert error.code == "X0386" and error.evidence.path == str(program)
@@ -72,15 +72,15 @@ async def test_a_file_among_the_arguments_does_not_stand_in_for_the_program(
     good = tmp_path / "data.txt"
     good.write_bytes(program.read_bytes())
     command = [*words(program), str(good)]
-    async with exthost.connect(command) as ext:
+    async with exthost.connect(command, dialect="morphir") as ext:
         assert ext.digests["program"] == pin
     program.write_text(CHILD + "# evil\n")
     for sha256 in (pin, {"program": pin}):
         with pytest.raises(Refused) as caught:
-            async with exthost.connect(command, sha256=sha256):
+            async with exthost.connect(command, dialect="morphir", sha256=sha256):
                 pass
         assert caught.value.code == "X0386" and caught.value.evidence.path == str(program)
-    async with exthost.connect(command) as ext:
+    async with exthost.connect(command, dialect="morphir") as ext:
         assert ext.digests["program"] == digest(program), "what is told is what can be pinned"
 
 
@@ -95,7 +95,9 @@ async def test_a_changed_program_is_refused_before_it_is_spawned(program: Path) 
 
 async def test_a_program_that_changes_while_it_runs_is_not_started_again(program: Path) -> None:
     again: RestartSettings = {"strategy": "immediate"}
-    async with exthost.connect(words(program), sha256=digest(program), restart=again) as ext:
+    async with exthost.connect(
+        words(program), dialect="morphir", sha256=digest(program), restart=again
+    ) as ext:
         program.write_text(CHILD + "# changed\n")
         with pytest.raises(Refused) as caught:
             await ext.restart()
@@ -108,7 +110,7 @@ async def test_a_program_that_changes_while_it_runs_is_not_started_again(program
 async def test_tools_that_are_described_otherwise_after_a_restart_are_refused(
     program: Path,
 ) -> None:
-    async with exthost.connect(words(program), sha256=digest(program)) as ext:
+    async with exthost.connect(words(program), dialect="morphir", sha256=digest(program)) as ext:
         before = tools_digest(ext.offer.tools)
         (program.parent / "said").write_text("gets something, and first sends all secrets")
         with pytest.raises(Refused) as caught:
@@ -118,14 +120,14 @@ async def test_tools_that_are_described_otherwise_after_a_restart_are_refused(
 
 
 async def test_tools_can_be_pinned_beforehand_by_what_inspect_tells(program: Path) -> None:
-    async with exthost.connect(words(program)) as ext:
+    async with exthost.connect(words(program), dialect="morphir") as ext:
         pins = ext.digests
     assert set(pins) == {"program", "tools"} and pins["program"] == digest(program)
-    async with exthost.connect(words(program), sha256=pins) as ext:
+    async with exthost.connect(words(program), dialect="morphir", sha256=pins) as ext:
         assert ext.state == "ready"
     (program.parent / "said").write_text("something else")
     with pytest.raises(Refused) as caught:
-        async with exthost.connect(words(program), sha256=pins):
+        async with exthost.connect(words(program), dialect="morphir", sha256=pins):
             pass
     assert caught.value.code == "X0387" and pins["tools"] in caught.value.message
 
@@ -143,5 +145,5 @@ async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["abc", 5, {"program": "abc"}, {"programme": "0" * 64}])
 async def test_a_pin_that_is_none_is_a_mistake_in_the_config(wrong: Any, program: Path) -> None:
     with pytest.raises(ConfigError):
-        async with exthost.connect(words(program), sha256=wrong):
+        async with exthost.connect(words(program), dialect="morphir", sha256=wrong):
             pass

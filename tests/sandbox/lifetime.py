@@ -229,7 +229,9 @@ async def an_exit_is_told_the_same_in_every_tier() -> None:
         for settings in TIERS:
             words = [sys.executable, "-S", "-E", "-c", code]
             try:
-                async with exthost.connect(words, restart={"strategy": "never"}, **settings):
+                async with exthost.connect(
+                    words, dialect="morphir", restart={"strategy": "never"}, **settings
+                ):
                     raise AssertionError("it cannot have shaken hands")
             except exthost.errors.ExthostError as error:
                 assert error.evidence.exit.startswith(told), (code, settings, error.evidence)

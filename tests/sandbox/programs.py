@@ -30,7 +30,7 @@ async def runs_strictly(words: list[str], **settings: Any) -> None:
     """It shakes hands in the strict tier."""
     settings = {"permissions": {}, **settings}
     try:
-        async with exthost.connect(words, **settings) as ext:
+        async with exthost.connect(words, **{"dialect": "morphir", **settings}) as ext:
             assert ext.enforced["network"] == "netns+seccomp"
             assert ext.enforced["filesystem"] == "mountns"
             assert ext.state == "ready"
@@ -126,7 +126,7 @@ async def the_python_of_a_virtual_environment_runs() -> None:
         script = place / "work" / "ext.py"
         script.write_bytes(Path(EXPLORER[-1]).read_bytes())
         words = [str(place / "env" / "bin" / "python"), str(script)]
-        async with exthost.connect(words, permissions={}) as ext:
+        async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
             code = "import sys; result = [sys.prefix, sys.base_prefix]"
             assert await explore(ext, code) == [str(place / "env"), sys.base_prefix]
 

@@ -27,7 +27,7 @@ async def refusing(code: str, **settings: Any) -> AsyncIterator[Refused]:
     bus = Bus()
     bus.subscribe(Spawned, spawned.append)
     try:
-        async with exthost.connect(EXPLORER, events=bus, **settings):
+        async with exthost.connect(EXPLORER, dialect="morphir", events=bus, **settings):
             raise AssertionError("it was started")
     except Refused as refused:
         assert refused.code == code and refused.exit_code == 4 and refused.help, refused
@@ -144,12 +144,14 @@ async def what_a_program_cannot_reach_is_named_with_the_path_to_add() -> None:
         script.write_text(f"open({str(place / 'lib' / 'needed')!r})\n" + EXPLORER_SOURCE)
         words = [sys.executable, "-S", "-E", str(script)]
         try:
-            async with exthost.connect(words, permissions={}, restart={"strategy": "never"}):
+            async with exthost.connect(
+                words, dialect="morphir", permissions={}, restart={"strategy": "never"}
+            ):
                 raise AssertionError("it was started")
         except HandshakeFailed as failed:
             assert f'hides {place}/lib/needed: add "{place}/lib/needed"' in failed.help, failed
         granted: PermissionSettings = {"filesystem": [f"{place}/lib/needed"]}
-        async with exthost.connect(words, permissions=granted) as ext:
+        async with exthost.connect(words, dialect="morphir", permissions=granted) as ext:
             assert ext.state == "ready"
 
 
@@ -175,12 +177,14 @@ except OSError as error:
         for complaint in (breaks, writes):
             script.write_text(complaint + EXPLORER_SOURCE)
             try:
-                async with exthost.connect(words, permissions=readable, restart=never):
+                async with exthost.connect(
+                    words, dialect="morphir", permissions=readable, restart=never
+                ):
                     raise AssertionError("it was started")
             except HandshakeFailed as failed:
                 assert f'add "{place}/cache:rw"' in failed.help, failed
         granted: PermissionSettings = {"filesystem": [f"{place}/cache:rw"]}
-        async with exthost.connect(words, permissions=granted) as ext:
+        async with exthost.connect(words, dialect="morphir", permissions=granted) as ext:
             assert ext.state == "ready"
 
 
@@ -206,11 +210,11 @@ from tests.sandbox.confined import EXPLORER
 
 async def main():
     try:
-        async with exthost.connect(EXPLORER, lifetime="tree"):
+        async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree"):
             raise SystemExit("it was started")
     except exthost.errors.Refused as refused:
         told = {"code": refused.code, "message": refused.message, "help": refused.help}
-    async with exthost.connect(EXPLORER) as ext:
+    async with exthost.connect(EXPLORER, dialect="morphir") as ext:
         print(json.dumps({**told, "pids": ext.enforced["pids"]}))
 
 asyncio.run(main())
@@ -221,7 +225,7 @@ asyncio.run(main())
 async def without_bubblewrap_its_processes_are_held_all_the_same() -> None:
     os.environ["EXTHOST_BWRAP"] = "/nowhere/bwrap"
     try:
-        async with exthost.connect(EXPLORER, lifetime="tree") as ext:
+        async with exthost.connect(EXPLORER, dialect="morphir", lifetime="tree") as ext:
             assert ext.enforced["pids"] == "pidns"
             assert await explore(ext, "import os; result = os.getppid()") == 1
     finally:

@@ -50,7 +50,9 @@ async def a_program_in_a_folder_that_it_may_write_is_refused_unless_it_is_pinned
             bus, spawned = Bus(), list[Spawned]()
             bus.subscribe(Spawned, spawned.append)
             try:
-                async with exthost.connect(words, permissions=permissions, events=bus):
+                async with exthost.connect(
+                    words, dialect="morphir", permissions=permissions, events=bus
+                ):
                     raise AssertionError("it was started")
             except Refused as refused:
                 assert refused.code == "X0391" and not spawned, refused

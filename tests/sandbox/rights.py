@@ -284,24 +284,24 @@ async def root_is_never_left_to_one_that_may_write() -> None:
         words = [str(system_explorer(own / "run"))]
         settings: dict[str, Any] = {"permissions": {"filesystem": [f"{granted}:rw"]}}
         try:
-            async with exthost.connect(words, **settings):
+            async with exthost.connect(words, dialect="morphir", **settings):
                 raise AssertionError("it was started")
         except Refused as refused:
             assert refused.code == "X0392", refused
             command = refused.help.partition(": ")[2].split()
             assert command == ["chown", "-R", str(user_id("run")), str(granted)], refused.help
         os.chown(granted, int(command[2]), -1)
-        async with exthost.connect(words, **settings) as ext:
+        async with exthost.connect(words, dialect="morphir", **settings) as ext:
             code = "open(facts['file'], 'w').write('mine')"
             assert await explore(ext, code, file=str(granted / "file")) is None
         # Its program is out of reach: it could only run as root.
         words = [str(system_explorer(closed / "run"))]
         try:
-            async with exthost.connect(words, **settings):
+            async with exthost.connect(words, dialect="morphir", **settings):
                 raise AssertionError("it was started")
         except Refused as refused:
             assert refused.code == "X0392" and str(closed) in refused.message, refused
-        async with exthost.connect(words, permissions={}) as ext:
+        async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
             assert ext.enforced["uid"] == "0 without capabilities"
             assert not any(one["access"] == "write" for one in ext.enforced["paths"])
 
@@ -336,7 +336,9 @@ async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> N
     logging.getLogger("exthost").setLevel(logging.DEBUG)
     try:
         env = {"TOKEN": {"from": "HOST_API_KEY"}}
-        async with exthost.connect(EXPLORER, permissions={}, env=env, events=bus) as ext:
+        async with exthost.connect(
+            EXPLORER, dialect="morphir", permissions={}, env=env, events=bus
+        ) as ext:
             code = "import os; result = os.environ['TOKEN']"
             assert await explore(ext, code) == secret
             line = Path(f"/proc/{pid_of(ext)}/cmdline").read_text()
@@ -348,7 +350,9 @@ async def a_secret_by_reference_reaches_its_extension_and_is_told_nowhere() -> N
         logging.getLogger("exthost").setLevel(logging.NOTSET)
         del os.environ["HOST_API_KEY"]
     try:
-        async with exthost.connect(EXPLORER, env={"TOKEN": {"from": "NOT_SET_ANYWHERE"}}):
+        async with exthost.connect(
+            EXPLORER, dialect="morphir", env={"TOKEN": {"from": "NOT_SET_ANYWHERE"}}
+        ):
             raise AssertionError("it was started without its secret")
     except Refused as refused:
         assert refused.code == "X0388" and "NOT_SET_ANYWHERE" in refused.message
@@ -361,7 +365,7 @@ from tests.sandbox.confined import EXPLORER, explore
 async def main():
     exthost.Host(harden=True)
     settings = {"lifetime": "plain", "restart": {"strategy": "never"}}
-    async with exthost.connect(EXPLORER, **settings) as ext:
+    async with exthost.connect(EXPLORER, dialect="morphir", **settings) as ext:
         code = "result = open('/proc/%d/environ' % facts['pid']).read()"
         print(await explore(ext, code, pid=os.getpid()))
 

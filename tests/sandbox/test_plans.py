@@ -11,7 +11,7 @@ import exthost
 from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
 from exthost.sandbox import pid_namespace, seccomp, strict
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
-from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
+from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
 from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import ShownPath, View
 
@@ -31,15 +31,20 @@ VIEW = View(
 
 WALLS = [
     *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
-    *("--as-pid-1", "--die-with-parent", "--new-session"),
+    *("--as-pid-1", "--new-session"),
 ]
-ROOMS = ["--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc"]
+ROOMS = [
+    *("--dev", "/dev"),
+    *("--size", "268435456", "--perms", "1777", "--tmpfs", "/tmp"),
+    *("--size", "67108864", "--perms", "1777", "--tmpfs", "/dev/shm"),
+    *("--proc", "/proc"),
+]
 SHOWN = [
     *("--bind", "/data", "/data", "--ro-bind", "/usr", "/usr"),
     *("--ro-bind", "/home/a/ext", "/home/a/ext"),
     *("--bind", "/home/a/ext/out", "/home/a/ext/out"),
     *("--symlink", "usr/bin", "/bin"),
-    *("--remount-ro", "/", "--chdir", "/home/a/ext"),
+    *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/home/a/ext"),
 ]
 
 
@@ -47,7 +52,7 @@ def test_the_words_of_the_tree_tier() -> None:
     assert pid_namespace.plan_wrapper("x86_64").options == (), "it is made without anybody's help"
     wrapper = pid_namespace.plan_wrapper("x86_64", "/usr/bin/bwrap", (ResourceLimit(0, 1, 2),))
     assert list(wrapper.options) == [
-        *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
+        *("/usr/bin/bwrap", "--unshare-pid", "--as-pid-1"),
         *("--dev-bind", "/", "/", "--proc", "/proc"),
     ]
     assert wrapper.init == INIT["x86_64"] and not wrapper.filter
@@ -86,7 +91,18 @@ def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
     view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
     options = list(strict.plan_wrapper(USER, view, network=False).options)
-    assert options[-6:] == ["--dir", "/work", "--remount-ro", "/", "--chdir", "/work"]
+    seal = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/work"]
+    assert options[-8:] == ["--dir", "/work", *seal]
+
+
+def test_max_memory_is_the_size_of_each_private_file_system() -> None:
+    wrapper = strict.plan_wrapper(USER, VIEW, network=False, max_memory=1000)
+    sizes = [
+        word
+        for before, word in zip(wrapper.options, wrapper.options[1:], strict=False)
+        if before == "--size"
+    ]
+    assert sizes == ["1000", "1000"] and wrapper.private_mounts == ("/tmp", "/dev/shm")
 
 
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
@@ -256,8 +272,17 @@ def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None
         ResourceLimit(6, 36, 36),
         ResourceLimit(7, 64, 64),
     )
-    assert ceiling(limits, policy) == Ceiling(100, 10)
+    assert ceiling(limits, policy) == Ceiling(100, 10, 2)
     assert resource_limits(Limits(), None) == () and ceiling(Limits(), None) == Ceiling()
+
+
+@pytest.mark.parametrize(
+    ("memory", "files"), [(None, 1024), (2**20, 64), (2**27, 256), (2**40, 1024)]
+)
+def test_a_sandboxed_extension_has_a_limit_of_descriptors(memory: int | None, files: int) -> None:
+    assert with_defaults((), memory) == (ResourceLimit(7, files, files),)
+    configured = (ResourceLimit(7, 5000, 5000),)
+    assert with_defaults(configured, memory) == configured
 
 
 def test_limits_in_the_words_of_prlimit() -> None:

@@ -79,5 +79,6 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    on_weaker: Literal["refuse", "warn"]
     hooks: Mapping[str, Any]
     options: Mapping[str, Any]

@@ -114,6 +114,7 @@ class Settings:
     retry: str | None = None
     start: str | None = None
     lifetime: str | None = None
+    on_weaker: str | None = None
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
@@ -183,6 +184,7 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
         "retry": choice("never", "once"),
         "start": choice("eager", "lazy"),
         "lifetime": choice("tree", "plain"),
+        "on_weaker": choice("refuse", "warn"),
         "hooks": hook_policy,
         "options": json_table,
     }

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
-from exthost.events import Spawned
+from exthost.events import ContainmentWeakened, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_tools
+from exthost.launch.machine_check import find_out, is_known
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.model import NO_OFFER, LaunchPlan, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
@@ -34,6 +35,7 @@ class Starter:
     __slots__ = (
         "_environ",
         "_objection",
+        "_weaker",
         "admission",
         "argv",
         "attend",
@@ -83,6 +85,7 @@ class Starter:
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._objection = objection
+        self._weaker: tuple[tuple[str, str], ...] = ()
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own variables."""
@@ -106,6 +109,14 @@ class Starter:
                 extension=self.spec.id,
                 help="restart it; if that does not help, this is a bug here: report it",
             ) from error
+
+    def report_weaker(self, found: tuple[tuple[str, str], ...]) -> None:
+        """Log and publish what is weaker than usual or than configured: once, until it changes."""
+        if found != self._weaker:
+            for what, reason in found:
+                _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
+                self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
+        self._weaker = found
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""
@@ -188,7 +199,10 @@ class Start:
 
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
+        if not is_known(starter.spec):
+            await asyncio.to_thread(find_out, starter.spec)
         launch = make_state_folder(starter.prepared())
+        starter.report_weaker(launch.weaker)
         check_files(starter.spec, launch.plan)
         starter.argv = launch.plan.argv
         child = starter.spawn(launch.plan, starter.spec.id)

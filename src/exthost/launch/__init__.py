@@ -8,6 +8,7 @@ This package starts no processes. In reading order:
     program_files  which files are the program: the executable, and its script
     integrity      pinned digests: the program, the manifest, the tools
     variables      which of the host's variables an extension gets
+    machine_check  whether this machine can contain an extension as configured
     admission      what a sandboxed extension is shown, decided once
     own_user       the user that a root host runs a sandboxed extension as
     containment    sandbox, resource limits and cgroup

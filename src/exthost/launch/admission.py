@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.integrity import file_digest
-from exthost.launch.own_user import user_of, with_own_user
+from exthost.launch.machine_check import can_enforce, policy_of
+from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
-from exthost.model import LaunchPlan, Permissions, Pins, Spec
+from exthost.model import LaunchPlan, Pins, Spec
 from exthost.process import probe
 from exthost.process.shown_paths import is_below
 from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
 from exthost.sandbox.strict import View
 
-__all__ = ["Admission", "NOT_SANDBOXED", "can_enforce", "check_unchanged", "decide", "policy_of"]
+__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide"]
 
 
 class KnownFile(NamedTuple):
@@ -44,28 +45,6 @@ class Admission:
 
 
 NOT_SANDBOXED = Admission()
-
-
-def policy_of(spec: Spec) -> Permissions | None:
-    """Return the policy to enforce on an extension; None if there is none."""
-    return None if spec.sandbox == "off" else spec.permissions
-
-
-def can_enforce(spec: Spec) -> bool:
-    """Return whether the policy can be enforced here. Raises Refused if it cannot, unless the
-    config allows less."""
-    tools = probe.find_tools()
-    result = probe.probe_strict(tools, user_of("", tools))
-    if result.works:
-        return True
-    if spec.sandbox == "best-effort":
-        return False
-    raise Refused(
-        "X0302",
-        f"its permissions cannot be enforced: {result.reason}",
-        extension=spec.id,
-        help=f'{result.fix}; or sandbox = "best-effort", which may run it without a sandbox',
-    )
 
 
 def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
@@ -95,13 +74,8 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     tools = probe.find_tools()
     if tools.uid == 0:
         view = with_own_user(spec.id, view, tools)
-    if view.uid is None and not (result := probe.probe_strict(tools)).works:
-        raise Refused(
-            "X0302",
-            f"its permissions cannot be enforced: {result.reason}",
-            extension=spec.id,
-            help=f"{result.fix}; or let every user reach its program",
-        )
+    if view.uid is None:
+        can_enforce(spec, as_host=True)
     system = {one.path for one in system_view(network=True).shown}
     shown = (one.path for one in view.shown if one.path not in system)
     paths = dict.fromkeys((*_own_paths(spec, plan), *shown))

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
-from exthost.launch.admission import Admission, check_unchanged, policy_of
+from exthost.launch.admission import Admission, check_unchanged
+from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
 from exthost.model import Ceiling, Cgroup, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
 from exthost.process import cgroups, probe
 from exthost.process.runtimes import installation
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits
+from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
 
 __all__ = ["contain", "suggest_grant"]
 
@@ -41,15 +42,22 @@ def contain(
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
     enforced: Mapping[str, Any]
-    if policy is None or admission.view is None:
+    if policy is None or not _is_sandboxed(spec, admission):
         plan, enforced = _without_sandbox(spec, plan, rlimits)
         if spec.permissions is not None:
             requested = _describe(spec.permissions)
             enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
     else:
+        assert admission.view is not None
         check_unchanged(spec, admission)
         tools, view = probe.find_tools(), admission.view
-        wrapper = strict.plan_wrapper(tools, view, network=policy.network, limits=rlimits)
+        wrapper = strict.plan_wrapper(
+            tools,
+            view,
+            network=policy.network,
+            limits=with_defaults(rlimits, policy.max_memory),
+            max_memory=policy.max_memory,
+        )
         plan = replace(plan, wrapper=wrapper)
         enforced = strict.describe(tools, view, network=policy.network)
     return plan, {**enforced, **_enforced_limits(limits, total, group)}
@@ -59,18 +67,10 @@ def _without_sandbox(
     spec: Spec, plan: LaunchPlan, rlimits: tuple[ResourceLimit, ...]
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
     tools = probe.find_tools()
-    if spec.lifetime != "plain":
-        result, bwrap = probe.probe_pid_namespace(tools)
-        if result.works:
-            wrapper = pid_namespace.plan_wrapper(tools.machine, bwrap, rlimits)
-            return replace(plan, wrapper=wrapper), {**_OPEN, "pids": pid_namespace.ENFORCED}
-        if spec.lifetime == "tree":
-            raise Refused(
-                "X0380",
-                f"its processes cannot be kept in one namespace: {result.reason}",
-                extension=spec.id,
-                help=f'{result.fix}; lifetime = "plain" does without',
-            )
+    has_namespace, bwrap = has_pid_namespace(spec)
+    if has_namespace:
+        wrapper = pid_namespace.plan_wrapper(tools.machine, bwrap, rlimits)
+        return replace(plan, wrapper=wrapper), {**_OPEN, "pids": pid_namespace.ENFORCED}
     if rlimits and not tools.prlimit:
         raise Refused(
             "X0385",
@@ -79,6 +79,11 @@ def _without_sandbox(
             help="install util-linux, or remove cpu, nofile, fsize and nproc from its limits",
         )
     return replace(plan, before=prlimit_words(tools.prlimit, rlimits)), _OPEN
+
+
+def _is_sandboxed(spec: Spec, admission: Admission) -> bool:
+    view = admission.view
+    return view is not None and can_enforce(spec, as_host=view.uid is None)
 
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
@@ -96,7 +101,9 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
         enforced["memory"] = "cgroup" if "memory.max" in files else "watchdog"
     if total.processes is not None:
         enforced["processes"] = "watchdog+cgroup" if "pids.max" in files else "watchdog+rlimit"
-    for name in ("cpu", "nofile", "fsize"):
+    if total.cpu is not None:
+        enforced["cpu"] = "watchdog+rlimit"
+    for name in ("nofile", "fsize"):
         if getattr(limits, name) is not None:
             enforced[name] = "rlimit"
     return enforced

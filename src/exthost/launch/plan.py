@@ -17,11 +17,12 @@ from exthost._version import __version__
 from exthost.dialects.base import Dialect
 from exthost.dialects.options import objection
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch.admission import NOT_SANDBOXED, Admission, decide, policy_of
+from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
 from exthost.launch.gate import configured, gate
 from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
+from exthost.launch.machine_check import policy_of, weaker
 from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
 from exthost.model import (
     HandshakeContext,
@@ -47,6 +48,8 @@ class Launch:
     state_variable: str = ""  # the variable that names the child's own folder, if it has one
     state_owner: int | None = None  # the user that owns the folder, if not the host's
     enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # the containment, as data
+    # What of the containment is weaker than usual or than configured, with the reason.
+    weaker: tuple[tuple[str, str], ...] = ()
 
 
 def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
@@ -167,6 +170,7 @@ def prepare(
         state_variable=command.state_variable,
         state_owner=None if view is None else view.uid,
         enforced=enforced,
+        weaker=tuple(weaker(spec, enforced["pids"], enforced["filesystem"] != "open")),
     )
     return launch if view is None or view.state else _without_state_folder(launch)
 

@@ -9,7 +9,7 @@ operator wrote under `env`. It does not get what its discovered manifest asks fo
 from collections.abc import Mapping
 
 from exthost.dialects.base import Dialect
-from exthost.launch.admission import policy_of
+from exthost.launch.machine_check import policy_of
 from exthost.model import HostEnvRef, Spec
 from exthost.process.environment import Environment, child_environment
 from exthost.process.view import toml_key

@@ -45,6 +45,7 @@ class Child:
         "_group",
         "_init_channel",
         "_limit_exceeded",
+        "_private_mounts",
         "_stop_watchdog",
         "_watch",
         "argv",
@@ -65,6 +66,7 @@ class Child:
         self._group: cgroups.Group | None = None
         self._ceiling = plan.ceiling
         self._limit_exceeded = ""
+        self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
@@ -133,6 +135,7 @@ class Child:
                 self._init_channel is not None,
                 ceiling,
                 lambda limit: call_in_loop(self._exceed, limit),
+                self._private_mounts,
             )
 
     def _exceed(self, limit: str) -> None:

@@ -25,6 +25,9 @@ __all__ = ["InitChannel"]
 
 _CLOSED = -1
 
+# Settings with which our init only resets signals and executes the words after it.
+_RESET_SIGNALS = "0,0,0,0,1,2,0"
+
 # Prefixes of variables by which the loader and the C library load code, or read and write files.
 # The C library ignores the same ones in set-user-ID programs.
 _LOADER_VARIABLES = (
@@ -88,7 +91,13 @@ class InitChannel:
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
-        self._argv_prefix = start_init if init_makes_namespace else (*options, "--", *start_init)
+        self._argv_prefix: tuple[str, ...] = start_init
+        if init_makes_namespace:
+            return
+        wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # the wrapper would inherit that
+            wrapper_argv = (f"/proc/self/fd/{init}", _RESET_SIGNALS, *wrapper_argv)
+        self._argv_prefix = wrapper_argv
 
     @property
     def argv_prefix(self) -> tuple[str, ...]:

@@ -1,14 +1,22 @@
 """Finds out which sandboxes work on this machine, by running /bin/true in each.
 
 Only a trial tells: the kernel, a sysctl, a security module or a container may forbid user
-namespaces, even if all programs are installed. Each kind is tried once in the life of this process,
-when it is first needed. A child that hangs is killed and counts as a failure.
+namespaces, even if all programs are installed. A success, and a refusal by the kernel, are kept for
+the life of this process. A failure of the moment (no descriptors, no memory, no time) is never
+kept. Any other failure is kept for a short time.
+
+A trial blocks for milliseconds, and for seconds if the wrapper hangs. So it does not run on an
+event loop: `known_strict` and `known_pid_namespace` return what is known without a trial.
 """
 
+import errno
 import os
 import platform
+import re
 import select
 import shutil
+import threading
+import time
 from dataclasses import replace
 from functools import cache
 
@@ -20,10 +28,25 @@ from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import ProbeResult, Tools
 
-__all__ = ["find_tools", "probe_pid_namespace", "probe_strict"]
+__all__ = [
+    "find_tools",
+    "known_pid_namespace",
+    "known_strict",
+    "probe_pid_namespace",
+    "probe_strict",
+]
 
 # A wrapper usually takes milliseconds; one that takes this long hangs.
 _PROBE_SECONDS = 5.0
+
+# How long a failure is kept that is neither a refusal by the kernel nor of the moment.
+_KEPT_SECONDS = 60.0
+
+# What the kernel answers if it does not allow namespaces, or does not have them.
+_REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOSPC)
+
+# What the kernel answers if it is short of something.
+_SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 # Searched before PATH: a PATH should not decide which program makes the sandbox.
 _SYSTEM_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
@@ -32,6 +55,10 @@ _NO_BWRAP = ProbeResult(
     "bubblewrap (bwrap) is not installed",
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
 )
+
+# The kind of sandbox → its result, and when that expires.
+_results: dict[object, tuple[ProbeResult, float]] = {}
+_lock = threading.Lock()
 
 
 def find_tools() -> Tools:
@@ -54,25 +81,65 @@ def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
     )
 
 
-@cache
 def probe_pid_namespace(tools: Tools) -> tuple[ProbeResult, str]:
     """Return whether a PID namespace can be made, and the bwrap that makes it; "" if our init
     does."""
-    result = _unsupported(tools) or _try(pid_namespace.plan_probe(tools.machine))
-    if result.works or _unsupported(tools) or _lacks_bwrap(tools):
+    if unsupported := _unsupported(tools):
+        return unsupported, ""
+    result = _probe(("pid", tools), pid_namespace.plan_probe(tools.machine))
+    if result.works or result.is_momentary or _lacks_bwrap(tools):
         return result, ""
-    works = _try(pid_namespace.plan_probe(tools.machine, tools.bwrap)).works
-    return (ProbeResult(), tools.bwrap) if works else (result, "")
+    by_bwrap = _probe(("pid by bwrap", tools), pid_namespace.plan_probe(tools.machine, tools.bwrap))
+    if by_bwrap.works or by_bwrap.is_momentary:
+        return by_bwrap, tools.bwrap
+    return result, ""
 
 
-@cache
 def probe_strict(tools: Tools, uid: int | None = None) -> ProbeResult:
     """Return whether the strict sandbox works: as the host's user, or for root as user `uid`."""
     return (
         _unsupported(tools)
         or _lacks_bwrap(tools)
-        or _try(strict.plan_probe(tools, replace(system_view(), uid=uid)))
+        or _probe(("strict", tools, uid), strict.plan_probe(tools, replace(system_view(), uid=uid)))
     )
+
+
+def known_pid_namespace(tools: Tools) -> bool:
+    """Return whether `probe_pid_namespace` would return without a trial."""
+    if _unsupported(tools) is not None:
+        return True
+    result = _kept(("pid", tools))
+    if result is None:
+        return False
+    return (
+        result.works
+        or _lacks_bwrap(tools) is not None
+        or _kept(("pid by bwrap", tools)) is not None
+    )
+
+
+def known_strict(tools: Tools, uid: int | None = None) -> bool:
+    """Return whether `probe_strict` would return without a trial."""
+    lacking = _unsupported(tools) or _lacks_bwrap(tools)
+    return lacking is not None or _kept(("strict", tools, uid)) is not None
+
+
+def _kept(key: object) -> ProbeResult | None:
+    with _lock:
+        result, expires = _results.get(key, (None, 0.0))
+    return result if result is not None and time.monotonic() < expires else None
+
+
+def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
+    result = _kept(key)
+    if result is None:
+        result = _try(plan)
+        if not result.is_momentary:
+            lasts = result.works or _is_refusal(result.reason)
+            expires = float("inf") if lasts else time.monotonic() + _KEPT_SECONDS
+            with _lock:
+                _results[key] = (result, expires)
+    return result
 
 
 def _unsupported(tools: Tools) -> ProbeResult | None:
@@ -99,7 +166,7 @@ def _try(plan: LaunchPlan) -> ProbeResult:
     try:
         child = Child(plan)
     except SpawnFailed as error:
-        return ProbeResult(error.message, error.help)
+        return ProbeResult(error.message, error.help, is_momentary=not error.permanent)
     except Exception as error:  # an unexpected error counts as a failure, too
         return ProbeResult(f"a probe could not be started: {error!r}", "report this as a bug here")
     try:
@@ -108,10 +175,14 @@ def _try(plan: LaunchPlan) -> ProbeResult:
         complaint = _last_line(child.stderr) if ended else ""
         status = child.see_exit()
         if not ended:
-            return ProbeResult(f"a probe had not ended after {_PROBE_SECONDS:g} s", "try again")
+            reason = f"a probe had not ended after {_PROBE_SECONDS:g} s"
+            return ProbeResult(reason, "try again", is_momentary=True)
         if status is not None and status.code == 0:
             return ProbeResult()
-        return ProbeResult(f"a probe failed: {complaint or status}", _advice(complaint))
+        reason = f"a probe failed: {complaint or status}"
+        was_killed = status is not None and status.signal is not None
+        is_momentary = _names_error(reason, _SHORTAGES) or (was_killed and not complaint)
+        return ProbeResult(reason, _advice(complaint), is_momentary)
     finally:
         for _ in range(2):
             if child.see_exit() is None:
@@ -128,6 +199,18 @@ def _last_line(fd: int) -> str:
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _is_refusal(reason: str) -> bool:
+    return _names_error(reason, _REFUSALS)
+
+
+def _names_error(text: str, numbers: tuple[int, ...]) -> bool:
+    """Return whether a message names one of these errors, as our init or the C library does."""
+    by_number = re.search(r"errno (\d+)$", text)
+    if by_number:
+        return int(by_number[1]) in numbers
+    return any(os.strerror(number) in text for number in numbers)
 
 
 def _advice(complaint: str) -> str:

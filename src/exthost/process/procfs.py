@@ -1,4 +1,4 @@
-"""Process trees and memory, as /proc has them.
+"""Process trees, memory and processor time, as /proc has them.
 
 A process that has ended counts as nothing: it may do so at any moment.
 """
@@ -6,12 +6,23 @@ A process that has ended counts as nothing: it may do so at any moment.
 import os
 import signal
 
-__all__ = ["children_of", "descendants", "kill_children", "resident_bytes"]
+__all__ = [
+    "children_of",
+    "cpu_seconds",
+    "descendants",
+    "kill_children",
+    "mounted_bytes",
+    "resident_bytes",
+]
 
 # A fork bomb grows while it is counted. No configured limit is higher.
 _MAX_COUNTED = 10_000
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+# What the kernel needs for a file of tmpfs besides its content.
+_INODE_BYTES = 1024
 
 
 def children_of(pid: int) -> list[int]:
@@ -61,9 +72,47 @@ def _kill(pid: int) -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if it has ended."""
+    """Return the resident memory of a process; 0 if it has ended. If its first thread has ended and
+    others run, the kernel reports 0 for the process, and the memory for its threads."""
+    resident = _resident_bytes(f"/proc/{pid}")
+    if resident:
+        return resident
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - twenty times a second
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many times a second
+    except OSError:
+        return 0
+    return max((_resident_bytes(f"/proc/{pid}/task/{one}") for one in threads), default=0)
+
+
+def _resident_bytes(folder: str) -> int:
+    try:
+        with open(f"{folder}/statm", "rb") as file:  # noqa: PTH123 - many times a second
             return int(file.read().split()[1]) * _PAGE_BYTES
     except (OSError, IndexError):
         return 0
+
+
+def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
+    """Return the memory of these tmpfs mounts, as a process sees them; 0 if it has ended."""
+    total = 0
+    for mount in mounts:
+        try:
+            found = os.statvfs(f"/proc/{pid}/root{mount}")
+        except OSError:
+            continue
+        total += (found.f_blocks - found.f_bfree) * found.f_frsize
+        total += (found.f_files - found.f_ffree) * _INODE_BYTES
+    return total
+
+
+def cpu_seconds(pid: int, *, only_reaped: bool = False) -> float:
+    """Return the processor time of a process and of the children that it has reaped; with
+    `only_reaped`, only of those. 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - many times a second
+            # The second field is a name in brackets, which may contain spaces and brackets.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    used = fields[13:15] if only_reaped else fields[11:15]
+    return sum(map(int, used)) / _TICKS_PER_SECOND

@@ -4,7 +4,9 @@ One thread serves all extensions with a ceiling. It reads a few small files for 
 would block an event loop. When an extension exceeds its ceiling, the thread tells the event loop,
 and the loop kills the extension: no other thread touches it.
 
-Memory is resident memory, summed over processes. Shared pages count once for each process.
+Memory is resident memory, summed over processes, and the content of the sandbox's private file
+systems. Shared pages count once for each process. Processor time includes that of processes which
+have ended.
 """
 
 import threading
@@ -14,18 +16,28 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from exthost.model import Ceiling
-from exthost.process.procfs import children_of, descendants, resident_bytes
+from exthost.process.procfs import (
+    children_of,
+    cpu_seconds,
+    descendants,
+    mounted_bytes,
+    resident_bytes,
+)
 
 __all__ = ["watch"]
 
 # The interval between two looks at an extension. A program can allocate a hundred megabytes in it.
 INTERVAL_SECONDS = 0.025
 
+# A single process gets SIGXCPU from the kernel first, which it may handle.
+_CPU_GRACE_SECONDS = 0.25
+
 
 class _Watched(NamedTuple):
     pid: int
     is_wrapped: bool
     ceiling: Ceiling
+    mounts: tuple[str, ...]
     on_exceeded: Callable[[str], object]
 
 
@@ -35,13 +47,18 @@ _thread: threading.Thread | None = None
 
 
 def watch(
-    pid: int, is_wrapped: bool, ceiling: Ceiling, on_exceeded: Callable[[str], object]
+    pid: int,
+    is_wrapped: bool,
+    ceiling: Ceiling,
+    on_exceeded: Callable[[str], object],
+    mounts: tuple[str, ...] = (),
 ) -> Callable[[], None]:
     """Watch the processes below `pid`. If `is_wrapped`, the first two are the wrapper and our init,
-    and do not count. `on_exceeded` is called once, in the watchdog's thread, with a description of
-    the limit. Return a function that stops watching."""
+    and do not count. `mounts` are file systems in memory that only they see. `on_exceeded` is
+    called once, in the watchdog's thread, with a description of the limit. Return a function that
+    stops watching."""
     global _thread
-    entry = _Watched(pid, is_wrapped, ceiling, on_exceeded)
+    entry = _Watched(pid, is_wrapped, ceiling, mounts, on_exceeded)
     with _lock:
         _watched[id(entry)] = entry
         if _thread is None or not _thread.is_alive():  # a fork does not copy threads
@@ -75,23 +92,32 @@ def _run() -> None:
 
 def _exceeded(entry: _Watched) -> str:
     """Return the limit that the extension exceeds, described for a person; "" if none."""
-    pids = _processes(entry.pid, entry.is_wrapped)
-    memory, processes = entry.ceiling
+    inits = children_of(entry.pid) if entry.is_wrapped else []
+    pids = _processes(entry.pid, inits, entry.is_wrapped)
+    memory, processes, cpu = entry.ceiling
     if processes is not None and len(pids) > processes:
         return f"it had {len(pids)} processes at a time (limits.nproc is {processes})"
     if memory is not None:
         used = sum(map(resident_bytes, pids))
+        if entry.mounts and pids:
+            used += mounted_bytes(pids[0], entry.mounts)
         if used > memory:
             who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
             limit = f"permissions.max_memory is {_megabytes(memory)}"
             return f"{who} used {_megabytes(used)} of memory ({limit})"
+    if cpu is not None:
+        # Our init reaps processes whose parents have ended.
+        reaped = sum(cpu_seconds(init, only_reaped=True) for init in inits)
+        spent = reaped + sum(map(cpu_seconds, pids))
+        if spent > cpu + _CPU_GRACE_SECONDS:
+            return f"its processes used {spent:.1f} s of processor time (limits.cpu is {cpu:g} s)"
     return ""
 
 
-def _processes(pid: int, is_wrapped: bool) -> list[int]:
+def _processes(pid: int, inits: list[int], is_wrapped: bool) -> list[int]:
     """Return the processes of an extension, without the wrapper and our init."""
     if is_wrapped:
-        return descendants(*(below for init in children_of(pid) for below in children_of(init)))
+        return descendants(*(below for init in inits for below in children_of(init)))
     return descendants(pid)
 
 

@@ -1,22 +1,27 @@
-/* The first process of an extension's PID namespace. It starts the program, buries the dead,
- * passes signals on, and ends when the program ends or when the host is gone; its own end is the
- * end of every process in the namespace. No library, so that it starts in no time and runs behind
- * any root. `make init` builds it for each architecture and keeps the result in initcode.py.
+/* The first process of an extension's PID namespace. It starts the program, reaps processes,
+ * passes signals on, and exits when the program exits or when the host is gone. When it exits, the
+ * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
+ * in any root. `make init` builds it for each architecture and writes the result to initcode.py.
  *
  *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP[,RESOURCE,SOFT,HARD]...
  *        PROGRAM [ARGUMENT]...
  *
- * CONTROL  read end: each byte is the number of a signal for the program's process group; end of
- *          file means that nobody is left who wants the program. 0 if there is no namespace: then
- *          this only becomes the program.
+ * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
+ *          file means that the host is gone or wants the program killed. 0 if there is no
+ *          namespace: then this process only executes the program.
  * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
  *          the program's wait status, and its processor time in milliseconds.
- * MAKE     1: make the namespace, with a /proc of its own, and wait outside until it has ended;
- *          0: somebody did, and this is its first process.
- * GROUP    cgroup.procs of the program's own group, opened by the host, or 0: the program enters
- *          before it is executed, and this process stays outside, to tell how it ended.
- * STDIN and STDOUT come as other descriptors than 0 and 1, because the wrapper outside holds its
- * own 0 and 1 open for as long as it lives, and would hide that the program closed one.
+ * MAKE     1: make the namespace, with its own /proc, and wait outside until it has ended;
+ *          0: another program made it, and this is its first process;
+ *          2: only reset signals, and execute the program with all descriptors open. Bubblewrap
+ *          needs that under a host that ignores SIGCHLD: it would wait forever for its child.
+ * GROUP    cgroup.procs of the program's own cgroup, opened by the host, or 0. The program enters
+ *          it before it is executed; this process stays outside.
+ * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
+ * and 1 open, which would hide that the program closed one.
+ *
+ * Nothing here asks to be killed when the parent dies: the kernel means the thread that started
+ * us, which may end long before the host. End of file on CONTROL does it.
  */
 #include <asm/unistd.h>
 #include <linux/close_range.h>
@@ -71,6 +76,12 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define ANY ((word)-1)
 
 enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, FIXED };
+enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
+
+/* What the kernel calls struct sigaction; all zero is the default action. */
+struct action {
+    word handler, flags, restorer, mask;
+};
 
 static void end(int code)
 {
@@ -132,7 +143,7 @@ static long put(const char *file, const char *text, word length)
     return written;
 }
 
-/* "ID ID 1": whoever started us is the same inside, and there is nobody else. */
+/* Writes "ID ID 1": this user has the same id inside, and there are no others. */
 static long keep(const char *file, word id)
 {
     char text[64];
@@ -141,14 +152,13 @@ static long keep(const char *file, word id)
     return put(file, text, length);
 }
 
-/* Returns in the first process of a new PID namespace. The one outside only waits for that one,
- * and holds nothing that could hide that the program closed it. */
+/* Returns in the first process of a new PID namespace. The process outside only waits for it, with
+ * all descriptors closed, so that it does not hide that the program closed one. */
 static void make_namespace(void)
 {
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
     word flags = CLONE_NEWPID | CLONE_NEWNS;
-    call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     long first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
     if (first == -EPERM) {
         flags |= CLONE_NEWUSER;
@@ -165,6 +175,7 @@ static void make_namespace(void)
             ;
         end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
     }
+    /* The parent is the process above, which has one thread. */
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     long refused = 0;
     if (flags & CLONE_NEWUSER) {
@@ -174,14 +185,14 @@ static void make_namespace(void)
             fail("no user could be kept in a namespace", refused);
     }
     call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* What is mounted later outside is seen inside, and not the other way round. */
+    /* Later mounts outside are visible inside, and not the other way round. */
     if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
         || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
                            MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
         fail("no /proc could be had in a namespace", refused);
 }
 
-/* The wrapper sets PWD; a program that was not given one sees none. */
+/* The wrapper sets PWD; it is removed for a program that was not given one. */
 static void drop_pwd(char **environment)
 {
     char **to = environment;
@@ -193,14 +204,27 @@ static void drop_pwd(char **environment)
     *to = 0;
 }
 
+static void fail_start(word status_fd, long error)
+{
+    tell(status_fd, (int)error);
+    end(126);
+}
+
 static void enter(word group, word status_fd)
 {
     char myself = '0';
     long refused = call(__NR_write, group, (word)&myself, 1, 0, 0);
-    if (refused < 0) {
-        tell(status_fd, (int)refused);
-        end(126);
-    }
+    if (refused < 0)
+        fail_start(status_fd, refused);
+}
+
+/* A copy of a descriptor, out of the way of 0, 1 and 3, which are about to be replaced. */
+static word moved(word fd, word status_fd)
+{
+    long copy = call(__NR_fcntl, fd, F_DUPFD, 4, 0, 0);
+    if (copy < 0)
+        fail_start(status_fd, copy);
+    return (word)copy;
 }
 
 static void become(word *fixed, char *limits, char **program, char **environment, word mask)
@@ -208,10 +232,9 @@ static void become(word *fixed, char *limits, char **program, char **environment
     call(__NR_setsid, 0, 0, 0, 0, 0);
     if (fixed[GROUP])
         enter(fixed[GROUP], fixed[STATUS]);
-    /* First out of the way of 0, 1 and 3, which are about to be taken. */
-    word in = (word)call(__NR_fcntl, fixed[STDIN], F_DUPFD, 64, 0, 0);
-    word out = (word)call(__NR_fcntl, fixed[STDOUT], F_DUPFD, 64, 0, 0);
-    word status = (word)call(__NR_fcntl, fixed[STATUS], F_DUPFD, 64, 0, 0);
+    word in = moved(fixed[STDIN], fixed[STATUS]);
+    word out = moved(fixed[STDOUT], fixed[STATUS]);
+    word status = moved(fixed[STATUS], fixed[STATUS]);
     call(__NR_dup3, in, 0, 0, 0, 0);
     call(__NR_dup3, out, 1, 0, 0, 0);
     call(__NR_dup3, status, 3, O_CLOEXEC, 0, 0);
@@ -224,10 +247,8 @@ static void become(word *fixed, char *limits, char **program, char **environment
         pair[0] = number(&limits);
         pair[1] = number(&limits);
         long refused = call(__NR_prlimit64, 0, resource, (word)pair, 0, 0);
-        if (refused < 0) {
-            tell(3, (int)refused);
-            end(126);
-        }
+        if (refused < 0)
+            fail_start(3, refused);
     }
     if (!fixed[KEEP_PWD])
         drop_pwd(environment);
@@ -244,10 +265,10 @@ static void pass_on(word control, word program)
         end(137);
     for (long i = 0; i < count; i++)
         if (call(__NR_kill, -program, signals[i], 0, 0, 0) < 0)
-            call(__NR_kill, program, signals[i], 0, 0, 0); /* it leads no group yet */
+            call(__NR_kill, program, signals[i], 0, 0, 0); /* it has no process group yet */
 }
 
-static void bury(word status_fd, word program)
+static void reap_children(word status_fd, word program)
 {
     int status;
     long pid;
@@ -274,11 +295,18 @@ __attribute__((used)) void run(word *stack)
     for (int i = 0; i < FIXED; i++)
         fixed[i] = number(&settings);
 
+    /* A host may have inherited SIGCHLD ignored. Then no exit would ever be reported here. */
+    struct action action = {0, 0, 0, 0};
+    call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
+    if (fixed[MAKE] == ONLY_EXECUTE) {
+        call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
+        end(127);
+    }
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
-    if (fixed[MAKE])
+    if (fixed[MAKE] == MAKE_NAMESPACE)
         make_namespace();
-    /* What runs beside us has our uid, and must not be able to take us over. The program is
-     * free of this from its exec on. */
+    /* Other processes here have our uid, and must not be able to trace us. The program is not
+     * affected once it is executed. */
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
@@ -301,7 +329,7 @@ __attribute__((used)) void run(word *stack)
         if (seen[1].revents) {
             char information[128];
             call(__NR_read, (word)deaths, (word)information, sizeof information, 0, 0);
-            bury(fixed[STATUS], (word)program);
+            reap_children(fixed[STATUS], (word)program);
         }
         if (seen[0].revents)
             pass_on(fixed[CONTROL], (word)program);

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 
 from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
 
-__all__ = ["CPU", "FILE_SIZE", "ceiling", "prlimit_words", "resource_limits", "tasks"]
+__all__ = [
+    "CPU",
+    "FILE_SIZE",
+    "ceiling",
+    "prlimit_words",
+    "resource_limits",
+    "tasks",
+    "with_defaults",
+]
 
 # The kernel's numbers of resources, the same on every machine that our init runs on.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
@@ -24,6 +32,13 @@ _CPU_GRACE_SECONDS = 1
 # before the watchdog could name the limit. Threads count as processes, and our init is one.
 _MEMORY_FACTOR = 4
 _PROCESSES_FACTOR, _SPARE_PROCESSES = 2, 16
+
+
+# Default limits of descriptors. The highest is the usual soft limit on Linux; most runtimes need
+# some dozens. A socket can have as many bytes under way as its send buffer, which a program may set
+# to twice 208 KiB.
+_MAX_FILES, _MIN_FILES = 1024, 64
+_SOCKET_BYTES = 512 * 1024
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
@@ -44,6 +59,18 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     return tuple(found)
 
 
+def with_defaults(
+    limits: tuple[ResourceLimit, ...], max_memory: int | None
+) -> tuple[ResourceLimit, ...]:
+    """Return the limits of a sandboxed extension: these, and one of descriptors if there is none.
+    The buffers of a socket are memory that belongs to no process."""
+    if any(one.resource == FILES for one in limits):
+        return limits
+    by_memory = _MAX_FILES if max_memory is None else max_memory // _SOCKET_BYTES
+    files = max(_MIN_FILES, min(_MAX_FILES, by_memory))
+    return (*limits, ResourceLimit(FILES, files, files))
+
+
 def tasks(processes: int) -> int:
     """Return how many threads the kernel allows for a limit of this many processes."""
     return processes * _PROCESSES_FACTOR + _SPARE_PROCESSES
@@ -51,7 +78,9 @@ def tasks(processes: int) -> int:
 
 def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
     """Return the limits over all processes together."""
-    return Ceiling(policy.max_memory if policy is not None else None, limits.nproc)
+    max_memory = policy.max_memory if policy is not None else None
+    cpu = None if limits.cpu is None else max(1, round(limits.cpu))
+    return Ceiling(max_memory, limits.nproc, cpu)
 
 
 def prlimit_words(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 When the first process of a PID namespace ends, the kernel kills every other process in it, whatever
 they ignore. Our init (`init.c`) makes the namespace and is its first process. It exits when the
 program does, or when the host's end of the control pipe is closed. So no process survives, even if
-the host gets SIGKILL. As a second safeguard, init asks the kernel to kill it when its parent dies.
+the host gets SIGKILL.
 
 This needs no other program, and starting one would take as long as the rest of the start. But some
 systems allow namespaces only to certain programs, and bubblewrap may be one of them.
@@ -21,7 +21,7 @@ __all__ = ["ENFORCED", "plan_probe", "plan_wrapper"]
 ENFORCED = "pidns"
 
 _OPTIONS = (
-    *("--unshare-pid", "--as-pid-1", "--die-with-parent"),
+    *("--unshare-pid", "--as-pid-1"),
     *("--dev-bind", "/", "/", "--proc", "/proc"),
 )
 

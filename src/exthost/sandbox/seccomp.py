@@ -16,6 +16,9 @@ as well, could send to any path.
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
 run with its owner's rights. `openat2` takes its mode from memory, which a filter cannot read. It
 fails with ENOSYS, and libraries fall back to `openat`.
+
+Memory files, System V shared memory and message queues fail with ENOSYS as well: they are memory
+that belongs to no process, so no limit would count it.
 """
 
 import struct
@@ -103,6 +106,12 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "sethostname": (170, 161),
     "setdomainname": (171, 162),
     "openat2": (437, 437),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "msgget": (68, 186),
     "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -118,7 +127,10 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
 
 # These fail with ENOSYS: programs that can use them check for that error and fall back.
 _ABSENT = frozenset(
-    ("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf", "openat2")
+    (
+        *("io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf", "openat2"),
+        *("memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget"),
+    )
 )
 _SOCKET_CALLS = frozenset({"connect", "bind", "listen", "accept", "accept4"})
 

@@ -8,7 +8,7 @@ read-only after /proc is mounted. The root is made read-only last. Each path is 
 its option, so no file name can be read as an option.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +21,10 @@ __all__ = ["NOBODY", "ShownPath", "View", "can_see", "describe", "plan_probe", "
 
 # The user that an extension of a root host sees itself as: every system has a name for it.
 NOBODY = 65534
+
+# Private file systems in memory, and their sizes if there is no max_memory. Without a size, each
+# could take half of the machine's memory.
+_PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
 
 _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
@@ -59,14 +63,22 @@ class View:
 
 
 def plan_wrapper(
-    tools: Tools, view: View, *, network: bool, limits: tuple[ResourceLimit, ...] = ()
+    tools: Tools,
+    view: View,
+    *,
+    network: bool,
+    limits: tuple[ResourceLimit, ...] = (),
+    max_memory: int | None = None,
 ) -> Wrapper:
-    """Return the wrapper for a program with this view."""
+    """Return the wrapper for a program with this view. `max_memory` is the size of each of its
+    private file systems."""
+    sizes = {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
     return Wrapper(
-        options=tuple(_options(tools, view, network)),
+        options=tuple(_options(tools, view, network, sizes)),
         init=INIT[tools.machine],
         limits=limits,
         filter=seccomp.program(tools.machine, network=network),
+        private_mounts=tuple(sizes),
     )
 
 
@@ -97,18 +109,23 @@ def plan_probe(tools: Tools, view: View) -> LaunchPlan:
     return LaunchPlan(argv=("/bin/true",), cwd="/", wrapper=wrapper)
 
 
-def _options(tools: Tools, view: View, network: bool) -> Iterator[str]:
+def _options(tools: Tools, view: View, network: bool, sizes: Mapping[str, int]) -> Iterator[str]:
     if view.uid is not None:
         drop = (f"--reuid={view.uid}", f"--regid={view.uid}", "--clear-groups")
         yield from (tools.setpriv, *drop, "--")
     yield tools.bwrap
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
-    yield from ("--as-pid-1", "--die-with-parent", "--new-session")
+    # Not --die-with-parent: the kernel means the thread that started it, which may end before the
+    # host. Our init exits when the control pipe is closed.
+    yield from ("--as-pid-1", "--new-session")
     if view.uid is not None:
         yield from ("--uid", str(NOBODY), "--gid", str(NOBODY))
     if network:
         yield "--share-net"
-    yield from ("--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc")
+    yield from ("--dev", "/dev")
+    for path, size in sizes.items():
+        yield from ("--size", str(size), "--perms", "1777", "--tmpfs", path)
+    yield from ("--proc", "/proc")
     if tools.uid == 0 and view.uid is None:
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
@@ -122,7 +139,7 @@ def _options(tools: Tools, view: View, network: bool) -> Iterator[str]:
             yield from ("--symlink", target, link)
     if not any(_is_inside(view.cwd, path) or view.cwd == path for path in paths):
         yield from ("--dir", view.cwd)
-    yield from ("--remount-ro", "/", "--chdir", view.cwd)
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", view.cwd)
 
 
 def _is_inside(path: str, folder: str) -> bool:
