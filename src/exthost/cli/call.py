@@ -120,7 +120,7 @@ def _call_there(args: Args, host: HostClient, target: str | None, name: str, arg
     found = host.ask(Request("find", target or "", wanted), on_event=show_event)
     dialect = find_dialect(found["dialect"])
     _check_asked(args, found["extension"], dialect, found["capabilities"])
-    what = {"method": name, "stream": True} if args.method else {"tool": found["tool"]}
+    what = {"method": name, "stream": "if_any"} if args.method else {"tool": found["tool"]}
     how = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_rendered) as display:
 

@@ -11,4 +11,7 @@ report             how each extension is, as rows
 description        what an extension is and offers, as data
 as_data            values of a dialect as data
 client             the command line's end, blocking
+async_client       the same for asyncio, many requests at a time
+attached_host      a host of another process, used as if it were our own; its streams
+embedded           the socket of a host in a Python program
 """

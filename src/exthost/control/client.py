@@ -39,7 +39,7 @@ class HostClient:
     ) -> None:
         """Connect. Raises NotFound if no host runs."""
         try:
-            self._socket = _connected(config, environ, timeout)
+            self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
             raise _too_late(timeout) from None
         self._framing = Lines(REPLY_BYTES)
@@ -74,7 +74,7 @@ class HostClient:
         except TimeoutError:
             raise _too_late(timeout or 0) from None
         except OSError:
-            raise _gone() from None
+            raise host_gone() from None
         if line.error is not None:
             raise line.error
         return line.value
@@ -85,7 +85,7 @@ class HostClient:
             self._socket.settimeout(left)
             data = self._socket.recv(_READ_BYTES)
             if not data:
-                raise _gone()
+                raise host_gone()
             for item in self._framing.feed(data):
                 self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
         return self._lines.popleft()
@@ -99,7 +99,8 @@ def _too_late(timeout: float) -> CallTimeout:
     )
 
 
-def _connected(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
+def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
+    """Return a socket that is connected to the host of this config. Raises NotFound."""
     for path in sockets(config, environ):
         if not ours(path.parent):
             continue
@@ -123,7 +124,8 @@ def _connected(config: str, environ: Mapping[str, str], timeout: float) -> socke
     )
 
 
-def _gone() -> ExtensionGone:
+def host_gone() -> ExtensionGone:
+    """Return the error for a host that ended under a request."""
     return ExtensionGone(
         "X1075",
         "the host ended before it answered",

@@ -50,11 +50,14 @@ Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
 class Requests:
     """The verbs of one host. `ending` is set when the host drains."""
 
-    def __init__(self, host: Host, report: Report, config: str) -> None:
+    def __init__(
+        self, host: Host, report: Report, config: str, *, is_program: bool = False
+    ) -> None:
         self._host = host
         self._report = report
         self._config = config
         self._since = time.monotonic()
+        self._is_program = is_program
         self.ending = False
         self._verbs: Mapping[str, Verb] = {
             "hello": self._hello,
@@ -83,6 +86,7 @@ class Requests:
             "config": self._config,
             "uptime": round(time.monotonic() - self._since, 3),
             "ending": self.ending,
+            "program": self._is_program,
         }
 
     async def _status(self, request: Request, events: EventSender) -> dict[str, Any]:
@@ -183,7 +187,8 @@ class Requests:
         events: EventSender,
     ) -> dict[str, Any]:
         arguments, timeout = params.get("arguments"), params.get("timeout")
-        if params.get("stream") and method in extension.dialect.streams:
+        stream_wanted = params.get("stream")  # True, or "if_any": if the method has one
+        if stream_wanted and (stream_wanted is True or method in extension.dialect.streams):
             async with extension.stream(method, arguments, timeout=timeout) as stream:
                 async for event in stream:
                     await events.send(_stream_event(extension, event))

@@ -31,14 +31,21 @@ class Control:
     """One open socket."""
 
     def __init__(
-        self, host: Host, report: Report, config: str, environ: Mapping[str, str] = os.environ
+        self,
+        host: Host,
+        report: Report,
+        config: str,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        is_program: bool = False,
     ) -> None:
         """Takes the place of this config's host, before anything is started.
 
+        `is_program`: a program has this host, and it does not end with the host.
         Raises UsageError if a live host has it, Refused if there is no folder for the socket.
         """
         whole = str(Path(config).absolute())
-        self._requests = Requests(host, report, whole)
+        self._requests = Requests(host, report, whole, is_program=is_program)
         self._clients: set[ServerConnection] = set()
         self._server: asyncio.Server | None = None
         self.path = _place(config, environ)
