@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from exthost import errors as errors
     from exthost import events as events
     from exthost.connect_command import connect as connect
+    from exthost.control.attached_host import attach as attach
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
     from exthost.host.host import Host as Host
@@ -32,6 +33,7 @@ _HOMES = {
     "SyncHost": "exthost.sync.sync_host",
     "Tool": "exthost.model",
     "ToolResult": "exthost.tool_result",
+    "attach": "exthost.control.attached_host",
     "connect": "exthost.connect_command",
     "errors": "exthost.errors",
     "events": "exthost.events",

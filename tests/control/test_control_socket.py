@@ -9,21 +9,24 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from exthost import errors
+from exthost.config import Config
 from exthost.control import protocol
 from exthost.control.address import private_folder, sockets
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.control.report import Report
 from exthost.control.server import Control
-from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
+from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.host import Host
 from exthost.wire.framing import Skipped
+from tests.extensions.driving import HOSTILE, until
 from tests.host.test_host import config, entry
+from tests.toys import stepper
 
 
 @pytest.fixture
@@ -51,11 +54,11 @@ async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
         await control.close()
 
 
-async def asked(home: Path, *words: str) -> Any:
+async def asked(home: Path, verb: str, name: str = "") -> Any:
     """What the host of `home` answers."""
     environ = {"EXTHOST_HOME": str(home)}
     return await asyncio.to_thread(
-        ask, config_in(home), Request(*words), timeout=40, environ=environ
+        ask, config_in(home), Request(verb, name), timeout=40, environ=environ
     )
 
 
@@ -99,7 +102,7 @@ async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path
 async def test_whoever_asks_nothing_is_sent_away(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exthost.control.server.ASK_SECONDS", 0.1)
+    monkeypatch.setattr("exthost.control.server_connection.ASK_SECONDS", 0.1)
     async with controlled(home) as control:
         reader, writer = await asyncio.open_unix_connection(control.path)
         writer.write(b'{"verb": ')
@@ -204,7 +207,11 @@ def test_every_kind_of_error_can_cross(kind: str) -> None:
         b"{}",
         b"\xff",
         b'{"verb": []}',
-        b'{"verb": "call"}',
+        b'{"verb": "fly"}',
+        b'{"verb": "status", "id": "1"}',
+        b'{"verb": "status", "params": []}',
+        b'{"verb": "cancel"}',
+        b'{"verb": "inspect"}',
         b'{"verb": "stop"}',
         b'{"verb": "stop", "name": ""}',
         b'{"verb": "status", "name": 1}',
@@ -215,3 +222,103 @@ def test_what_is_no_request_is_told_so(line: Any) -> None:
     with pytest.raises(errors.UsageError) as caught:
         protocol.read_request(line)
     assert caught.value.code == "X1376"
+
+
+# -- calls over the socket -------------------------------------------------------------------
+
+
+async def talk(control: Control, *lines: dict[str, Any]) -> "Talk":
+    reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
+    for line in lines:
+        writer.write(json.dumps(line).encode() + b"\n")
+    return Talk(reader, writer)
+
+
+class Talk(NamedTuple):
+    """A client that writes its own lines."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(40):
+            return json.loads(await self.reader.readline())
+
+
+def calling(id: int, name: str, method: str, arguments: Any = None) -> dict[str, Any]:
+    params = {"method": method, "arguments": arguments}
+    return {"verb": "call", "name": name, "id": id, "params": params}
+
+
+async def test_requests_with_an_id_are_answered_as_they_end_and_can_be_cancelled(
+    home: Path,
+) -> None:
+    hostile = entry("h", str(HOSTILE))
+    async with controlled(home, hostile) as control:
+        client = await talk(control, calling(1, "h", "keep", 1), calling(2, "h", "keep", 2))
+        client.writer.write(json.dumps(calling(3, "h", "echo", 3)).encode() + b"\n")
+        third = await client.next()
+        assert (third["id"], third["ok"]["raw"]) == (3, 3)
+        client.writer.write(b'{"verb": "cancel", "id": 1}\n')
+        client.writer.write(json.dumps(calling(4, "h", "release")).encode() + b"\n")
+        rest = [await client.next(), await client.next()]
+        assert sorted(one["id"] for one in rest) == [2, 4]
+        client.writer.close()
+
+
+async def test_progress_comes_before_the_answer(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(stepper.installed(tmp_path))
+    host = Host(Config(specs=(stepper.spec("climber"),)))
+    control = Control(host, Report(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    await control.serve()
+    params = {"tool": "climb", "arguments": {"steps": 2}, "progress": True}
+    try:
+        async with host:
+            client = await talk(
+                control, {"verb": "call", "name": "climber", "id": 1, "params": params}
+            )
+            told = [await client.next() for _ in range(3)]
+            client.writer.close()
+    finally:
+        await control.close()
+    assert [one["event"]["message"] for one in told[:2]] == ["step 1", "step 2"]
+    assert told[2]["ok"]["raw"] == {"climbed": 2}
+
+
+async def test_a_client_that_does_not_read_loses_its_own_calls_only(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.control.server_connection.READ_SECONDS", 0.2)
+    async with controlled(home, entry("h", str(HOSTILE))) as control:
+        deaf = await talk(control, calling(1, "h", "keep", 1))
+        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        other = await talk(control, calling(1, "h", "keep", "other"))
+        for number in range(2, 10):
+            line = json.dumps(calling(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
+            deaf.writer.write(line)
+        await until(lambda: len(control._clients) == 1)
+        other.writer.write(json.dumps(calling(2, "h", "release")).encode() + b"\n")
+        answers = {(one := await other.next())["id"]: one["ok"]["raw"] for _ in range(2)}
+        assert answers[1] == "other"
+        deaf.writer.close()
+        other.writer.close()
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"tool": "a", "method": "b"}], ids=["nothing to call", "two things"]
+)
+async def test_a_call_that_names_no_tool_is_told_so(home: Path, params: dict[str, Any]) -> None:
+    async with controlled(home, entry("a")) as control:
+        client = await talk(control, {"verb": "call", "name": "a", "params": params})
+        assert (await client.next())["error"]["code"] == "X1376"
+        client.writer.close()
+
+
+def test_what_an_extension_answered_crosses_with_its_error() -> None:
+    error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
+    with pytest.raises(CallFailed) as caught:
+        protocol.outcome(protocol.failure(error))
+    assert caught.value.as_dict() == error.as_dict()
+    assert (caught.value.error_code, caught.value.data) == (-3, {"a": [1]})

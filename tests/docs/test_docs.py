@@ -83,7 +83,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
     shown = blocks("README.md")
     unpack(shown, tmp_path)
     consoles = [block.text for block in shown if block.language == "console"]
-    assert len(consoles) == 2
+    assert len(consoles) == 3
     for console in consoles:
         play(console, tmp_path, run)  # as a reader does, with the program that is installed
     for title in ("host.py", "blocking.py"):
@@ -141,7 +141,7 @@ def test_every_command_of_the_operators_page_prints_what_it_shows(tmp_path: Path
     left = shutil.ignore_patterns("target")
     shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True, ignore=left)
     consoles = [block.text for block in blocks("docs/operate.md") if block.language == "console"]
-    assert len(consoles) == 2
+    assert len(consoles) == 3
     with running(tmp_path):
         for console in consoles:
             play(console, tmp_path)

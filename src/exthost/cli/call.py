@@ -7,11 +7,11 @@
 Arguments are k=v (v is JSON if it parses, else a string), or --args JSON, or --args - for stdin.
 With --method, NAME is a method of the dialect's own; the events of one that streams are shown on
 stderr as they come, progress as a bar.
+Where a host of this config runs, it makes the call; --standalone starts a process for it.
 A result that holds files is printed like any other; --write DIR also writes them, inside DIR only.
 """
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +27,12 @@ from exthost.cli.common import (
     show_text,
     timeout_option,
 )
+from exthost.cli.running_host import (
+    is_path_of_another,
+    running_host,
+    show_event,
+    standalone_option,
+)
 from exthost.cli.stream_display import StreamDisplay
 from exthost.cli.target import (
     find_spec,
@@ -36,7 +42,14 @@ from exthost.cli.target import (
     started,
     with_sandbox_flags,
 )
-from exthost.errors import ExthostError, UsageError
+from exthost.control.as_data import as_data
+from exthost.control.client import HostClient
+from exthost.control.protocol import Request, read_error
+from exthost.control.requests import own_tool_name
+from exthost.dialects.base import Dialect
+from exthost.dialects.find import find_dialect
+from exthost.dialects.streams import ProgressBar
+from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
 from exthost.model import Spec
@@ -73,6 +86,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
     dialect_option(parser)
     sandbox_options(parser)
+    standalone_option(parser)
 
 
 def run(args: Args) -> int:
@@ -92,6 +106,13 @@ def run(args: Args) -> int:
         )
     arguments = _arguments(pairs, args.args)
     target = names[0] if len(names) == 2 else None
+    with running_host(args) as host:
+        if host is not None:
+            try:
+                return _call_there(args, host, target, names[-1], arguments)
+            except NotFound as error:
+                if not is_path_of_another(error, target):
+                    raise
     spec = find_spec(args, target)
     if spec is None and args.option:
         raise UsageError(
@@ -102,6 +123,41 @@ def run(args: Args) -> int:
     if spec is not None:
         return run_once(_call_one(args, spec, names[-1], arguments))
     return run_once(_call_any(args, names[-1], arguments))
+
+
+def _call_there(args: Args, host: HostClient, target: str | None, name: str, arguments: Any) -> int:
+    """Have the running host make the call."""
+    if args.method and target is None:
+        raise _no_target()
+    wanted = {"tool": name, "capability": args.capability}
+    found = host.ask(Request("find", target or "", wanted), on_event=show_event)
+    dialect = find_dialect(found["dialect"])
+    _check_asked(args, found["extension"], dialect, found["capabilities"])
+    what = {"method": name, "stream": "if_any"} if args.method else {"tool": found["tool"]}
+    how = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
+    with StreamDisplay(_rendered) as display:
+
+        def show(event: Mapping[str, Any]) -> None:
+            if event["kind"] == "stream":
+                display.show(event)
+            else:
+                show_event(event)
+
+        answer = host.ask(Request("call", found["extension"], what | how), on_event=show)
+    if "error_reply" in answer:
+        raise read_error(answer["error_reply"])
+    result = ToolResult(answer["raw"], dialect.result_reader)
+    code = _finish(args, found["extension"], dialect, result)
+    return ERROR_RESULT if answer.get("is_error") else code
+
+
+def _rendered(event: Mapping[str, Any]) -> ProgressBar | str | None:
+    shown = event["shown"]
+    return ProgressBar(**shown) if isinstance(shown, dict) else shown
+
+
+def _no_target() -> UsageError:
+    return UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
 
 
 def _arguments(pairs: Sequence[str], text: str | None) -> Any:
@@ -134,22 +190,27 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
         given = _arguments([word if "=" in word else f"{word}=true" for word in args.option], None)
         spec = replace(spec, options={**spec.options, **given})
     async with started(args, spec) as extension:
-        _check_asked(args, extension)
+        _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
         if args.method and name in extension.dialect.streams:
             result = await _follow(extension, name, arguments, args.timeout)
         elif args.method:
             result = await extension.call(name, arguments, timeout=args.timeout)
         else:
-            own = tool_name(extension, name)
+            own = own_tool_name(extension, name)
             return await _call_tool(args, extension, own, arguments)
-        return _finish(args, extension, ToolResult(result, extension.dialect.result_reader))
+        return _finish(
+            args,
+            extension.id,
+            extension.dialect,
+            ToolResult(result, extension.dialect.result_reader),
+        )
 
 
 async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any) -> int:
     result = await extension.call_tool(name, arguments, timeout=args.timeout, check=False)
     if result.error_reply is not None:
         raise result.error_reply
-    return _finish(args, extension, result)
+    return _finish(args, extension.id, extension.dialect, result)
 
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
@@ -165,7 +226,7 @@ async def _call_any(args: Args, name: str, arguments: Any) -> int:
     """Call a tool of the config, starting no more extensions than it takes to find it."""
     found = read_wanted(args)
     if args.method:
-        raise UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
+        raise _no_target()
     host = Host(replace(found.config, discovery=None, specs=()))
     print_events(host.events)
     async with host:
@@ -174,64 +235,42 @@ async def _call_any(args: Args, name: str, arguments: Any) -> int:
                 await host.load(replace(with_sandbox_flags(args, spec), start="lazy"))
         tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
-        _check_asked(args, extension)
+        _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
         return await _call_tool(args, extension, tool.tool, arguments)
 
 
-def tool_name(extension: Extension, name: str) -> str:
-    """A tool's own name, also when it was given by its registered one."""
-    if name in extension.tools:
-        return name
-    for tool in extension.tools:
-        if name in (extension.registered_name(tool), f"{extension.id}:{tool}"):
-            return tool
-    return name
-
-
-def _check_asked(args: Args, extension: Extension) -> None:
+def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence[str]) -> None:
     """Raise for an option that this extension's dialect has no meaning for, before it is called."""
-    offered = extension.offer.capabilities
     if args.capability and not any(capability_fits(args.capability, one) for one in offered):
         raise UsageError(
             "X1324",
             f"it does not have the capability {args.capability}",
-            extension=extension.id,
-            help=f"it speaks {extension.dialect.name} and has: {', '.join(offered) or 'none'}",
+            extension=extension,
+            help=f"it speaks {dialect.name} and has: {', '.join(offered) or 'none'}",
         )
-    if args.write and extension.dialect.files is None:
+    if args.write and dialect.files is None:
         raise UsageError(
             "X1325",
-            f"results of the {extension.dialect.name} dialect hold no files to write",
-            extension=extension.id,
+            f"results of the {dialect.name} dialect hold no files to write",
+            extension=extension,
             help="leave --write out, and use what is printed",
         )
 
 
-def _finish(args: Args, extension: Extension, result: ToolResult) -> int:
-    files = extension.dialect.files
+def _finish(args: Args, extension: str, dialect: Dialect, result: ToolResult) -> int:
+    files = dialect.files
     if args.write and files is not None:
         from exthost.host.file_writer import write_files
 
         try:
             paths = write_files(files(result.raw), args.write)
         except ExthostError as error:
-            error.extension = extension.id
+            error.extension = extension
             raise
         for path in paths:
             say(f"wrote {path}")
     if args.text:
         show_text(result.text)
     else:
-        show_json(_as_data(result.raw), pretty=not args.json)
+        show_json(as_data(result.raw), pretty=not args.json)
     return ERROR_RESULT if result.is_error else 0
-
-
-def _as_data(result: Any) -> Any:
-    """A result as JSON has it: one that the dialect has a type for, with all that came along."""
-    if dataclasses.is_dataclass(result) and not isinstance(result, type):
-        held = {one.name: getattr(result, one.name) for one in dataclasses.fields(result)}
-        more = held.pop("extra", {})
-        return {name: _as_data(item) for name, item in {**held, **more}.items()}
-    if isinstance(result, Mapping):
-        return {str(key): _as_data(item) for key, item in result.items()}
-    return [_as_data(item) for item in result] if isinstance(result, list | tuple) else result

@@ -34,6 +34,7 @@ class Args(argparse.Namespace):
     timeout: float | None
     tried: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
+    standalone: bool = False
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,4 +1,7 @@
-"""Start one extension, shake hands, show what it offers and what it was given, and stop it."""
+"""Start one extension, shake hands, show what it offers and what it was given, and stop it.
+
+Where a host of this config runs, its extension is shown, and goes on; --standalone starts another.
+"""
 
 import argparse
 from collections.abc import Mapping
@@ -17,11 +20,12 @@ from exthost.cli.common import (
     start_timeout_option,
 )
 from exthost.cli.list import path_lines, unheld
+from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
 from exthost.cli.target import find_spec, run_async, started
-from exthost.errors import UsageError
-from exthost.extension.extension import Extension
+from exthost.control.description import describe_extension
+from exthost.control.protocol import Request
+from exthost.errors import NotFound, UsageError
 from exthost.model import Spec
-from exthost.names import prefixed_description, registered_name
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +34,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     dialect_option(parser)
     sandbox_options(parser)
     start_timeout_option(parser)
+    standalone_option(parser)
 
 
 def run(args: Args) -> int:
+    with running_host(args) as host:
+        if host is not None and args.target is not None:
+            try:
+                report = host.ask(Request("inspect", args.target), timeout=args.start_seconds)
+            except NotFound as error:
+                if not is_path_of_another(error, args.target):
+                    raise
+            else:
+                return _print(args, report)
     spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError(
@@ -43,48 +57,17 @@ def run(args: Args) -> int:
 
 async def _inspect(args: Args, spec: Spec) -> int:
     async with started(args, spec) as extension:
-        report = describe(extension)
+        report = describe_extension(extension)
+    return _print(args, report)
+
+
+def _print(args: Args, report: dict[str, Any]) -> int:
     report["tried"] = [{"dialect": name, "answer": answer} for name, answer in args.tried]
     if args.json:
         show_json(report)
     else:
         _show(report)
     return 0
-
-
-def describe(extension: Extension) -> dict[str, Any]:
-    """Everything there is to know about a started extension, as data."""
-    offer, environment = extension.offer, extension.environment
-    return {
-        "id": extension.id,
-        "dialect": extension.dialect.name,
-        "version": offer.version,
-        "name": offer.name,
-        "capabilities": list(offer.capabilities),
-        "state": str(extension.state),
-        "tools": [
-            {
-                "name": registered_name(extension.id, tool.name),
-                "tool": tool.name,
-                "description": prefixed_description(extension.id, tool.description),
-                "input_schema": tool.input_schema,
-            }
-            for tool in offer.tools
-        ],
-        "hooks": list(offer.hooks),
-        "extra": dict(offer.extra),
-        "warnings": list(offer.warnings),
-        "timings_ms": dict(extension.stats.timings_ms),
-        "environment": {
-            "passed": list(environment.passed),
-            "held_back": list(environment.held_back),
-            "configured": list(environment.configured),
-        },
-        "sandbox": dict(extension.enforced),
-        "sha256": extension.digests,
-        "argv": list(extension.argv),
-        "noise": dict(extension.stats.dropped),
-    }
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -1,5 +1,8 @@
 """The tools of a config's extensions. Starts nothing: shows what manifests declare and names the
-extensions that would have to be started to tell; --start starts them and asks."""
+extensions that would have to be started to tell; --start starts them and asks.
+
+Where a host of this config runs, these are the tools that can be called there.
+"""
 
 import argparse
 from dataclasses import replace
@@ -15,8 +18,12 @@ from exthost.cli.common import (
     show_table,
 )
 from exthost.cli.list import tell_diagnostics
+from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
 from exthost.cli.target import detect_dialect, find_spec, read_wanted, run_once
 from exthost.config import Config
+from exthost.control.description import describe_tools
+from exthost.control.protocol import Request, read_error
+from exthost.errors import NotFound
 from exthost.host.host import Host
 from exthost.model import Spec
 
@@ -26,9 +33,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
     config_option(parser)
     dialect_option(parser)
+    standalone_option(parser)
 
 
 def run(args: Args) -> int:
+    with running_host(args) as host:
+        if host is not None:
+            request = Request("tools", args.target or "", {"start": args.start})
+            try:
+                return _show(args, host.ask(request))
+            except NotFound as error:
+                if not is_path_of_another(error, args.target):
+                    raise
     spec = find_spec(args, args.target)
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
@@ -45,31 +61,28 @@ async def _tools(args: Args, specs: list[Spec]) -> int:
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
     async with Host(config) as host:
-        tools = [
-            {
-                "name": tool.name,
-                "tool": tool.tool,
-                "extension": tool.extension,
-                "description": tool.description,
-                "input_schema": tool.input_schema,
-            }
-            for tool in host.tools.values()
-        ]
-        silent = [ext.id for ext in host.extensions if ext.is_silent]
-        failed = [ext.cause for ext in host.extensions if ext.cause is not None]
+        shown = describe_tools(host)
+    code = _show(args, shown)
+    if not specs and not args.json:
+        say_empty(args)
+    return code
+
+
+def _show(args: Args, shown: dict[str, Any]) -> int:
+    failed = shown["failed"]
     for cause in failed:
-        say(f"error[{cause.code}]: {cause.extension}: {cause.message}")
-    # What is refused is told, and is no failure of the others: it was not going to start.
-    wrong = [cause for cause in failed if args.target or args.command or cause.exit_code != 4]
-    code = wrong[0].exit_code if wrong and args.start else 0
+        say(f"error[{cause['code']}]: {cause['extension']}: {cause['message']}")
+    # What is refused was not going to start: that is reported, and is no failure of the others.
+    is_one = bool(args.target or args.command)
+    codes = [read_error(cause).exit_code for cause in failed]
+    wrong = [code for code in codes if is_one or code != Refused.exit_code]
+    code = wrong[0] if wrong and (args.start or is_one) else 0
     if args.json:
-        shown: dict[str, Any] = {"tools": tools, "not_asked": silent}
-        show_json(shown | {"failed": [cause.as_dict() for cause in failed]})
+        show_json(shown)
         return code
-    rows = [(one["name"], one["extension"], one["description"]) for one in tools]
+    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in shown["tools"]]
     show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))
+    silent = shown["not_asked"]
     if silent:
         say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
-    if not specs:
-        say_empty(args)
     return code

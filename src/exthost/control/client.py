@@ -1,4 +1,4 @@
-"""The command line's end of the socket: ask a running host one thing, and wait so long.
+"""The command line's end of the socket: ask a running host something, and wait for the answer.
 
 Blocking and without asyncio: a verb that asks one question should not pay for a loop.
 """
@@ -7,14 +7,15 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import ours, sockets
 from exthost.control.peer import is_same_user
 from exthost.control.protocol import REPLY_BYTES, Request
-from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
+from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -25,27 +26,81 @@ _READ_BYTES = 256 * 1024
 def ask(
     config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
-    """What the host of this config answers. Raises what it raised, NotFound if none runs."""
-    deadline = time.monotonic() + timeout
-    try:
-        with _connected(config, environ, timeout) as connection:
+    """Return what the host of this config answers. Raises what it raised, NotFound if none runs."""
+    with HostClient(config, timeout=timeout, environ=environ) as client:
+        return client.ask(request, timeout=timeout)
+
+
+class HostClient:
+    """One connection to the host of a config. One request at a time."""
+
+    def __init__(
+        self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        """Connect. Raises NotFound if no host runs."""
+        try:
+            self._socket = connect_to_host(config, environ, timeout)
+        except TimeoutError:
+            raise _too_late(timeout) from None
+        self._framing = Lines(REPLY_BYTES)
+        self._lines: deque[bytes] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,
+        on_event: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> Any:
+        """Return the answer to a request, after its events. Without a timeout this waits as long
+        as the host lives."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
             # A host that takes no more clients says so and hangs up before it is asked.
             with contextlib.suppress(BrokenPipeError):
-                connection.sendall(protocol.question(request))
-            return protocol.outcome(_line(connection, deadline))
-    except ExthostError:  # what the host raised: some of these are OSErrors, too
-        raise
-    except TimeoutError:
-        raise CallTimeout(
-            "X0875",
-            f"the host did not answer within {timeout:g} s",
-            help="it goes on with what was asked; see exthost status, or give a longer --timeout",
-        ) from None
-    except OSError:
-        raise _gone() from None
+                self._socket.sendall(protocol.question(request))
+            while True:
+                line = protocol.read_line(self._line(deadline))
+                if line.event is None:
+                    break
+                if on_event is not None:
+                    on_event(line.event)
+        except TimeoutError:
+            raise _too_late(timeout or 0) from None
+        except OSError:
+            raise host_gone() from None
+        if line.error is not None:
+            raise line.error
+        return line.value
+
+    def _line(self, deadline: float | None) -> bytes:
+        while not self._lines:
+            left = None if deadline is None else max(0.001, deadline - time.monotonic())
+            self._socket.settimeout(left)
+            data = self._socket.recv(_READ_BYTES)
+            if not data:
+                raise host_gone()
+            for item in self._framing.feed(data):
+                self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
+        return self._lines.popleft()
 
 
-def _connected(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
+def _too_late(timeout: float) -> CallTimeout:
+    return CallTimeout(
+        "X0875",
+        f"the host did not answer within {timeout:g} s",
+        help="it goes on with what was asked; see exthost status, or give a longer --timeout",
+    )
+
+
+def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
+    """Return a socket that is connected to the host of this config. Raises NotFound."""
     for path in sockets(config, environ):
         if not ours(path.parent):
             continue
@@ -69,18 +124,8 @@ def _connected(config: str, environ: Mapping[str, str], timeout: float) -> socke
     )
 
 
-def _line(connection: socket.socket, deadline: float) -> bytes:
-    framing = Lines(REPLY_BYTES)
-    while True:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        data = connection.recv(_READ_BYTES)
-        if not data:
-            raise _gone()
-        for item in framing.feed(data):
-            return item.head if isinstance(item, Skipped | Broken) else bytes(item)
-
-
-def _gone() -> ExtensionGone:
+def host_gone() -> ExtensionGone:
+    """Return the error for a host that ended under a request."""
     return ExtensionGone(
         "X1075",
         "the host ended before it answered",

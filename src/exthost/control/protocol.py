@@ -1,16 +1,27 @@
-"""What is said over the socket: a line of JSON asks, a line of JSON answers, in the same order.
+"""What crosses the socket: lines of JSON. Pure.
 
     {"verb": "restart", "name": "weather"}
     {"ok": {…}}   or   {"error": {"code", "kind", "extension", "message", "help", "evidence"}}
 
-Pure. An error crosses the socket whole and is raised on the other side as what it was.
+A request may have `params`, and an `id`. Requests without an id are answered in their order. Those
+with an id are worked on at the same time, and each line that belongs to one carries its id:
+
+    {"verb": "call", "name": "weather", "id": 7, "params": {"tool": "forecast", "arguments": {…}}}
+    {"id": 7, "event": {"kind": "progress", …}}
+    {"id": 7, "ok": {…}}
+    {"verb": "cancel", "id": 7}            gives request 7 up; there is no further line about it
+
+Events come before the answer. An error crosses the socket whole and is raised on the other side as
+what it was.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 from exthost import errors
-from exthost.errors import Evidence, ExthostError, ProtocolViolation, UsageError
+from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
+from exthost.model import EMPTY_MAPPING
 from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 
@@ -18,21 +29,29 @@ __all__ = [
     "REPLY_BYTES",
     "REQUEST_BYTES",
     "VERBS",
+    "HostLine",
     "Request",
+    "event",
     "failure",
     "outcome",
     "question",
+    "read_error",
+    "read_line",
     "read_request",
     "success",
 ]
 
-# A verb and a name: this is generous.
-REQUEST_BYTES = 64 * 1024
+# As much as a message to an extension may hold: arguments of a call travel in a request.
+REQUEST_BYTES = 64 * 2**20
 
-# The status of thousands of extensions.
-REPLY_BYTES = 16 * 2**20
+# A result of that size, written as JSON once more.
+REPLY_BYTES = 256 * 2**20
 
-VERBS = ("status", "start", "stop", "restart")
+# Verbs that are about one extension, those that may be, and those that are about the host.
+_OF_ONE = frozenset({"start", "stop", "restart", "inspect"})
+VERBS = (
+    "status", "start", "stop", "restart", "hello", "tools", "inspect", "find", "call", "cancel",
+)  # fmt: skip
 
 _EVIDENCE = frozenset(one.name for one in fields(Evidence))
 
@@ -42,14 +61,22 @@ class Request(NamedTuple):
 
     verb: str
     name: str = ""
+    params: Mapping[str, Any] = EMPTY_MAPPING
+    id: int | None = None
 
 
 def question(request: Request) -> bytes:
-    return jsontext.encode(request._asdict()) + b"\n"
+    """Return the line of a request."""
+    line: dict[str, Any] = {"verb": request.verb, "name": request.name}
+    if request.params:
+        line["params"] = request.params
+    if request.id is not None:
+        line["id"] = request.id
+    return jsontext.encode(line) + b"\n"
 
 
 def read_request(item: Item) -> Request:
-    """The request in this line. Raises UsageError."""
+    """Return the request in this line. Raises UsageError."""
     if isinstance(item, Skipped | Broken):
         raise _unfit(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
     try:
@@ -58,10 +85,15 @@ def read_request(item: Item) -> Request:
         raise _unfit(str(error)) from None
     if not isinstance(asked, dict) or asked.get("verb") not in VERBS:
         raise _unfit(f"the verbs are: {', '.join(VERBS)}")
-    name = asked.get("name", "")
-    if not isinstance(name, str) or not (name or asked["verb"] == "status"):
+    verb, name, params = asked["verb"], asked.get("name", ""), asked.get("params", {})
+    if not isinstance(name, str) or (verb in _OF_ONE and not name):
         raise _unfit("which extension?")
-    return Request(asked["verb"], name)
+    if not isinstance(params, dict):
+        raise _unfit("params must be an object")
+    id = asked.get("id")
+    if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
+        raise _unfit("an id is a whole number")
+    return Request(verb, name, params, id)
 
 
 def _unfit(why: str) -> UsageError:
@@ -72,24 +104,50 @@ def _unfit(why: str) -> UsageError:
     )
 
 
-def success(value: Any) -> bytes:
-    return jsontext.encode({"ok": value}) + b"\n"
+def success(value: Any, id: int | None = None) -> bytes:
+    """Return the line that answers a request."""
+    return _line({"ok": value}, id)
 
 
-def failure(error: ExthostError) -> bytes:
-    return jsontext.encode({"error": error.as_dict()}) + b"\n"
+def failure(error: ExthostError, id: int | None = None) -> bytes:
+    """Return the line that answers a request with an error."""
+    return _line({"error": error.as_dict()}, id)
 
 
-def outcome(line: bytes) -> Any:
-    """What an answer says; raises the error in it."""
+def event(value: Mapping[str, Any], id: int | None = None) -> bytes:
+    """Return the line of something that happened while a request is worked on."""
+    return _line({"event": value}, id)
+
+
+def _line(members: dict[str, Any], id: int | None) -> bytes:
+    if id is not None:
+        members["id"] = id
+    return jsontext.encode(members) + b"\n"
+
+
+class HostLine(NamedTuple):
+    """A line of the host, read: an event, or the answer with its value or its error."""
+
+    id: int | None
+    event: Mapping[str, Any] | None = None
+    value: Any = None
+    error: ExthostError | None = None
+
+
+def read_line(line: bytes) -> HostLine:
+    """Return what a line of the host says. Raises ProtocolViolation."""
     try:
         told = jsontext.decode(line)
     except jsontext.NotJson:
         told = None
-    if isinstance(told, dict) and "ok" in told:
-        return told["ok"]
-    if isinstance(told, dict) and isinstance(told.get("error"), dict):
-        raise _error(told["error"])
+    if isinstance(told, dict):
+        id = told.get("id")
+        if "ok" in told:
+            return HostLine(id, value=told["ok"])
+        if isinstance(told.get("error"), dict):
+            return HostLine(id, error=read_error(told["error"]))
+        if isinstance(told.get("event"), dict):
+            return HostLine(id, event=told["event"])
     raise ProtocolViolation(
         "X0675",
         "what answers at the host's socket is no host of this version",
@@ -98,20 +156,35 @@ def outcome(line: bytes) -> Any:
     )
 
 
-def _error(told: dict[str, Any]) -> ExthostError:
+def outcome(line: bytes) -> Any:
+    """Return the value in an answer; raise the error in it."""
+    read = read_line(line)
+    if read.error is not None:
+        raise read.error
+    return read.value
+
+
+def read_error(told: Mapping[str, Any]) -> ExthostError:
+    """Return the error that `as_dict` made this of."""
     kind = getattr(errors, str(told.get("kind")), ExthostError)
     if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
         kind = ExthostError
     seen = told.get("evidence")
     seen = seen if isinstance(seen, dict) else {}
     evidence = {key: _frozen(value) for key, value in seen.items() if key in _EVIDENCE}
-    return kind(
+    error = kind(
         str(told.get("code", "")),
         str(told.get("message", "")),
         extension=str(told.get("extension", "")),
         help=str(told.get("help", "")),
         evidence=Evidence(**evidence),
     )
+    reply = seen.get("answer")
+    if isinstance(error, CallFailed) and isinstance(reply, dict):
+        error.error_code = reply.get("code")
+        error.error_message = str(reply.get("message", ""))
+        error.data = reply.get("data")
+    return error
 
 
 def _frozen(value: Any) -> Any:

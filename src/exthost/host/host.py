@@ -19,8 +19,6 @@ from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
 from exthost.errors import (
     CallFailed,
-    ExthostError,
-    Refused,
     UsageError,
 )
 from exthost.events import Bus, HostEvent, ToolsChanged
@@ -28,6 +26,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
 from exthost.host.api.host_api import HostApi
 from exthost.host.audit import Audit
+from exthost.host.control_socket import ControlSocket, control_path, open_control_socket
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
@@ -37,6 +36,7 @@ from exthost.host.manifest_reload import ManifestReloader
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.start_diagnostics import start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import ROUNDS, complete_with_tools
 from exthost.model import EMPTY_MAPPING, Spec
@@ -53,6 +53,7 @@ class HostSettings(TypedDict, total=False):
     environ: Mapping[str, str] | None
     confirm: Confirm | None
     harden: bool
+    control: bool | str | Path
 
 
 class Host:
@@ -67,10 +68,13 @@ class Host:
         confirm: Confirm | None = None,
         shared: bool = False,
         harden: bool = False,
+        control: bool | str | Path = False,
     ) -> None:
         """`confirm` asks a person if a hook wants that; without it the answer is no.
         `shared`: other threads call its extensions, as the blocking API does. `harden`: from now
-        on no other process of this user may read or trace this process."""
+        on no other process of this user may read or trace this process. `control`: open the socket
+        by which `exthost status`, `exthost call` and `exthost.attach` reach it, under the path of
+        its config, or under the path that is given."""
         if harden:
             host_protection.harden()
         self.config = config or Config()
@@ -97,6 +101,8 @@ class Host:
         self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
         self._audit: Audit | None = None
         self._reloader: ManifestReloader | None = None
+        self._control_path = control_path(control, self.config)
+        self._control: ControlSocket | None = None
 
     @classmethod
     def from_config(
@@ -324,6 +330,8 @@ class Host:
             raise UsageError("X1311", "this host is open already")
         self._extensions.is_open = True
         try:
+            if self._control_path is not None:
+                self._control = await open_control_socket(self, self._control_path)
             if self.config.audit_path is not None:
                 self._audit = Audit(self.config.audit_path, self.events)
             watch = await asyncio.to_thread(self._watch)
@@ -333,7 +341,7 @@ class Host:
             ]
             eager = [self._extensions.add(spec, self._factory) for spec in specs]
             await start_all(ext.start for ext in eager if ext.starts_eagerly)
-            self.diagnostics = (*found.diagnostics, *map(_not_started, filter(_cause, eager)))
+            self.diagnostics = (*found.diagnostics, *start_diagnostics(eager))
             if watch is not None:
                 discovery = self.config.discovery
                 self._reloader = ManifestReloader(
@@ -356,6 +364,9 @@ class Host:
 
         `drain`: calls under way are given `limits.stop` of their extension to end before.
         """
+        if self._control is not None:
+            await self._control.close()
+            self._control = None
         await self._sinks.close()
         if self._reloader is not None:
             await self._reloader.close()
@@ -380,21 +391,3 @@ class Host:
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
         return Watch(discovery, find.manifest_formats(), self.config.folder or ".")
-
-
-def _cause(extension: Extension) -> ExthostError | None:
-    return extension.cause
-
-
-def _not_started(extension: Extension) -> Diagnostic:
-    """Return the diagnostic of an extension that was wanted and did not start."""
-    cause = extension.cause
-    assert cause is not None
-    return Diagnostic(
-        level="warning" if isinstance(cause, Refused) else "error",
-        path=extension.spec.origin,
-        message=f"{extension.id}: {cause.message}",
-        code=cause.code,
-        help=cause.help,
-        extension=extension.id,
-    )

@@ -1,0 +1,282 @@
+"""A running host of another process, used as if it were our own: `exthost.attach()`.
+
+    async with exthost.attach("exthost.toml") as host:
+        await host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
+Calls have the names, parameters, results and errors of `Host`. `tools` and what an extension says
+of itself (`state`, `health`) are those of the last `refresh`, which entering does. Leaving cancels
+the calls that are under way here, and ends no process.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from exthost.control.async_client import AsyncHostClient
+from exthost.control.attached_stream import AttachedStream
+from exthost.control.client import connect_to_host
+from exthost.control.protocol import read_error
+from exthost.dialects.find import find_dialect
+from exthost.dialects.meanings import OnProgress, Progress
+from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.host.registry import RegisteredTool
+from exthost.model import EMPTY_MAPPING
+from exthost.names import nearest
+from exthost.tool_result import ToolResult, tool_failed
+
+__all__ = ["AttachedExtension", "AttachedHost", "attach"]
+
+# To connect: a host that lives accepts at once.
+_CONNECT_SECONDS = 10.0
+
+
+def attach(
+    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+) -> "AttachedHost":
+    """Return the running host of this config, for an `async with` block. Entering it raises
+    NotFound if none runs."""
+    return AttachedHost(config, os.environ if environ is None else environ)
+
+
+class AttachedHost:
+    """The host of a config that runs in another process. Use it with `async with`."""
+
+    def __init__(self, config: str | os.PathLike[str], environ: Mapping[str, str]) -> None:
+        self._config = str(Path(config))
+        self._environ = environ
+        self._client: AsyncHostClient | None = None
+        self._tools: Mapping[str, RegisteredTool] = {}
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        self.pid = 0
+
+    def __repr__(self) -> str:
+        return f"<AttachedHost of process {self.pid}, {len(self._rows)} extensions>"
+
+    async def __aenter__(self) -> Self:
+        if self._client is not None:
+            raise UsageError("X1311", "this host is open already")
+        connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
+        self._client = await AsyncHostClient.connect(connected)
+        try:
+            self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+            await self.refresh()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave the host, which goes on. Closing twice is fine."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def ask(self, verb: str, name: str = "", **more: Any) -> Any:
+        """Send a request of the control socket, and return its answer."""
+        if self._client is None:
+            raise UsageError("X1315", "this host is not open", help="use it with `async with`")
+        return await self._client.ask(verb, name, **more)
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> "AttachedExtension":
+        if name in self._rows:
+            return AttachedExtension(self, name)
+        near = nearest(name, self._rows)
+        there = f"the extensions here are: {', '.join(self._rows) or 'none'}"
+        raise NotFound(
+            "X1205",
+            f"there is no extension {name!r}",
+            help=f"did you mean {near!r}?" if near else there,
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def extensions(self) -> "tuple[AttachedExtension, ...]":
+        """Every extension, in the order of the host."""
+        return tuple(AttachedExtension(self, name) for name in self._rows)
+
+    async def refresh(self) -> None:
+        """Read again which extensions there are, how they are, and their tools."""
+        await self.status()
+        shown = await self.ask("tools")
+        self._tools = {tool["name"]: _registered(tool) for tool in shown["tools"]}
+
+    async def status(self) -> list[Mapping[str, Any]]:
+        """Return how each extension is, as `exthost status --json` has it."""
+        rows = (await self.ask("status"))["extensions"]
+        self._rows = {row["id"]: row for row in rows}
+        return list(rows)
+
+    async def steer(self, verb: str, name: str) -> None:
+        """Start, stop or restart an extension, and wait until that is done."""
+        row = await self.ask(verb, name)
+        await self.refresh()
+        self._rows[name] = row
+
+    def row(self, name: str) -> Mapping[str, Any]:
+        """Return how an extension was at the last refresh."""
+        return self._rows[name]
+
+    # -- tools -------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """What could be called at the last refresh: registered name → tool."""
+        return MappingProxyType(dict(self._tools))
+
+    async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
+        """Return the extension and the own name of a tool, starting what only it can tell."""
+        tool = self._tools.get(name)
+        if tool is not None and not capability:
+            return tool.extension, tool.tool
+        found = await self.ask("find", params={"tool": name, "capability": capability})
+        return found["extension"], found["tool"]
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+    ) -> ToolResult:
+        """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        The parameters are those of `Host.call_tool`."""
+        extension, tool = await self.find_tool(name)
+        return await AttachedExtension(self, extension).call_tool(
+            tool,
+            arguments,
+            timeout=timeout,
+            context=context,
+            wait=wait,
+            on_progress=on_progress,
+            check=check,
+        )
+
+
+class AttachedExtension:
+    """One extension of an attached host."""
+
+    def __init__(self, host: AttachedHost, id: str) -> None:
+        self._host = host
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<AttachedExtension {self.id!r} {self.state}>"
+
+    @property
+    def state(self) -> str:
+        """Its state at the last refresh."""
+        return str(self._host.row(self.id)["state"])
+
+    @property
+    def health(self) -> str:
+        """Its health at the last refresh."""
+        return str(self._host.row(self.id)["health"])
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """Its counts at the last refresh, as `exthost status --json` has them."""
+        return self._host.row(self.id)
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """Its tools by their own names, at the last refresh."""
+        return {one.tool: one for one in self._host.tools.values() if one.extension == self.id}
+
+    async def call(
+        self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True
+    ) -> Any:
+        """Call a method of the dialect, and return its result as data."""
+        wanted = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
+        return (await self._host.ask("call", self.id, params=wanted))["raw"]
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+    ) -> ToolResult:
+        """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
+        wanted = {
+            "tool": name,
+            "arguments": arguments,
+            "timeout": timeout,
+            "context": dict(context),
+            "wait": wait,
+            "progress": on_progress is not None,
+        }
+
+        def forward(event: Mapping[str, Any]) -> None:
+            if on_progress is not None and event["kind"] == "progress":
+                told = (event["progress"], event["total"], event["message"])
+                on_progress(Progress(None, *told))
+
+        answer = await self._host.ask("call", self.id, params=wanted, on_event=forward)
+        if "error_reply" in answer:
+            error = read_error(answer["error_reply"])
+            if check or not isinstance(error, CallFailed):
+                raise error
+            return ToolResult.from_error_reply(error)
+        result = ToolResult(answer["raw"], find_dialect(answer["dialect"]).result_reader)
+        if check and result.is_error:
+            raise tool_failed(result, name, extension=self.id)
+        return result
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> AsyncIterator[AttachedStream]:
+        """Call a method that answers in events. An event is data: `{"type": …, "data": …}`."""
+        wanted = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
+        stream = AttachedStream()
+        stream.start(self._host.ask("call", self.id, params=wanted, on_event=stream.push))
+        try:
+            yield stream
+        finally:
+            await stream.close()
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready; raises why it did not get ready."""
+        await self._host.steer("start", self.id)
+
+    async def restart(self) -> None:
+        """Give it a fresh process, as `Extension.restart` does."""
+        await self._host.steer("restart", self.id)
+
+    async def drain(self) -> None:
+        """End it when its calls under way have ended, or `limits.stop` is over."""
+        await self._host.steer("stop", self.id)
+
+
+def _registered(tool: Mapping[str, Any]) -> RegisteredTool:
+    return RegisteredTool(
+        name=tool["name"],
+        description=tool["description"],
+        input_schema=tool["input_schema"],
+        tool=tool["tool"],
+        extension=tool["extension"],
+    )

@@ -1,0 +1,69 @@
+"""The events of a stream that another process's host reads for us."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any, Self
+
+from exthost.errors import ExthostError, UsageError
+
+# As for a stream in process: more than this nobody will ever read.
+MAX_EVENTS = 4096
+
+
+class AttachedStream:
+    """Iterates over events as data; `result` is that of the stream, after the last of them."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._events: deque[Mapping[str, Any]] = deque()
+        self._arrived = asyncio.Event()
+        self._call: asyncio.Task[Any] | None = None
+        self._overrun = False
+
+    def start(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Begin with this call, which ends when the stream does."""
+        self._call = asyncio.get_running_loop().create_task(call)
+        self._call.add_done_callback(lambda _: self._arrived.set())
+
+    def push(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the host."""
+        if event["kind"] != "stream":
+            return
+        if len(self._events) >= MAX_EVENTS and self._call is not None:
+            self._overrun = True
+            self._call.cancel()
+            return
+        self._events.append({"type": event["type"], "data": event["data"]})
+        self._arrived.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Mapping[str, Any]:
+        assert self._call is not None
+        while not self._events:
+            if self._call.done():
+                self._finish(self._call)
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._events.popleft()
+
+    def _finish(self, call: "asyncio.Task[Any]") -> None:
+        if self._overrun:
+            raise UsageError(
+                "X1380",
+                f"the stream was given up: {MAX_EVENTS:,} events waited to be read",
+                help="read the events of a stream as they come",
+            )
+        self.result = call.result()["raw"]
+
+    async def close(self) -> None:
+        """Leave: a stream that has not ended is cancelled."""
+        assert self._call is not None
+        self._call.cancel()
+        try:
+            await self._call
+        except (asyncio.CancelledError, ExthostError):
+            pass  # raised by the iteration already, or of no interest any more

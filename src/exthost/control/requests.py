@@ -1,0 +1,235 @@
+"""What each verb of the socket does to the host.
+
+`perform` runs one request. It may send events through the `EventSender` that it is given. A call
+that is cancelled here is cancelled in its extension, in the words of its dialect, and no other.
+"""
+
+import os
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from exthost._version import __version__
+from exthost.control.as_data import as_data, event_as_data
+from exthost.control.description import describe_extension, describe_tools
+from exthost.control.protocol import Request
+from exthost.control.report import Report
+from exthost.dialects.meanings import Progress
+from exthost.dialects.streams import ProgressBar
+from exthost.errors import UsageError
+from exthost.events import LogLine
+from exthost.extension.extension import Extension
+from exthost.extension.parallel_start import start_all
+from exthost.host.host import Host
+from exthost.model import EMPTY_MAPPING
+from exthost.tool_result import ToolResult
+
+# States from which a start has nothing to begin anew.
+_ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
+
+# What a host that ends still answers.
+_ALWAYS = frozenset({"status", "hello"})
+
+# Requests that end with their client. What the others began goes on.
+CALLS = frozenset({"call", "find"})
+
+
+class EventSender(Protocol):
+    """Sends events to the client of one request."""
+
+    def offer(self, event: Mapping[str, Any]) -> None:
+        """Send an event, or drop it if the client does not keep up."""
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        """Send an event as soon as the client can take it."""
+
+
+Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
+
+
+class Requests:
+    """The verbs of one host. `ending` is set when the host drains."""
+
+    def __init__(
+        self, host: Host, report: Report, config: str, *, is_program: bool = False
+    ) -> None:
+        self._host = host
+        self._report = report
+        self._config = config
+        self._since = time.monotonic()
+        self._is_program = is_program
+        self.ending = False
+        self._verbs: Mapping[str, Verb] = {
+            "hello": self._hello,
+            "status": self._status,
+            "start": self._steer,
+            "stop": self._steer,
+            "restart": self._steer,
+            "inspect": self._inspect,
+            "tools": self._tools,
+            "find": self._find,
+            "call": self._call,
+        }
+
+    async def perform(self, request: Request, events: EventSender) -> Any:
+        """Do what the request asks for, and return the answer. Raises ExthostError."""
+        if self.ending and request.verb not in _ALWAYS:
+            raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
+        return await self._verbs[request.verb](request, events)
+
+    # -- looking and steering ----------------------------------------------------------------
+
+    async def _hello(self, request: Request, _: EventSender) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "config": self._config,
+            "uptime": round(time.monotonic() - self._since, 3),
+            "ending": self.ending,
+            "program": self._is_program,
+        }
+
+    async def _status(self, request: Request, events: EventSender) -> dict[str, Any]:
+        name = request.name
+        rows = [self._report.row(self._host[name])] if name else self._report.rows()
+        return {"host": await self._hello(request, events), "extensions": rows}
+
+    async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:
+        extension = self._host[request.name]
+        if request.verb == "stop":
+            await extension.drain()
+        elif request.verb == "start" and extension.state in _ON_ITS_WAY:
+            await extension.start()
+        else:
+            await extension.restart()
+        return self._report.row(extension)
+
+    async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
+        extension = await self._host[request.name].start()
+        report: dict[str, Any] = as_data(describe_extension(extension))
+        return report
+
+    async def _tools(self, request: Request, _: EventSender) -> dict[str, Any]:
+        if request.params.get("start"):
+            chosen = [self._host[request.name]] if request.name else self._host.extensions
+            await start_all(one.start for one in chosen if one.is_silent)
+        return describe_tools(self._host, request.name)
+
+    # -- calls -------------------------------------------------------------------------------
+
+    async def _find(self, request: Request, _: EventSender) -> dict[str, Any]:
+        """Find out which extension and tool a name means, starting it if only it can tell."""
+        params = request.params
+        tool = str(params.get("tool", ""))
+        if request.name:
+            extension = self._host[request.name]
+            if extension.is_silent or params.get("capability"):
+                await extension.start()
+            tool = own_tool_name(extension, tool)
+        else:
+            found = await self._host.find_tool(
+                tool, capability=str(params.get("capability") or ""), ask_all=True
+            )
+            extension, tool = self._host[found.extension], found.tool
+        return {
+            "extension": extension.id,
+            "tool": tool,
+            "dialect": extension.dialect.name,
+            "capabilities": list(extension.offer.capabilities),
+        }
+
+    async def _call(self, request: Request, events: EventSender) -> dict[str, Any]:
+        params = request.params
+        method = params.get("method")
+        if not request.name or (method is None) == (params.get("tool") is None):
+            raise UsageError(
+                "X1376",
+                "the host does not understand this request: a call names an extension, and a tool "
+                "or a method",
+                help="client and host may be of different versions: exthost --version",
+            )
+        extension = self._host[request.name]
+        unsubscribe = self._forward_log(extension, events) if params.get("log") else None
+        try:
+            if method is not None:
+                return await self._call_method(extension, str(method), params, events)
+            return await self._call_tool(extension, params, events)
+        finally:
+            if unsubscribe is not None:
+                unsubscribe()
+
+    async def _call_tool(
+        self, extension: Extension, params: Mapping[str, Any], events: EventSender
+    ) -> dict[str, Any]:
+        tool = str(params["tool"])
+
+        def forward(progress: Progress) -> None:
+            _, done, total, message = progress
+            event = {"kind": "progress", "extension": extension.id, "method": tool}
+            events.offer(event | {"progress": done, "total": total, "message": message})
+
+        result = await extension.call_tool(
+            tool,
+            params.get("arguments"),
+            timeout=params.get("timeout"),
+            context=params.get("context") or EMPTY_MAPPING,
+            wait=params.get("wait", True),
+            on_progress=forward if params.get("progress") else None,
+            check=False,
+        )
+        return _tool_answer(extension, result)
+
+    async def _call_method(
+        self,
+        extension: Extension,
+        method: str,
+        params: Mapping[str, Any],
+        events: EventSender,
+    ) -> dict[str, Any]:
+        arguments, timeout = params.get("arguments"), params.get("timeout")
+        stream_wanted = params.get("stream")  # True, or "if_any": if the method has one
+        if stream_wanted and (stream_wanted is True or method in extension.dialect.streams):
+            async with extension.stream(method, arguments, timeout=timeout) as stream:
+                async for event in stream:
+                    await events.send(_stream_event(extension, event))
+            result = stream.result
+        else:
+            wait = params.get("wait", True)
+            result = await extension.call(method, arguments, timeout=timeout, wait=wait)
+        answer = ToolResult(result, extension.dialect.result_reader)
+        return _tool_answer(extension, answer) | {"is_error": answer.is_error}
+
+    def _forward_log(self, extension: Extension, events: EventSender) -> Callable[[], None]:
+        def forward(line: LogLine) -> None:
+            if line.extension == extension.id:
+                events.offer({"kind": "log", "extension": line.extension, "text": line.text})
+
+        return self._host.events.subscribe(LogLine, forward)
+
+
+def own_tool_name(extension: Extension, name: str) -> str:
+    """Return a tool's own name, also when it was given by its registered one."""
+    if name in extension.tools:
+        return name
+    for tool in extension.tools:
+        if name in (extension.registered_name(tool), f"{extension.id}:{tool}"):
+            return tool
+    return name
+
+
+def _tool_answer(extension: Extension, result: ToolResult) -> dict[str, Any]:
+    answer: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
+    error = result.error_reply
+    if error is not None:
+        answer["error_reply"] = error.as_dict()
+    return answer
+
+
+def _stream_event(extension: Extension, event: Any) -> dict[str, Any]:
+    """Return an event of a stream as data, and as a person sees it."""
+    render = extension.dialect.render_event
+    shown: Any = f"{event!r}\n" if render is None else render(event)
+    if isinstance(shown, ProgressBar):
+        shown = shown._asdict()
+    data = event_as_data(event)
+    return {"kind": "stream", "type": type(event).__name__, "data": data, "shown": shown}

@@ -1,0 +1,235 @@
+"""One client at the host's socket: its lines in, requests at work, its answers out.
+
+A client cannot harm the host or another client. It has a bounded line, a bounded number of requests
+at work, a bounded time to ask its first thing and to read what it is sent. When it goes away its
+calls are cancelled; whatever else it began goes on.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exthost.control import protocol
+from exthost.control.protocol import REQUEST_BYTES, Request
+from exthost.control.requests import CALLS, Requests
+from exthost.errors import ExthostError
+from exthost.wire.framing import Item, Skipped
+from exthost.wire.lines import Lines
+
+# To ask the next thing if nothing is at work, and to take an answer.
+ASK_SECONDS = 10.0
+READ_SECONDS = 10.0
+
+# Of one client at the same time; then we read no more of it until one is done.
+MAX_REQUESTS = 256
+
+
+class ServerConnection(asyncio.Protocol):
+    """The host's end of one connection. `objection` returns why this client is sent away."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        open_connections: "set[ServerConnection]",
+        objection: Callable[[asyncio.BaseTransport], ExthostError | None],
+    ) -> None:
+        self._requests = requests
+        self._open_connections = open_connections
+        self._objection = objection
+        self._loop = asyncio.get_running_loop()
+        self._framing = Lines(REQUEST_BYTES)
+        self._transport: asyncio.Transport
+        self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._waiting: deque[Item] = deque()  # no more than one read of them
+        self._last_in_order: asyncio.Task[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stays = False
+        self._has_left = False
+
+    # -- the transport -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._open_connections.add(self)
+        # An answer counts as taken when the kernel has all of it.
+        transport.set_write_buffer_limits(0)
+        objection = self._objection(transport)
+        if objection is not None:
+            self._write(protocol.failure(objection))
+            self._close_when_sent()
+            return
+        self._limit(ASK_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._has_left:
+            self._waiting.extend(self._framing.feed(data))
+            self._take_waiting()
+
+    def eof_received(self) -> bool:
+        self._leave()
+        return True  # what is at work still writes its answer
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._leave()
+        self._cancel_timer()
+        self._open_connections.discard(self)
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        self._drained = self._loop.create_future()
+        self._limit(READ_SECONDS)
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None:
+            drained.set_result(None)
+        self._cancel_timer()
+        self._idle()
+
+    def abort(self) -> None:
+        """Send the client away at once, and give up everything that is at work for it."""
+        for task in self._tasks:
+            task.cancel()
+        self._transport.abort()
+
+    async def finish(self) -> None:
+        """Wait until nothing is at work for this client."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _leave(self) -> None:
+        """The client is gone: its calls end, and the connection with the last of the rest."""
+        if self._has_left:
+            return
+        self._has_left = True
+        self._waiting.clear()
+        for task, request in self._tasks.items():
+            if request.verb in CALLS:
+                task.cancel()
+        self._idle()
+
+    def _idle(self) -> None:
+        """Close or limit a connection for which nothing is at work."""
+        if self._tasks or self._drained is not None or self._transport.is_closing():
+            return
+        if self._has_left:
+            self._transport.close()
+        elif not self._stays:
+            self._limit(ASK_SECONDS)
+
+    def _limit(self, seconds: float) -> None:
+        self._cancel_timer()
+        self._timer = self._loop.call_later(seconds, self.abort)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close_when_sent(self) -> None:
+        self._has_left = True
+        self._transport.close()
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def _take_waiting(self) -> None:
+        while self._waiting and len(self._tasks) < MAX_REQUESTS and not self._has_left:
+            item = self._waiting.popleft()
+            self._take(item)
+            if isinstance(item, Skipped):
+                self._leave()
+        if self._transport.is_closing():
+            return
+        if self._waiting:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _take(self, item: Item) -> None:
+        try:
+            request = protocol.read_request(item)
+        except ExthostError as error:
+            self._start(Request("", ""), error)
+            return
+        if request.verb == "cancel":
+            for task, other in self._tasks.items():
+                if other.id == request.id and other.verb in CALLS:
+                    task.cancel()
+            return
+        self._start(request)
+
+    def _start(self, request: Request, error: ExthostError | None = None) -> None:
+        if self._drained is None:
+            self._cancel_timer()
+        self._stays = self._stays or bool(request.params.get("stay"))
+        before = self._last_in_order if request.id is None else None
+        task = self._loop.create_task(self._work(request, before, error))
+        if request.id is None:
+            self._last_in_order = task
+        self._tasks[task] = request
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(task, None)
+        if self._last_in_order is task:
+            self._last_in_order = None
+        self._take_waiting()
+        self._idle()
+        if not task.cancelled():
+            task.result()
+
+    async def _work(
+        self,
+        request: Request,
+        before: "asyncio.Task[None] | None",
+        error: ExthostError | None,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            if error is not None:
+                raise error
+            value = await self._requests.perform(request, _Events(self, request.id))
+            line = protocol.success(value, request.id)
+        except ExthostError as failed:
+            line = protocol.failure(failed, request.id)
+        self._write(line)
+        await self.until_writable()
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def _write(self, line: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(line)
+
+    async def until_writable(self) -> None:
+        """Wait until the client has taken what it was sent, or is gone."""
+        while self._drained is not None:
+            await asyncio.shield(self._drained)
+
+    def offer_event(self, event: Mapping[str, Any], id: int | None) -> None:
+        """Send an event, unless the client has not taken what it was sent before."""
+        if self._drained is None:
+            self._write(protocol.event(event, id))
+
+    async def send_event(self, event: Mapping[str, Any], id: int | None) -> None:
+        """Send an event when the client has taken what it was sent before."""
+        await self.until_writable()
+        self._write(protocol.event(event, id))
+
+
+class _Events:
+    """The events of one request."""
+
+    def __init__(self, connection: ServerConnection, id: int | None) -> None:
+        self._connection = connection
+        self._id = id
+
+    def offer(self, event: Mapping[str, Any]) -> None:
+        self._connection.offer_event(event, self._id)
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        await self._connection.send_event(event, self._id)

@@ -1,0 +1,152 @@
+"""A host in a program opens its socket; another program attaches to it and has the same API."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.config import Config
+from exthost.control.attached_host import AttachedHost
+from exthost.dialects.meanings import Progress
+from exthost.host.host import Host
+from tests.extensions.driving import HOSTILE, until
+from tests.extensions.roder import entry as roder_entry
+from tests.host.test_host import TEXT
+from tests.toys import stepper
+
+
+def toml_entry(name: str, program: str) -> str:
+    args = json.dumps(["-S", "-E", program])
+    source = f"{{ type = 'process', command = '{sys.executable}', args = {args} }}"
+    return f'[[extensions]]\nname = "{name}"\nsource = {source}\n'
+
+
+@asynccontextmanager
+async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """A host of three extensions, and the same attached."""
+    path = folder / "exthost.toml"
+    roder = "\n".join(f"{key} = {json.dumps(value)}" for key, value in roder_entry(folder).items())
+    text = toml_entry("text", TEXT) + toml_entry("h", str(HOSTILE))
+    path.write_text(f"{text}\n[[process_extensions]]\n{roder}\n")
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        yield host, attached
+
+
+async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            for name in ("ext_text_shout", "text:shout", "shout"):
+                assert (await one.call_tool(name, {"text": "x"})).data == {"text": "X"}
+            assert await one["h"].call("echo", [1]) == [1]
+            with pytest.raises(errors.CallFailed) as failed:
+                await one.call_tool("ext_toy_fail")
+            assert failed.value.code == "X0702"
+            assert (await one.call_tool("ext_toy_fail", check=False)).is_error
+            with pytest.raises(errors.CallFailed) as refused:
+                await one["toy"].call_tool("refuse")
+            result = await one["toy"].call_tool("refuse", check=False)
+            assert result.is_error and result.error_reply is not None
+            assert result.error_reply.error_code == refused.value.error_code is not None
+            with pytest.raises(errors.UsageError):
+                await one.call_tool("ext_text_shout", {"txt": 1})
+            with pytest.raises(errors.NotFound) as unknown:
+                await one.call_tool("ext_text_shoot")
+            assert unknown.value.help == "did you mean 'ext_text_shout'?"
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep", timeout=0.1)
+            with pytest.raises(errors.NotFound):
+                one["nope"]
+
+
+async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        assert set(attached.tools) == set(host.tools) and list(attached) == list(host)
+        shout = attached.tools["ext_text_shout"]
+        assert (shout.tool, shout.extension) == ("shout", "text")
+        assert shout.input_schema == host.tools["ext_text_shout"].input_schema
+        await attached["text"].restart()
+        assert (attached["text"].state, str(host["text"].state)) == ("ready", "ready")
+        await attached["text"].drain()
+        assert (attached["text"].state, str(host["text"].state)) == ("stopped", "stopped")
+        assert "ext_text_shout" not in attached.tools
+        await attached["text"].start()
+        rows = await attached.status()
+        assert [row["state"] for row in rows] == ["ready", "ready", "admitted"]
+
+
+async def test_many_calls_go_at_once_and_a_cancelled_one_ends_alone(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)]
+        await until(lambda: host["h"].stats.in_flight == 3)
+        answers = await asyncio.gather(*(attached["h"].call("echo", one) for one in range(20)))
+        assert answers == list(range(20))
+        kept[1].cancel()
+        await until(lambda: host["h"].stats.in_flight == 2)
+        await attached["h"].call("release")
+        assert (await kept[0], await kept[2]) == (0, 2)
+        # Leaving gives up what is under way, and the host goes on.
+        left = asyncio.ensure_future(attached["h"].call("keep"))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        await attached.close()
+        with pytest.raises(errors.ExtensionGone):
+            await left
+        await until(lambda: host["h"].stats.in_flight == 0)
+        assert await host["h"].call("echo", 1) == 1
+        with pytest.raises(errors.UsageError):
+            await attached["h"].call("echo")
+
+
+async def test_events_of_a_stream_come_as_data(tmp_path: Path) -> None:
+    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    steps = [["ack"], *(["event", one] for one in words), ["event", {"Completed": {}}]]
+    params = {"engineId": "e", "request": {"script": steps}}
+    async with both(tmp_path) as (_, attached):
+        async with attached["toy"].stream("inference/streamTurn", params) as events:
+            texts = [event["data"].get("text") async for event in events]
+        assert texts[:2] == ["Hel", "lo"] and "stop_reason" in events.result
+        async with attached["toy"].stream("inference/streamTurn", params):
+            pass  # left at once
+        with pytest.raises(errors.ExthostError):
+            async with attached["toy"].stream("no/such/method") as events:
+                async for _event in events:
+                    pass
+
+
+async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(stepper.installed(tmp_path / "toys"))
+    path = tmp_path / "program.toml"
+    told: list[Progress] = []
+    host = Host(Config(specs=(stepper.spec("climber"),)), control=path)
+    async with host, exthost.attach(path) as attached:
+        arguments: Any = {"steps": 2}
+        await attached.call_tool("climb", arguments, on_progress=told.append)
+    assert [(one.progress, one.total, one.message) for one in told] == [
+        (1, 2, "step 1"),
+        (2, 2, "step 2"),
+    ]
+
+
+async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFound) as missing:
+        async with exthost.attach(tmp_path / "x.toml"):
+            pass
+    assert missing.value.code == "X1275"
+    with pytest.raises(errors.UsageError) as nameless:
+        Host(control=True)
+    assert nameless.value.code == "X1381"
+    path = tmp_path / "exthost.toml"
+    path.write_text("")
+    async with Host.from_config(path, control=True):
+        with pytest.raises(errors.UsageError) as second:
+            async with Host.from_config(path, control=True):
+                pass
+        assert second.value.code == "X1375"
+    async with Host.from_config(path, control=True):  # the socket was given back
+        pass
