@@ -115,7 +115,9 @@ async def test_cat_cannot_shake_hands() -> None:
     bus.subscribe(Spawned, lambda event: pids.append(event.pid))
 
     async def meet_cat() -> None:
-        async with exthost.connect(["cat"], limits={"handshake": "300ms"}, events=bus):
+        async with exthost.connect(
+            ["cat"], limits={"handshake": "300ms"}, events=bus, dialect="morphir"
+        ):
             pass
 
     error = await failing(meet_cat())
@@ -172,7 +174,9 @@ async def _heard_by_listener(**settings: Any) -> list[dict[str, Any]]:
     heard: list[dict[str, Any]] = []
     bus.subscribe(LogLine, lambda line: heard.append(jsontext.decode(line.text[6:].encode())))
     command = [sys.executable, "-S", "-E", "-c", LISTENER]
-    async with exthost.connect(command, events=bus, name="listener", **settings) as ext:
+    async with exthost.connect(
+        command, events=bus, name="listener", **settings, dialect="morphir"
+    ) as ext:
         await ext.call("one", 1)
         await ext.call("two", 2)
         await ext.restart()
@@ -328,7 +332,7 @@ async def test_what_it_says_of_its_health_is_its_health_until_the_next_process()
         f" *health_check*) {said};;"
         ' *) echo "{\\"id\\":$n,\\"result\\":null}";; esac; n=$((n+1)); done'
     )
-    async with exthost.connect(["/bin/sh", "-c", script], name="sh") as ext:
+    async with exthost.connect(["/bin/sh", "-c", script], name="sh", dialect="morphir") as ext:
         assert ext.health == "running"
         assert await ext.check_health() == {"status": "unhealthy"}
         assert (ext.state, ext.health) == ("ready", "unhealthy")

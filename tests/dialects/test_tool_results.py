@@ -40,7 +40,7 @@ EYE = {"offer": {"hooks": ["after_tool_call"]}}
 
 @asynccontextmanager
 async def morphir_child(folder: Path) -> AsyncIterator[Extension]:
-    async with exthost.connect(COMMAND, name="divider") as ext:
+    async with exthost.connect(COMMAND, name="divider", dialect="morphir") as ext:
         yield ext
 
 

@@ -167,7 +167,9 @@ async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
     program.chmod(0o755)
     import exthost
 
-    async with exthost.connect([str(program)], breaker=SETTINGS, name="fickle") as ext:
+    async with exthost.connect(
+        [str(program)], breaker=SETTINGS, name="fickle", dialect="morphir"
+    ) as ext:
         await time_out(ext, 3)
         program.write_text("#!/bin/sh\nexit 3\n")
         await let_pass(clock, ext)

@@ -180,7 +180,9 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
     program.chmod(0o755)
     pool: PoolSettings = {"min": 1, "max": 2}
     limits: LimitSettings = {"idle": "400ms"}
-    async with exthost.connect([str(program)], name="x", pool=pool, limits=limits) as ext:
+    async with exthost.connect(
+        [str(program)], name="x", pool=pool, limits=limits, dialect="morphir"
+    ) as ext:
         program.write_text("#!/bin/sh\nexec sleep 30\n")
         kept = asyncio.ensure_future(failing(ext.call("keep", timeout=0.8)))
         await asyncio.sleep(0)

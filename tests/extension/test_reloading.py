@@ -156,7 +156,9 @@ async def test_a_restart_that_comes_to_nothing_keeps_the_old_process_and_says_so
 ) -> None:
     program = fickle(tmp_path)
     ledger = Ledger()
-    async with exthost.connect([str(program)], name="f", events=ledger.bus) as ext:
+    async with exthost.connect(
+        [str(program)], name="f", events=ledger.bus, dialect="morphir"
+    ) as ext:
         old = pid_of(ext)
         program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:

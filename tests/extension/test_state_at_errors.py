@@ -147,7 +147,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
     breaker: BreakerSettings = {"failures": 1, "open": "50ms"}
-    async with exthost.connect([str(program)], name="x", breaker=breaker) as ext:
+    async with exthost.connect([str(program)], name="x", breaker=breaker, dialect="morphir") as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
         await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.queue.closed is None)
@@ -163,7 +163,7 @@ async def test_the_failed_start_on_demand_is_told_and_it_rests_then(tmp_path: Pa
     program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
     program.chmod(0o755)
     restart: RestartSettings = {"strategy": "on-demand"}
-    async with exthost.connect([str(program)], name="x", restart=restart) as ext:
+    async with exthost.connect([str(program)], name="x", restart=restart, dialect="morphir") as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
         try:

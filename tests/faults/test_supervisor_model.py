@@ -165,9 +165,6 @@ class Supervision(RuleBasedStateMachine):
     )
     def load(self, strategy: str, most: int | None, forgiven_by: str) -> None:
         self.patch = pytest.MonkeyPatch()
-        for name, module in list(sys.modules.items()):
-            if name.startswith("exthost.extension") and vars(module).get("Child") is Child:
-                self.patch.setattr(module, "Child", Obedient)
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
         ALL.clear()
         self.loop = ToldTime()
@@ -181,7 +178,7 @@ class Supervision(RuleBasedStateMachine):
         entry = {"name": "x", "source": {"command": "puppet"}, "restart": restart}
 
         async def make() -> Extension:
-            return Extension(spec_from_mapping(entry), DIALECT)
+            return Extension(spec_from_mapping(entry), DIALECT, spawn=Obedient)  # type: ignore[arg-type]
 
         self.ext = self.loop.run_until_complete(make())
         self.calls: list[asyncio.Task[Any]] = []

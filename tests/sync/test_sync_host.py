@@ -167,7 +167,7 @@ def test_one_extension_is_connected_without_a_host() -> None:
     seen: list[str] = []
     bus = exthost.Bus()
     bus.subscribe(exthost.events.StateChanged, lambda change: seen.append(change.after))
-    with exthost.sync_connect(command(), name="h", events=bus) as ext:
+    with exthost.sync_connect(command(), name="h", events=bus, dialect="morphir") as ext:
         assert (ext.id, ext.state) == ("h", "ready")
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))
@@ -180,7 +180,7 @@ def test_a_connection_that_fails_raises_its_cause_and_leaves_no_thread() -> None
     before = threading.active_count()
     with (
         pytest.raises(errors.SpawnFailed),
-        exthost.sync_connect(["/nowhere/at/all"], restart={"strategy": "never"}),
+        exthost.sync_connect(["/nowhere/at/all"], restart={"strategy": "never"}, dialect="morphir"),
     ):
         raise AssertionError("it was started")
     assert threading.active_count() == before

@@ -23,7 +23,7 @@ from exthost.cli.target import detect_dialect, find_spec, read_wanted, run_once
 from exthost.config import Config
 from exthost.control.description import describe_tools
 from exthost.control.protocol import Request, read_error
-from exthost.errors import NotFound
+from exthost.errors import NotFound, Refused
 from exthost.host.host import Host
 from exthost.model import Spec
 

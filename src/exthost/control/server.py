@@ -70,6 +70,8 @@ class Control:
         self._server = await asyncio.get_running_loop().create_unix_server(
             lambda: ServerConnection(self._requests, self._clients, self._objection),
             sock=self._socket,
+            # Also those that come too late, to whom the reason is sent.
+            backlog=2 * MAX_CLIENTS,
         )
 
     async def close(self) -> None:
