@@ -56,7 +56,7 @@ class Puppet:
 
     # What the session asks of a child.
 
-    def guard(self, _: Any) -> None:
+    def start_watchdog(self, _: Any) -> None:
         pass
 
     def see_exit(self) -> ExitStatus | None:

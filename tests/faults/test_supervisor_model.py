@@ -8,7 +8,6 @@ rules of the pages in a few lines: who is asked starts it, a budget ends it, a d
 import asyncio
 import random
 import selectors
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,6 @@ from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.extension.accounting import LOSSES
 from exthost.extension.extension import Extension
-from exthost.process.child import Child
 from tests.extensions.puppet import Puppet
 
 # limits.start of morphir; a first delay and a longest one of our own.
