@@ -96,6 +96,8 @@ class ExthostError(Exception):
         return _revived, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
+        """The error as text that can be printed: control characters, which a child may have sent,
+        are escaped."""
         about = f"{self.extension}: " if self.extension else ""
         lines = [f"{about}{self.message} [{self.code}]"]
         if self.help:
@@ -103,7 +105,18 @@ class ExthostError(Exception):
         if self.evidence.exit:
             lines.append(f"  exit: {self.evidence.exit}")
         lines += [f"  stderr: {line}" for line in self.evidence.stderr[-5:]]
-        return "\n".join(lines)
+        return escape_controls("\n".join(lines))
+
+
+def escape_controls(text: str) -> str:
+    """Return the text of a child with its control characters escaped, so that it can neither move
+    the cursor nor change the title of a terminal. Tabs and line ends stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
 
 
 def _revived(

@@ -370,3 +370,16 @@ def test_what_asks_a_running_host_pays_for_no_loop_and_only_the_table_for_rich()
     asking = [f"exthost.cli.{verb}" for verb in ("status", "start", "stop", "restart")]
     assert not {"asyncio", "subprocess", "rich"} & imported(*asking)
     assert "rich" not in imported("exthost.cli.run", "exthost.cli.logs")
+
+
+def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    config = tmp_path / "exthost.toml"
+    args = json.dumps(["-S", "-E", str(TEXT)])
+    config.write_text(
+        f'[audit]\npath = "{audit}"\n[[extensions]]\nname = "text"\n'
+        f'source = {{ type = "process", command = "{sys.executable}", args = {args} }}\n'
+    )
+    told("call", "text", "shout", "text=hi", "--config", str(config))
+    (record,) = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert (record["extension"], record["method"], record["outcome"]) == ("text", "shout", "result")

@@ -301,3 +301,12 @@ async def test_a_tool_of_one_that_failed_is_told_why_under_each_of_its_names() -
             await host.call_tool("ext_b_anything", {})
         with pytest.raises(errors.NotFound):
             await host.call_tool("ext_c_anything", {})
+
+
+@shows("morphir-config-02")
+async def test_an_entry_that_cannot_run_here_refuses_itself_alone() -> None:
+    far = {"name": "far", "source": {"type": "grpc", "url": "http://x"}}
+    async with exthost.Host.from_config(config(far, entry("near"))) as host:
+        assert host["far"].state == "refused" and host["near"].state == "ready"
+        assert [one.extension for one in host.diagnostics] == ["far"]
+        assert "grpc" in host.diagnostics[0].message

@@ -92,7 +92,8 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"config": {"when": object()}}, "X0103", "config.when", "JSON cannot say"),
         ({"config": [float("nan")]}, "X0103", "config[0]", "not a number that JSON can say"),
         ({"options": []}, "X0103", "options", "must be a table, and is a list"),
-        ({"protocol": "grpc"}, "X0105", "protocol", "'grpc' is not supported"),
+        ({"protocol": "smoke"}, "X0105", "protocol", "'smoke' is not supported"),
+        ({"source": {"type": "proces"}}, "X0105", "source.type", "'proces' is not known"),
         ({"limits": {"call": "5 parsecs"}}, "X0106", "limits.call", "'5 parsecs'"),
         ({"limits": {"call": 0}}, "X0106", "limits.call", "longer than 0"),
         ({"limits": {"max_message": "64M"}}, "X0106", "limits.max_message", '"256MiB"'),
@@ -111,9 +112,14 @@ def test_a_mistake_in_an_entry_is_named_with_its_place(
 @shows("morphir-config-02")
 @pytest.mark.parametrize("kind", ["http", "grpc", "wasm", "wasmcomponent"])
 def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) -> None:
-    error = entry_failure(source={"type": kind, "url": "http://x"})
-    assert (error.code, error.evidence.details) == ("X0105", ())
-    assert f"'{kind}' cannot be run here" in error.message
+    foreign = {"name": "far", "source": {"type": kind, "url": "http://x"}}
+    document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
+    far, near = config_from_mapping(document).specs
+    assert f"'{kind}' cannot be run here" in far.unrunnable and not near.unrunnable
+    (spoken,) = config_from_mapping(
+        {"extensions": [{"name": "far", "source": SOURCE, "protocol": kind}]}
+    ).specs
+    assert f"'{kind}' is not supported" in spoken.unrunnable
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,15 @@ def test_an_error_survives_its_way_to_another_process(kind: type[ExthostError]) 
         assert again.as_dict() == error.as_dict()
 
 
+def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
+    evidence = Evidence(stderr=("\x1b[31mred\x1b[0m\x07",))
+    error = errors.CallFailed("X0701", "no\x1b]0;title\x07\x9b2J\r", evidence=evidence)
+    text = str(error)
+    assert all(one.isprintable() or one == "\n" for one in text)
+    assert "red" in text and "\\x1b" in text
+    assert error.message.startswith("no\x1b")  # a program may still have it as it came
+
+
 def test_what_only_some_errors_have_survives_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
     opened = errors.BreakerOpen("X1170", "later")

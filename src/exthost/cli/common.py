@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
+from exthost.errors import escape_controls as escape_controls
 from exthost.names import nearest
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -244,17 +245,6 @@ def say_empty(args: Args) -> None:
 def plural(number: int, what: str) -> str:
     """Return the number with its noun, in the plural unless it is 1."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def escape_controls(text: str) -> str:
-    """Return the text of a child with its control characters escaped, so that it can neither move
-    the cursor nor change the title of a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
-        for one in text
-    )
 
 
 def one_line(text: str) -> str:

@@ -20,6 +20,7 @@ from exthost.discovery.search import discover
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
+from exthost.host.audit import Audit
 from exthost.model import DEFAULT_DIALECT, Permissions, Spec
 from exthost.names import nearest
 from exthost.process.host_protection import harden
@@ -154,13 +155,27 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
     if not args.command or args.dialect is not None:
         spec = with_start_limit(args, spec)
-        async with Connection(spec, events=printing_bus(), environ=_environ()) as extension:
-            yield extension
+        bus = printing_bus()
+        audit = _open_audit(args, bus)
+        try:
+            async with Connection(spec, events=bus, environ=_environ()) as extension:
+                yield extension
+        finally:
+            if audit is not None:
+                audit.close()
         return
     detected = _detected(args, spec, printing_bus())
     async with detected as extension:
         _tell_dialect(args, detected, extension.dialect.name)
         yield extension
+
+
+def _open_audit(args: Args, bus: Bus) -> Audit | None:
+    """Open the audit of the config that holds here, if it has one; a bare command has none."""
+    if args.command or not has_config(args):
+        return None
+    path = read_config(given_config(args)).audit_path
+    return None if path is None else Audit(path, bus)
 
 
 async def detect_dialect(args: Args, spec: Spec) -> Spec:

@@ -4,9 +4,9 @@ An Entry keeps what it says itself apart from what holds for it: who wins is dec
 `Entry.spec`, when the whole config has been read. The program is left as written: whether "./x"
 exists, and what a bare name means on PATH, is found out by whoever spawns it.
 
-The surprise: an entry that is disabled may have a source this host cannot run. Its Spec then has
-an empty argv. People who bring a config from elsewhere switch off what does not work here, and a
-config in which nothing unsupported is enabled should load.
+The surprise: an entry may have a source or a protocol of the seed that this host cannot run. Its
+Spec is then `unrunnable`: that extension alone is refused, and the others run. A source that nobody
+knows is a mistake, unless the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
@@ -75,9 +75,9 @@ def read_entry(
     if "source" not in value:
         example = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
         place.wrong(WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}")
-    elif source.foreign and enabled:
+    elif source.foreign and enabled and not _is_of_the_seed(value["source"].get("type")):
         place.at("source").at("type").wrong(UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY)
-    if read.get("protocol") and enabled:
+    if read.get("protocol") and enabled and not _is_of_the_seed(value["protocol"]):
         place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
         place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
@@ -99,6 +99,10 @@ def read_entry(
         unrunnable=source.foreign or read.get("protocol") or "",
     )
     return Entry(bare, own, place)
+
+
+def _is_of_the_seed(name: Any) -> bool:
+    return isinstance(name, str) and name in _FOREIGN_SOURCES
 
 
 def _fixed(dialects: Collection[str]) -> frozenset[str]:
