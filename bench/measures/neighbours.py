@@ -50,6 +50,11 @@ class Behaviour:
 
 _HOARD = "hoard = []\nwhile True: hoard.append(bytearray(os.urandom(4096)) * 256)"
 
+_LOG_FLOOD = r"""
+line = json.dumps({"method": "log", "params": {"level": "info", "message": "a"}}) + "\n"
+while True: os.write(1, line.encode() * 900)
+"""
+
 BEHAVIOURS = {
     "spinner": Behaviour(
         "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
@@ -68,6 +73,9 @@ BEHAVIOURS = {
         "file = open('/tmp/large', 'wb', buffering=0)\nwhile True: file.write(bytes(4096))",
         {"permissions": {}, "limits": {"fsize": "16MB"}},
     ),
+    "junk on stdout": Behaviour(r"while True: os.write(1, b'x\n' * 30000)"),
+    "flood on stderr": Behaviour(r"while True: os.write(2, b'a line\n' * 9000)"),
+    "flood of log messages": Behaviour(_LOG_FLOOD),
     "descriptor exhaustion": Behaviour(
         "while True: os.dup(0)",
         {"limits": {"nofile": 64}},

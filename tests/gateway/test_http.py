@@ -1,13 +1,16 @@
 """Who may connect to the gateway on HTTP, under which name, with which token."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
 
 from exthost.errors import ConfigError, UsageError
 from exthost.gateway import http, token
@@ -191,3 +194,40 @@ def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Pat
     done = run_process("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (done.returncode, done.stdout) == (3, "")
     assert "X0165" in done.stderr and "pip install 'exthost[gateway]'" in done.stderr
+
+
+async def _hello(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 20)
+    listener = http.listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    settings: Any = {"log_config": None, "lifespan": "off", "ws": "none", "http": http._Protocol}
+    server = http._Uvicorn(uvicorn.Config(_hello, **settings))
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for number, (_, writer) in enumerate(opened):
+                # Some finish one request first: a further head has a deadline as well.
+                writer.write((whole if number % 2 else b"") + whole[:20])
+            for reader, writer in opened:
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()  # returns at the end of the connection
+                writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(whole)
+            assert b"200 OK" in await reader.readline()
+            writer.close()
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()

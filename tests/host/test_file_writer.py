@@ -218,3 +218,30 @@ def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(UsageError) as failed:
         come_to(Fragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
     assert failed.value.code == "X1322" and "exthost[yaml]" in failed.value.help
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".git/config", "sub/.git/hooks/post-checkout", ".GIT/config", ".envrc", "a/.bashrc"),
+        *(".zshenv", ".vscode/tasks.json", ".github/workflows/x.yml", ".mcp.json", ".git"),
+    ],
+)
+def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path, path: str) -> None:
+    fragments = [Fragment("plain.txt", "a"), Fragment(path, "b")]
+    with pytest.raises(Refused) as caught:
+        write_files(fragments, tmp_path)
+    assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
+    assert write_files(fragments, tmp_path, named=(path,)) == ("plain.txt", path)
+
+
+def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").symlink_to(".git")
+    with pytest.raises(Refused):
+        write_files([Fragment("docs/config", "a")], tmp_path)
+
+
+@pytest.mark.parametrize("path", [".gitignore", "git/config", "src/.hidden", "profile"])
+def test_ordinary_hidden_files_are_written(tmp_path: Path, path: str) -> None:
+    assert write_files([Fragment(path, "a")], tmp_path) == (path,)

@@ -80,6 +80,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
     parser.add_argument(
+        "--write-protected",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="with --write: PATH may be written, though other programs obey it (.git, .envrc)",
+    )
+    parser.add_argument(
         "--text", action="store_true", help="print the text of the result, as a model reads it"
     )
     timeout_option(parser)
@@ -263,7 +270,7 @@ def _finish(args: Args, extension: str, dialect: Dialect, result: ToolResult) ->
         from exthost.host.file_writer import write_files
 
         try:
-            paths = write_files(files(result.raw), args.write)
+            paths = write_files(files(result.raw), args.write, named=args.write_protected)
         except ExthostError as error:
             error.extension = extension
             raise

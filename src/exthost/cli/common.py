@@ -6,6 +6,7 @@ The words after `--` are the extension's own command and are cut off before anyt
 import argparse
 import importlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -191,10 +192,18 @@ def _seconds(text: str) -> float:
     return read
 
 
+# What a terminal obeys or reorders, and JSON lets through: DEL, C1 and bidirectional controls.
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def _as_json_escape(found: "re.Match[str]") -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """Print JSON to stdout; values that are not JSON are shown as text."""
     # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
-    text = json_text(value, indent=2 if pretty else None)
+    text = _UNSAFE.sub(_as_json_escape, json_text(value, indent=2 if pretty else None))
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
 

@@ -7,7 +7,6 @@ one another.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -31,6 +30,7 @@ from exthost.documents.problems import (
 from exthost.documents.readers import kind, table, text
 from exthost.documents.settings import NO_SETTINGS, Settings, hook_policy, settings, within
 from exthost.documents.toml_positions import line_of
+from exthost.documents.toml_text import parse_toml
 from exthost.errors import ConfigError, Evidence
 from exthost.model import EMPTY_MAPPING, Spec
 
@@ -87,7 +87,7 @@ def config_from_toml(
     """The config in this TOML, read from the file `origin`, which lies in `folder`."""
     toml = _decoded(source, origin)
     try:
-        document = tomllib.loads(toml)
+        document = parse_toml(toml)
     except RecursionError as error:
         raise _unreadable(origin, 0, "it is nested too deep") from error
     except ValueError as error:  # TOMLDecodeError is one; so is an integer of 5000 digits

@@ -4,7 +4,9 @@ Everything above asks here, so that `exthost list` and a running host cannot dis
 a config means. Blocking; starts nothing.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +29,9 @@ from exthost.model import Package, Spec
 from exthost.process.environment import looks_secret
 
 DEFAULT_CONFIG = "exthost.toml"
+
+# Larger than the config of thousands of extensions, and small enough to be read at once.
+_CONFIG_BYTES = 16 * 1024 * 1024
 
 _FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_from_json}
 
@@ -67,7 +72,7 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
         return config_from_mapping(source)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = read_config_bytes(path)
     except OSError as error:
         raise ConfigError(
             "X0101",
@@ -76,6 +81,22 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             evidence=Evidence(path=str(path)),
         ) from None
     return config_in(path, data)
+
+
+def read_config_bytes(path: Path) -> bytes:
+    """Return the content of a config file. Raises OSError, also for what is not a regular file (a
+    pipe would block) and for one that is too large."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            data = file.read(_CONFIG_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(data) > _CONFIG_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {_CONFIG_BYTES} bytes")
+    return data
 
 
 def config_in(path: Path, data: bytes) -> Config:

@@ -9,14 +9,17 @@ import asyncio
 import contextlib
 import hmac
 import ipaddress
+import resource
 import socket
 from collections.abc import Iterator
 
+import h11
 import uvicorn
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from exthost.errors import UsageError
 from exthost.gateway.server import McpServer
@@ -29,6 +32,14 @@ GRACE_SECONDS = 1
 
 # As much as a line on stdio may hold.
 MAX_REQUEST_BYTES = 64 * 2**20
+
+
+# A client that takes longer to send the head of a request is cut off.
+HEADER_SECONDS = 10.0
+
+# The number of connections at a time, if descriptors allow it; further ones are closed. Half of the
+# descriptors stay for extensions.
+MAX_CONNECTIONS = 512
 
 
 class _Token:
@@ -49,6 +60,41 @@ class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class _Protocol(H11Protocol):
+    """HTTP with a deadline for the head of a request and a limit of connections, which uvicorn
+    lacks: a client without a token could take every descriptor of the host."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _max_connections():
+            transport.abort()
+        else:
+            self._head_timer = self.loop.call_later(HEADER_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timer()
+        elif self._head_timer is None:  # the first part of a further head
+            self._head_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+def _max_connections() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if soft < 0 else max(8, min(MAX_CONNECTIONS, soft // 2))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -87,6 +133,7 @@ async def serve(server: McpServer, listener: socket.socket, host: str, token: st
         access_log=False,
         lifespan="on",
         ws="none",
+        http=_Protocol,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     uvicorn_server = _Uvicorn(config)

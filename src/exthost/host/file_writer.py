@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,15 +21,35 @@ from exthost.errors import CallFailed, Evidence, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused
 from exthost.model import Fragment
 
-__all__ = ["write_files"]
+__all__ = ["is_protected", "write_files"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str, ...]:
+# Folders and files that other programs run or obey without asking, in lower case: what an
+# extension writes there would be executed outside its sandbox.
+_PROTECTED_FOLDERS = frozenset(
+    (".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh")
+)
+_PROTECTED_FILES = frozenset(
+    (
+        *(".envrc", ".env", ".gitmodules", ".gitattributes", ".npmrc", ".yarnrc", ".pypirc"),
+        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
+        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login"),
+        *(".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".netrc", ".mcp.json"),
+        *(".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py"),
+    )
+)
+
+
+def write_files(
+    fragments: Iterable[Fragment], folder: str | Path, *, named: Collection[str] = ()
+) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
-    the paths written, relative to it. Raises Refused, CallFailed or UsageError."""
+    the paths written, relative to it. `named` are paths that may be written although other programs
+    run or obey them. Raises Refused, CallFailed or UsageError."""
+    allowed = {os.path.normpath(path) for path in named}
     root = os.path.realpath(folder)
     places: dict[str, str] = {}
 
@@ -40,6 +60,8 @@ def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str,
         files = merge_fragments(fragments, existing)
         for path in files:
             place = _resolved(root, path)
+            if is_protected(place) and place not in allowed:
+                raise path_refused(path, _PROTECTED)
             if place in places.values():
                 raise CallFailed(
                     "X0721",
@@ -58,6 +80,15 @@ def write_files(fragments: Iterable[Fragment], folder: str | Path) -> tuple[str,
     except UnicodeEncodeError:
         raise CallFailed("X0721", "a file of its result is not text", help="see --json") from None
     return tuple(files)
+
+
+_PROTECTED = "other programs run or obey it; --write-protected PATH allows it"
+
+
+def is_protected(path: str) -> bool:
+    """Return whether other programs run or obey what is at this path."""
+    *folders, name = path.lower().split("/")
+    return name in _PROTECTED_FILES or not _PROTECTED_FOLDERS.isdisjoint((*folders, name))
 
 
 def _resolved(root: str, path: str) -> str:

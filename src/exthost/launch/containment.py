@@ -8,6 +8,7 @@ shows. `sandbox = "off"` runs it as if there were no table.
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,11 @@ __all__ = ["contain", "suggest_grant"]
 
 # What is enforced without a sandbox.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
+
+# Hidden folders that tools keep programs and caches in.
+_HARMLESS_FOLDERS = frozenset(
+    (".cache", ".local", ".npm", ".pyenv", ".nvm", ".cargo", ".rustup", ".venv", ".rbenv", ".asdf")
+)
 
 # An absolute path in an error message of a program.
 _PATH = re.compile(r"""(?<![\w.])/[^\s:'"`,;()\[\]<>]+""")
@@ -119,7 +125,8 @@ def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
     for line, before in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
         for found in _PATH.findall(line):
             path = os.path.normpath(str(found))
-            if path.startswith(("/proc/", "/dev/", "/sys/")):
+            # A program may print any path: advice in our voice must not name a secret.
+            if path.startswith(("/proc/", "/dev/", "/sys/")) or _is_private(path):
                 continue
             if os.path.lexists(path) and not strict.can_see(plan.wrapper, path):
                 whole = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
@@ -128,6 +135,20 @@ def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
                 folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
                 return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
     return ""
+
+
+def _is_private(path: str) -> bool:
+    """Return whether a path may hold secrets: a hidden file or folder in a home folder, apart from
+    caches and runtimes, or a file that only its owner can read."""
+    parts = Path(path).parts
+    hidden = [part for part in parts if part.startswith(".")]
+    if any(part not in _HARMLESS_FOLDERS for part in hidden):
+        return True
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:  # a file that it wants to create
+        return False
+    return stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077
 
 
 def _is_warning(lines: tuple[str, str]) -> bool:

@@ -28,22 +28,26 @@ class StderrTail:
         self._shown: tuple[str, ...] | None = ()
         self.total = 0
 
-    def feed(self, data: bytes) -> None:
-        """Add bytes as they were read."""
+    def feed(self, data: bytes, room: int | None = None) -> int:
+        """Add bytes as they were read. At most `room` lines are passed on; return how many were
+        left out."""
         self.total += len(data)
         self._shown = None
         if len(data) >= TAIL_BYTES:
             self._kept = data[-TAIL_BYTES:]
         else:
             self._kept = (self._kept + data)[-TAIL_BYTES:]
-        if self._on_line is not None:
-            self._pass_on(data, self._on_line)
+        return 0 if self._on_line is None else self._pass_on(data, self._on_line, room)
 
-    def _pass_on(self, data: bytes, on_line: Callable[[str], None]) -> None:
-        *whole, rest = (self._line + data).split(b"\n")
+    def _pass_on(self, data: bytes, on_line: Callable[[str], None], room: int | None) -> int:
+        *whole, rest = (self._line + data).split(b"\n", -1 if room is None else room)
+        left_out = 0
+        if room is not None and (left_out := rest.count(b"\n")):
+            rest = rest[rest.rfind(b"\n") + 1 :]
         for line in whole:
             on_line(_text(_last_piece(line, on_line)))
         self._line = _last_piece(rest, on_line)
+        return left_out
 
     def end(self) -> None:
         """Pass on what follows the last newline."""

@@ -2,12 +2,17 @@
 
 Small reads use `os.read`. Inside a large frame a read goes directly into the memory of the frame.
 Reading can be paused: then the pipe fills, and the child blocks.
+
+**Fairness.** Output that is no message, and log messages, are noise: they cost the loop time, and
+nobody waits for them. After a noisy read, frames are passed on in slices of a fraction of a
+millisecond, with pauses between them in which other extensions are served.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
 from os import read
+from time import perf_counter
 
 from exthost.process.large_reads import read_large, room_for, widen
 from exthost.wire.framing import READ_BYTES, Framing, Item
@@ -17,6 +22,19 @@ _KEPT_SECONDS = 1.0
 
 # Enough to recognise a dialect.
 _FIRST_BYTES = 256
+
+
+# A read with more noise than this makes the next ones sliced: a banner or a traceback has less.
+_NOISY_LINES = 64
+
+# How long one slice may take, how many frames are passed on between two looks at the clock, and the
+# pause after a slice: the shortest that an event loop keeps.
+_SLICE_SECONDS = 0.0001
+_SLICE_ITEMS = 8
+_SLICE_PAUSE_SECONDS = 0.001
+
+# The size of a read while the output is noisy.
+_NOISY_READ_BYTES = 4096
 
 
 class StdoutReader:
@@ -31,9 +49,13 @@ class StdoutReader:
         "_memory_timer",
         "_on_end",
         "_on_items",
+        "_pending",
+        "_slice_timer",
         "first_output",
         "is_closed",
+        "is_noisy",
         "is_reading",
+        "noise",
     )
 
     def __init__(
@@ -56,23 +78,47 @@ class StdoutReader:
         self.first_output = b""  # the first bytes, which show a wrong dialect
         self.is_reading = False
         self.is_closed = False
+        self.is_noisy = False
+        self.noise = 0  # noisy lines of this read, counted by whoever handles the frames
+        self._pending: list[Item] = []  # frames of a noisy read, still to be passed on
+        self._slice_timer: asyncio.TimerHandle | None = None
 
     def resume(self) -> None:
         """Start reading, or go on after a pause."""
         if not self.is_reading and not self.is_closed:
             self.is_reading = True
-            self._loop.add_reader(self._fd, self.read_now)
+            if self._pending:
+                self._slice_timer = self._loop.call_later(0, self._pass_on_slice)
+            else:
+                self._loop.add_reader(self._fd, self.read_now)
+
+    def finish(self) -> None:
+        """Read without pauses: the child has exited, and the rest of its output is short."""
+        self._stop_slices()
+        items, self._pending = self._pending, []
+        self.is_noisy = False
+        if items and not self.is_closed:
+            self._on_items(items)
+        self.is_reading = False
+        self.resume()
 
     def pause(self) -> None:
         """Leave the child's output in the pipe."""
         if self.is_reading:
             self.is_reading = False
+            self._stop_slices()
             self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
         """Read nothing more."""
         self.pause()
+        self._pending.clear()
         self.is_closed = True
+
+    def _stop_slices(self) -> None:
+        if self._slice_timer is not None:
+            self._slice_timer.cancel()
+            self._slice_timer = None
 
     def read_now(self) -> None:
         """Read once, and pass on the frames that are complete."""
@@ -81,7 +127,8 @@ class StdoutReader:
             if framing.read_size > READ_BYTES:
                 items = self._read_large()
             else:
-                data = read(self._fd, framing.read_size)
+                size = _NOISY_READ_BYTES if self.is_noisy else framing.read_size
+                data = read(self._fd, size)
                 if not self.first_output:
                     self.first_output = data[:_FIRST_BYTES]
                 items = self._feed(data) if data else None
@@ -92,11 +139,35 @@ class StdoutReader:
         if items is None:
             self.pause()
             self._on_end()
+        elif self.is_noisy and self.is_reading:
+            self._loop.remove_reader(self._fd)
+            self._pending = items
+            self._pass_on_slice()
         elif items:
             self._on_items(items)
+            if self.noise:
+                self.is_noisy, self.noise = self.noise > _NOISY_LINES, 0
         if framing.read_size > READ_BYTES and not self._is_wide:
             self._is_wide = True
             widen(self._fd)
+
+    def _pass_on_slice(self) -> None:
+        """Pass on frames of a noisy read for a fraction of a millisecond, then pause."""
+        self._slice_timer = None
+        end = perf_counter() + _SLICE_SECONDS
+        while self._pending and perf_counter() < end:
+            items, self._pending = self._pending[:_SLICE_ITEMS], self._pending[_SLICE_ITEMS:]
+            self._on_items(items)
+            if not self.is_reading:
+                return
+        after = self._pass_on_slice if self._pending else self._read_again
+        self._slice_timer = self._loop.call_later(_SLICE_PAUSE_SECONDS, after)
+
+    def _read_again(self) -> None:
+        self._slice_timer = None
+        self.is_noisy, self.noise = self.noise > _NOISY_LINES, 0
+        if self.is_reading:
+            self._loop.add_reader(self._fd, self.read_now)
 
     def _read_large(self) -> list[Item] | None:
         framing = self._framing

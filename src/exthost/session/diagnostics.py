@@ -2,12 +2,16 @@
 
 Keeps the evidence that every error about the child carries, and passes lines on to the log and the
 bus. It decides nothing.
+
+**Fairness.** Lines are passed on at a bounded rate, a few at a time, so that an extension that logs
+without end does not hold up the others. Lines beyond that wait in a queue; when it is full, they
+are counted and dropped. The tail of stderr is complete in any case.
 """
 
 import asyncio
 import logging
 import os
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 from exthost.errors import Evidence
@@ -31,6 +35,20 @@ _LAST_STDERR_BYTES = 1024 * 1024
 _LOGGED_ONE_BY_ONE = 100
 
 
+# The rate at which lines are passed on: this many at once, then as many each tick.
+_LINES_PER_TICK = 10
+_TICK_SECONDS = 0.01
+
+# The number of lines that wait: a burst of them is passed on within a second.
+_MAX_WAITING = 1000
+
+# The pause between two reads of stderr while its lines are dropped.
+_DROPPING_PAUSE_SECONDS = 0.002
+
+# The name under which lines are counted that were not passed on.
+DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
+
+
 class Diagnostics:
     """The observations of one session."""
 
@@ -40,7 +58,12 @@ class Diagnostics:
         "_counts",
         "_loop",
         "_tail",
+        "_tick_timer",
+        "_unlogged",
+        "_used",
+        "_waiting",
         "extension",
+        "noise",
         "redacts",
     )
 
@@ -60,6 +83,11 @@ class Diagnostics:
         self._bus = bus
         self._loop = loop
         self._tail: StderrTail | None = None
+        self.noise = 0
+        self._waiting: deque[tuple[str, int, str]] = deque()
+        self._used = 0  # lines passed on in this tick
+        self._unlogged = 0  # lines dropped in this tick
+        self._tick_timer: asyncio.TimerHandle | None = None
         os.set_blocking(child.stderr, False)
         loop.add_reader(child.stderr, self._on_stderr)
 
@@ -76,14 +104,23 @@ class Diagnostics:
         except OSError:
             data = b""
         if data:
-            self._feed(data)
+            if self._feed(data):
+                self._loop.remove_reader(self._child.stderr)
+                self._loop.call_later(_DROPPING_PAUSE_SECONDS, self._read_stderr_again)
         else:
             self._loop.remove_reader(self._child.stderr)
 
-    def _feed(self, data: bytes) -> None:
+    def _read_stderr_again(self) -> None:
+        if self._child.stderr >= 0:
+            self._loop.add_reader(self._child.stderr, self._on_stderr)
+
+    def _feed(self, data: bytes) -> int:
+        """Pass on the lines as far as there is room. Return how many were dropped."""
         if self._tail is None:
             self._tail = StderrTail(self._log_stderr_line)
-        self._tail.feed(data)
+        dropped = self._tail.feed(data, _MAX_WAITING - len(self._waiting))
+        self._unlogged += dropped
+        return dropped
 
     def drain_stderr(self) -> None:
         """Read what is in the stderr pipe now: it explains what just happened."""
@@ -103,6 +140,7 @@ class Diagnostics:
         self.drain_stderr()
         if self._tail is not None:
             self._tail.end()
+        self.flush()
         if self._child.stderr >= 0:
             self._loop.remove_reader(self._child.stderr)
 
@@ -110,7 +148,55 @@ class Diagnostics:
         self.log("stderr", logging.INFO, text)
 
     def log(self, source: str, level: int, text: str) -> None:
-        """Pass on a line of the extension's own, for a person."""
+        """Pass on a line of the extension's own, for a person: now, or when its turn comes."""
+        if self._tick_timer is None:
+            self._used = 0
+            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        if self._used < _LINES_PER_TICK and not self._waiting:
+            self._used += 1
+            self._pass_on(source, level, text)
+        elif len(self._waiting) < _MAX_WAITING:
+            self._waiting.append((source, level, text))
+        else:
+            self._unlogged += 1
+
+    def _tick(self) -> None:
+        self._tick_timer = None
+        self._used = 0
+        if not self._waiting:
+            self._report_dropped()
+            return
+        self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        while self._waiting and self._used < _LINES_PER_TICK:
+            self._used += 1
+            self._pass_on(*self._waiting.popleft())
+
+    def flush(self) -> None:
+        """Pass on every line that waits."""
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+            self._tick_timer = None
+        while self._waiting:
+            self._pass_on(*self._waiting.popleft())
+        self._report_dropped()
+
+    def _report_dropped(self) -> None:
+        dropped, self._unlogged = self._unlogged, 0
+        if dropped:
+            if self._counts is None:
+                self._counts = Counter()
+            self._counts[DROPPED_LINES] += dropped
+            times = self._counts[DROPPED_LINES]
+            if Dropped in self._bus.kinds:
+                self._bus.publish(Dropped(self.extension, DROPPED_LINES, times))
+            self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
+
+    def take_noise(self) -> int:
+        """Return how many lines of noise were handled since the last call."""
+        noise, self.noise = self.noise, 0
+        return noise
+
+    def _pass_on(self, source: str, level: int, text: str) -> None:
         if LogLine in self._bus.kinds:
             self._bus.publish(LogLine(self.extension, source, level, text))
         if _log.isEnabledFor(level):
@@ -118,6 +204,7 @@ class Diagnostics:
 
     def stray(self, data: bytes, why: str) -> None:
         """Log output that is no message: usually a print that should go to stderr."""
+        self.noise += 1
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")

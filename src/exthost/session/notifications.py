@@ -44,6 +44,7 @@ class Notifications:
         notification, meaning, call = notified
         match meaning:
             case Log(level, text):
+                self._diagnostics.noise += 1
                 self._diagnostics.log("log", level, text)
             case Emitted(by, kind, version, payload):
                 if by != self._wire_id:

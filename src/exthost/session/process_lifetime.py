@@ -98,7 +98,8 @@ class ProcessLifetime:
         self._loop.remove_reader(self.child.exit_fd)
         status = self.child.see_exit()
         if Exited in self._bus.kinds:
-            self._diagnostics.drain_stderr()  # its last words come before the news of its end
+            self._diagnostics.drain_stderr()  # its last lines come before the news of its end
+            self._diagnostics.flush()
             self._bus.publish(Exited(self._diagnostics.extension, self.child.pid, str(status)))
         if not self.exited.done():
             self.exited.set_result(None)

@@ -117,7 +117,7 @@ class Session:
             owner.bus,
             loop,
             on_over=self.end,
-            on_exit=self._reader.resume,  # also what back-pressure left unread
+            on_exit=self._reader.finish,  # also what back-pressure left unread
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
         self.internal = InternalCalls(self, owner, self._performer.hold)
@@ -265,6 +265,8 @@ class Session:
         wakes.is_held = True
         try:
             self.perform(self.conversation.receive(items))
+            if self.diagnostics.noise:
+                self._reader.noise += self.diagnostics.take_noise()
         finally:
             wakes.is_held = False
             if wakes.ended:

@@ -10,7 +10,6 @@ itself: a warning.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -36,6 +35,7 @@ from exthost.dialects.nexo.mcp_servers import (
 from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, shown
 from exthost.documents.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
 from exthost.documents.toml_positions import Path, line_of
+from exthost.documents.toml_text import parse_toml
 from exthost.errors import ManifestError
 from exthost.model import Requires, Spec, Tool, empty_mapping
 
@@ -143,7 +143,7 @@ def _parsed(found: Found) -> tuple[dict[str, Any], str]:
         raise invalid(found, f"line {line} is not UTF-8 text", line=line) from None
     source = source.removeprefix("\ufeff")
     try:
-        return tomllib.loads(source), source
+        return parse_toml(source), source
     except RecursionError:
         raise invalid(found, "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError is one; so is an integer of 5000 digits

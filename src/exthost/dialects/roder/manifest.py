@@ -10,7 +10,6 @@ values, because they are compared by type: 1, 1.0 and true are three different t
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -18,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat
+from exthost.documents.toml_text import parse_toml
 from exthost.errors import Evidence, ManifestError
 from exthost.model import Claim, Limits, Spec, Tool, empty_mapping
 from exthost.versionreq import NotAVersion, Version, VersionReq
@@ -270,7 +270,7 @@ def _sayable(value: Any, depth: int) -> bool:
 
 def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(data.decode("utf-8").removeprefix("\ufeff"))
+        return parse_toml(data.decode("utf-8").removeprefix("\ufeff"))
     except RecursionError:
         reason = "it is nested too deep"
     except ValueError as error:  # not UTF-8, not TOML, an integer of 5000 digits
