@@ -83,7 +83,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
     shown = blocks("README.md")
     unpack(shown, tmp_path)
     consoles = [block.text for block in shown if block.language == "console"]
-    assert len(consoles) == 3
+    assert len(consoles) == 2
     for console in consoles:
         play(console, tmp_path, run)  # as a reader does, with the program that is installed
     for title in ("host.py", "blocking.py"):

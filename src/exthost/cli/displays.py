@@ -40,6 +40,8 @@ def display_for(args: Args, host: Host, report: Report) -> Display:
     """Return the display that fits the options and the terminal."""
     if args.json:
         return Json(host)
+    if args.quiet:
+        return Quiet()
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         try:
             from exthost.cli.live import LiveTable
@@ -58,6 +60,19 @@ class Lines:
         host.events.subscribe(
             (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
         )
+
+    def say(self, text: str) -> None:
+        self._talk.write(escape_controls(text) + "\n")
+
+    def close(self) -> None:
+        self._talk.close()
+
+
+class Quiet:
+    """Writes messages of `run` itself to stderr, and no events."""
+
+    def __init__(self) -> None:
+        self._talk = NonblockingWriter(STDERR)
 
     def say(self, text: str) -> None:
         self._talk.write(escape_controls(text) + "\n")

@@ -8,7 +8,7 @@ second signal kills.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,7 +20,7 @@ from exthost.config import Config
 from exthost.control.address import key_of
 from exthost.control.report import Report
 from exthost.control.server import Control
-from exthost.errors import Refused, UsageError
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
@@ -57,6 +57,8 @@ class HostProcess:
         self.control: Control | None = None
         self._gateway = self._make_gateway() if transports else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()
+        self._reloading: set[asyncio.Task[None]] = set()
+        self._had_terminal = _has_terminal()
         self._stack = AsyncExitStack()
 
     def _make_gateway(self) -> "Gateway":
@@ -113,11 +115,12 @@ class HostProcess:
     async def run(self) -> int:
         """Start everything, and supervise it until something ends it. Return the exit code."""
         loop = asyncio.get_running_loop()
-        ends = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-            ends.append(signal.SIGHUP)
-        for number in ends:
+        for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        if self.control is not None:
+            self.control.opened = False
         opening: asyncio.Task[Any]
         if self._gateway is not None:
             opening = self._gateway.open()
@@ -130,15 +133,36 @@ class HostProcess:
             await self._until_ended(opening, {signalled, *faces})
             await self._stop(faces)
         finally:
-            for task in (opening, signalled, *faces):
+            tasks = (opening, signalled, *faces, *self._reloading)
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait([opening, signalled, *faces])
+            await asyncio.wait(tasks)
         if signalled.cancelled():
             for face in faces:
                 if not face.cancelled():
                     face.result()
             return 0
         return INTERRUPTED if signalled.result() == signal.SIGINT else 0
+
+    def _on_hangup(self) -> None:
+        """SIGHUP is the end of the terminal, if there was one and it is gone; else a request to
+        read the config again, as for any service."""
+        if self._had_terminal and not _has_terminal():
+            self._signals.put_nowait(signal.SIGHUP)
+            return
+        task = asyncio.get_running_loop().create_task(self._reload())
+        self._reloading.add(task)
+        task.add_done_callback(self._reloading.discard)
+
+    async def _reload(self) -> None:
+        try:
+            outcome = await self.host.reload()
+        except ExthostError as error:
+            self.display.say(f"error[{error.code}]: not reloaded: {error.message}")
+            return
+        self.display.say(f"reloaded: {reload_summary(outcome._asdict())}")
+        for failed in outcome.failed:
+            self.display.say(f"error[{failed.code}]: {failed.extension}: {failed.message}")
 
     async def _until_ended(
         self, opening: "asyncio.Task[Any]", ends: "set[asyncio.Task[Any]]"
@@ -153,6 +177,8 @@ class HostProcess:
 
     def _tell_ready(self) -> None:
         host = self.host
+        if self.control is not None:
+            self.control.opened = True
         tell_diagnostics(host.diagnostics, tell=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
         self.display.say(
@@ -177,3 +203,22 @@ class HostProcess:
         await closing
         second.cancel()
         await asyncio.wait([second])
+
+
+def reload_summary(outcome: Mapping[str, Any]) -> str:
+    """Return what a reload changed, for a person."""
+    parts = [
+        f"{what} {', '.join(outcome[what])}"
+        for what in ("added", "changed", "removed")
+        if outcome[what]
+    ]
+    return "; ".join(parts) or "nothing changed"
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

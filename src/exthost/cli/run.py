@@ -3,7 +3,7 @@
 On a terminal a live table shows how they are; elsewhere each happening is a line on stderr, and
 with --json each event is a line of JSON on stdout. `exthost status`, `start`, `stop`, `restart`
 and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C, and so is the
-end of the terminal, unless nohup says otherwise.
+end of the terminal, unless nohup says otherwise. Any other SIGHUP has it read the config again.
 
   exthost run --http 8765               also an MCP server: http://127.0.0.1:8765/mcp, with a token
   exthost run --mcp-stdio               also an MCP server on stdin and stdout; their end ends it
@@ -28,6 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mcp-stdio", action="store_true", help="serve MCP on stdin and stdout, whose end ends it"
     )
+    parser.add_argument("--quiet", action="store_true", help="show no events, only messages")
     http_options(parser)
     config_option(parser)
 

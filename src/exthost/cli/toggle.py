@@ -100,17 +100,18 @@ def _write(path: Path, wanted: Config, edit: _Edit, id: str) -> None:
             help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
             evidence=Evidence(path=str(path)),
         )
-    _replace_file(path.resolve(), new)
+    replace_file(path.resolve(), new)
 
 
-def _replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Replace the file in one step: a reader sees the old text or the new one."""
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+                if path.exists():
+                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             os.replace(beside, path)  # noqa: PTH105 - the pair of mkstemp
         except BaseException:
             os.unlink(beside)  # noqa: PTH108

@@ -50,7 +50,8 @@ REPLY_BYTES = 256 * 2**20
 # Verbs that are about one extension, those that may be, and those that are about the host.
 _OF_ONE = frozenset({"start", "stop", "restart", "inspect"})
 VERBS = (
-    "status", "start", "stop", "restart", "hello", "tools", "inspect", "find", "call", "cancel",
+    "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
+    "cancel",
 )  # fmt: skip
 
 _EVIDENCE = frozenset(one.name for one in fields(Evidence))

@@ -48,7 +48,8 @@ Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
 
 
 class Requests:
-    """The verbs of one host. `ending` is set when the host drains."""
+    """The verbs of one host. `ending` is set when the host drains, `opened` is not set until each
+    eager extension is ready or has failed."""
 
     def __init__(
         self, host: Host, report: Report, config: str, *, is_program: bool = False
@@ -59,12 +60,14 @@ class Requests:
         self._since = time.monotonic()
         self._is_program = is_program
         self.ending = False
+        self.opened = True
         self._verbs: Mapping[str, Verb] = {
             "hello": self._hello,
             "status": self._status,
             "start": self._steer,
             "stop": self._steer,
             "restart": self._steer,
+            "reload": self._reload,
             "inspect": self._inspect,
             "tools": self._tools,
             "find": self._find,
@@ -86,6 +89,7 @@ class Requests:
             "config": self._config,
             "uptime": round(time.monotonic() - self._since, 3),
             "ending": self.ending,
+            "opened": self.opened,
             "program": self._is_program,
         }
 
@@ -103,6 +107,10 @@ class Requests:
         else:
             await extension.restart()
         return self._report.row(extension)
+
+    async def _reload(self, request: Request, _: EventSender) -> dict[str, Any]:
+        outcome = await self._host.reload()
+        return outcome._asdict() | {"failed": [error.as_dict() for error in outcome.failed]}
 
     async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()

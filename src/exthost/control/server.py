@@ -65,6 +65,15 @@ class Control:
     def ending(self, ending: bool) -> None:
         self._requests.ending = ending
 
+    @property
+    def opened(self) -> bool:
+        """Whether each eager extension is ready or has failed."""
+        return self._requests.opened
+
+    @opened.setter
+    def opened(self, opened: bool) -> None:
+        self._requests.opened = opened
+
     async def serve(self) -> None:
         """Answer from now on, beside whatever else the loop does."""
         self._server = await asyncio.get_running_loop().create_unix_server(

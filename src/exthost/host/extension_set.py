@@ -84,6 +84,15 @@ class ExtensionSet:
         await self._sinks.remove(id)
         await extension.close()
 
+    async def retire(self, id: str) -> None:
+        """Forget an extension; it answers the calls that it has, within their limits, and ends."""
+        extension = self.by_id.pop(id, None)
+        if extension is None:
+            raise self.not_found(id)
+        self._registry.changed()
+        await self._sinks.remove(id)
+        self._let_leave(extension)
+
     async def replace(self, spec: Spec, before: str, factory: ExtensionFactory) -> None:
         """Make an extension and put it in the place of the one of its id, or of the id `before`,
         once it is ready. If it does not get ready, raise why; the old one goes on."""

@@ -23,9 +23,9 @@ from exthost.errors import (
 )
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.extension.parallel_start import start_all
 from exthost.host.api.host_api import HostApi
 from exthost.host.audit import Audit
+from exthost.host.configured_extensions import ConfiguredExtensions, ReloadOutcome
 from exthost.host.control_socket import ControlSocket, control_path, open_control_socket
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
@@ -97,6 +97,7 @@ class Host:
             on_change=self.registry.changed,
             others=self._by_id.values,
         )
+        self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
         self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
         self._audit: Audit | None = None
@@ -175,6 +176,16 @@ class Host:
         """
         completed = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(completed, before, self._factory)
+
+    async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
+        """Read the config again, or this one: added extensions start, changed ones are replaced,
+        removed ones end after their calls. A config that cannot be used changes nothing."""
+        if source is None and self.config.folder is None:
+            raise UsageError("X1382", "this host has no config file to read again")
+        config = await asyncio.to_thread(read_config, source or self.config.origin)
+        found = await asyncio.to_thread(wanted, config)
+        self.config = config
+        return await self._configured.reload(found.specs)
 
     def emit(
         self,
@@ -336,12 +347,8 @@ class Host:
                 self._audit = Audit(self.config.audit_path, self.events)
             watch = await asyncio.to_thread(self._watch)
             found = await asyncio.to_thread(wanted, self.config)
-            specs = [
-                await self._api.with_stored_settings(one) for one in found.specs if one.enabled
-            ]
-            eager = [self._extensions.add(spec, self._factory) for spec in specs]
-            await start_all(ext.start for ext in eager if ext.starts_eagerly)
-            self.diagnostics = (*found.diagnostics, *start_diagnostics(eager))
+            started = await self._configured.open(found.specs)
+            self.diagnostics = (*found.diagnostics, *start_diagnostics(started))
             if watch is not None:
                 discovery = self.config.discovery
                 self._reloader = ManifestReloader(

@@ -138,6 +138,7 @@ class SyncHost:
 
     unload = forward(Host.unload)
     replace = forward(Host.replace)
+    reload = forward(Host.reload)
     configure = forward(Host.configure)
     emit = forward_plain(Host.emit)
 

@@ -1,0 +1,65 @@
+"""Add an extension to the config; comments and everything else in it stay.
+
+  exthost add NAME [--dialect D] -- COMMAND ARGS…
+
+The config is made if it is not there. A running host uses the extension after `exthost reload`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from exthost.cli.common import Args, config_option, config_path, show_json
+from exthost.cli.config_edit import read_text, tell_reload, write_config
+from exthost.config import spec_from_mapping
+from exthost.config.entry_edit import add_entry_in_toml
+from exthost.dialects.find import find_dialect
+from exthost.discovery.configfile import config_in
+from exthost.errors import UsageError
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="what to call it")
+    parser.add_argument("--dialect", metavar="D", help="what it speaks (default: morphir)")
+    parser.add_argument("--lazy", action="store_true", help="start it at its first use")
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    if not args.command:
+        raise UsageError(
+            "X1316", "which program?", help="exthost add NAME --dialect D -- COMMAND ARGS…"
+        )
+    path = Path(config_path(args))
+    entry = _entry(args)
+    text = read_text(path)
+    config = config_in(path, text.encode())
+    if any(spec.id == args.name for spec in config.specs):
+        raise UsageError(
+            "X1312",
+            f"there is an extension {args.name!r} already",
+            extension=args.name,
+            help="choose another name, or remove it first: exthost remove NAME",
+        )
+    find_dialect(entry.get("dialect", "morphir"))
+    spec = spec_from_mapping(entry, defaults=config.outer(args.name))
+    write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), args.name)
+    if args.json:
+        show_json({"id": args.name, "added": True, "config": str(path.absolute())})
+    else:
+        print(f"{args.name}: added to {path}")
+    tell_reload(args)
+    return 0
+
+
+def _entry(args: Args) -> dict[str, Any]:
+    program, *words = args.command
+    entry: dict[str, Any] = {"name": args.name}
+    if args.dialect:
+        entry["dialect"] = args.dialect
+    entry["source"] = {"type": "process", "command": program}
+    if words:
+        entry["source"]["args"] = words
+    if args.lazy:
+        entry["start"] = "lazy"
+    return entry

@@ -1,0 +1,61 @@
+"""What `add` and `remove` share: they change the entries of a config, and nothing else in it.
+
+The new text is read before it is written. It is written only if it means the same as the old one
+except for the one entry.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from exthost.cli.common import Args, config_path, say
+from exthost.cli.toggle import replace_file
+from exthost.config import Config
+from exthost.control.client import ask
+from exthost.control.protocol import Request
+from exthost.discovery.configfile import config_in
+from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
+from exthost.model import Spec
+
+# Only to tell whether a host runs.
+_HELLO_SECONDS = 1.0
+
+
+def read_text(path: Path) -> str:
+    """Return the text of the config; "" if there is none yet."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+
+
+def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str) -> None:
+    """Write the new text, if its entries are the expected ones. Raises UsageError if not."""
+    new: Config | None = None
+    if text is not None and path.suffix == ".toml":
+        try:
+            new = config_in(path, text.encode())
+        except ConfigError:
+            new = None
+    if text is None or new is None or list(map(_plain, new.specs)) != list(map(_plain, expected)):
+        raise UsageError(
+            "X1327",
+            f"{path} is written in a way that cannot be changed from here",
+            extension=id,
+            help="write it by hand: an entry is a table [[extensions]] with name and source",
+            evidence=Evidence(path=str(path)),
+        )
+    replace_file(path.resolve(), text)
+
+
+def _plain(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
+    """What tells two entries apart; the line of an entry, for one, may move."""
+    return spec.id, tuple(spec.argv), spec.dialect, spec.enabled
+
+
+def tell_reload(args: Args) -> None:
+    """Say how a running host gets to know of the change, if one runs."""
+    try:
+        host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
+    except ExthostError:
+        return
+    say(f"a host runs, pid {host['pid']}: exthost reload has it read its config again")

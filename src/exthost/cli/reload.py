@@ -1,0 +1,40 @@
+"""Have a running host read its config again: what is new is started, what changed is replaced when
+its successor is ready, what is gone ends when its calls have ended. Nothing else is touched.
+
+A config that cannot be used changes nothing. SIGHUP to the host does the same.
+"""
+
+import argparse
+
+from exthost.cli.common import (
+    Args,
+    config_option,
+    config_path,
+    no_command,
+    say,
+    show_json,
+    timeout_option,
+)
+from exthost.cli.control_verbs import WAIT_SECONDS
+from exthost.cli.host_process import reload_summary
+from exthost.control.client import ask
+from exthost.control.protocol import Request, read_error
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    timeout_option(parser)
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    timeout = WAIT_SECONDS if args.timeout is None else args.timeout
+    outcome = ask(config_path(args), Request("reload"), timeout=timeout)
+    failed = outcome["failed"]
+    if args.json:
+        show_json(outcome)
+    else:
+        print(f"reloaded: {reload_summary(outcome)}")
+        for error in failed:
+            say(f"error[{error['code']}]: {error['extension']}: {error['message']}")
+    return read_error(failed[0]).exit_code if failed else 0

@@ -1,0 +1,42 @@
+"""Take an extension out of the config; comments and everything else in it stay.
+
+A running host ends the extension after `exthost reload`. One that was found by discovery has no
+entry to remove: `exthost disable` switches it off.
+"""
+
+import argparse
+from pathlib import Path
+
+from exthost.cli.common import Args, config_option, given_config, no_command, show_json
+from exthost.cli.config_edit import read_text, tell_reload, write_config
+from exthost.config.entry_edit import remove_entry_in_toml
+from exthost.discovery.configfile import read_config
+from exthost.errors import NotFound
+from exthost.names import nearest
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    path = Path(given_config(args))
+    config = read_config(path)
+    names = [spec.id for spec in config.specs]
+    if args.name not in names:
+        near = nearest(args.name, names)
+        raise NotFound(
+            "X1206",
+            f"the config has no entry {args.name!r}",
+            help=f"did you mean {near!r}?" if near else "one that was found: exthost disable NAME",
+        )
+    left = [spec for spec in config.specs if spec.id != args.name]
+    write_config(path, remove_entry_in_toml(read_text(path), args.name), left, args.name)
+    if args.json:
+        show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
+    else:
+        print(f"{args.name}: removed from {path}")
+    tell_reload(args)
+    return 0

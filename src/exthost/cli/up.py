@@ -1,0 +1,115 @@
+"""Start a host, as `exthost run` does; with -d in the background.
+
+With -d it returns when each extension is ready or has failed. What the host itself has to say is
+kept beside the logs of its extensions; `exthost status`, `logs` and `down` work on it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from exthost.cli import run as run_module
+from exthost.cli.common import Args, given_config, no_command, say, show_json
+from exthost.control.address import key_of, private_folder
+from exthost.control.client import ask
+from exthost.control.protocol import Request
+from exthost.discovery.configfile import read_config
+from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.process.state_dirs import log_file
+
+# How often a host that starts is looked at.
+_LOOK_SECONDS = 0.05
+
+# A host that lives answers this at once.
+_HELLO_SECONDS = 10.0
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-d", "--detach", action="store_true", help="in the background")
+    run_module.options(parser)
+
+
+def run(args: Args) -> int:
+    if not args.detach:
+        return run_module.run(args)
+    no_command(args)
+    if args.mcp_stdio:
+        raise UsageError(
+            "X1316", "a host in the background has no stdin to serve", help="leave -d out"
+        )
+    path = given_config(args)
+    read_config(path)  # what is wrong with it is told here, and not in a file
+    _require_none(path)
+    output = _output_file(path)
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "exthost", "run", "--quiet", *_words(args, path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+        )
+    host = _wait_until_open(path, process, output)
+    if host is None:
+        sys.stderr.write(output.read_text("utf-8", "replace"))
+        say(f"the host ended with exit code {process.returncode}; its output is in {output}")
+        return process.returncode or 1
+    sys.stderr.write(output.read_text("utf-8", "replace"))
+    process.returncode = 0  # it lives on, and is nobody's to wait for
+    if args.json:
+        show_json(host)
+    else:
+        print(f"host: process {host['pid']}")
+    return 0
+
+
+def _require_none(path: str) -> None:
+    """Raise UsageError if a host of this config runs. Its output is not to be overwritten."""
+    try:
+        host = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
+    except NotFound:
+        return
+    raise UsageError(
+        "X1375",
+        f"a host runs for {path} already: process {host['pid']}",
+        help="exthost status shows it, exthost down ends it, exthost reload has it read its config",
+    )
+
+
+def _words(args: Args, path: str) -> list[str]:
+    words = ["--config", str(Path(path).absolute())]
+    if args.http is not None:
+        shown = f"[{args.http.host}]" if ":" in args.http.host else args.http.host
+        words += ["--http", f"{shown}:{args.http.port}" if shown else str(args.http.port)]
+    if args.token_file is not None:
+        words += ["--token-file", str(Path(args.token_file).absolute())]
+    return words
+
+
+def _output_file(path: str) -> Path:
+    beside = Path(log_file(os.environ, key_of(path), "host"))
+    private_folder(beside.parent)
+    return beside.with_name("host.out")
+
+
+def _wait_until_open(
+    path: str, process: "subprocess.Popen[bytes]", output: Path
+) -> dict[str, Any] | None:
+    """Return what the host says of itself when it has opened; None if it ended before."""
+    while process.poll() is None:
+        try:
+            host: dict[str, Any] = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
+        except NotFound:
+            pass
+        except ExthostError:
+            if process.poll() is None:
+                raise
+        else:
+            if host["pid"] == process.pid and host["opened"]:
+                return host
+        time.sleep(_LOOK_SECONDS)
+    return None

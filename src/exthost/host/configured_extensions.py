@@ -1,0 +1,87 @@
+"""The extensions that a config wants: loaded when the host opens, compared when it is read again.
+
+A reload loses no call. A changed extension gets ready beside the old one and takes its place; one
+that is not wanted any more answers what it was asked and ends. A change that fails is reported, and
+the old extension goes on. What did not change is not touched.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from exthost.errors import ExthostError
+from exthost.extension.extension import Extension
+from exthost.extension.parallel_start import start_all
+from exthost.host.api.host_api import HostApi
+from exthost.host.extension_factory import ExtensionFactory
+from exthost.host.extension_set import ExtensionSet
+from exthost.model import Spec
+
+__all__ = ["ConfiguredExtensions", "ReloadOutcome"]
+
+
+class ReloadOutcome(NamedTuple):
+    """What a reload did, by ids; `failed` are the errors of extensions that did not get ready."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    failed: tuple[ExthostError, ...] = ()
+
+
+class ConfiguredExtensions:
+    """What the config of one host wants, as it was last loaded."""
+
+    def __init__(self, extensions: ExtensionSet, factory: ExtensionFactory, api: HostApi) -> None:
+        self._extensions = extensions
+        self._factory = factory
+        self._api = api
+        self._specs: dict[str, Spec] = {}
+        self._lock = asyncio.Lock()
+
+    async def open(self, specs: Sequence[Spec]) -> list[Extension]:
+        """Add the extensions that are enabled, and start the eager ones. Returns when each is
+        ready or has failed."""
+        enabled = [spec for spec in specs if spec.enabled]
+        self._specs = {spec.id: spec for spec in enabled}
+        return await self._add(enabled)
+
+    async def reload(self, specs: Sequence[Spec]) -> ReloadOutcome:
+        """Have these extensions from now on. Returns when the new ones are ready or have failed."""
+        async with self._lock:
+            wanted = {spec.id: spec for spec in specs if spec.enabled}
+            there = self._extensions.by_id
+            removed = [id for id in self._specs if id not in wanted and id in there]
+            for id in removed:
+                await self._extensions.retire(id)
+            differing = [id for id, spec in wanted.items() if self._specs.get(id) != spec]
+            changed = [id for id in differing if id in there]
+            replacing = await asyncio.gather(*(self._replace(wanted[id]) for id in changed))
+            failed = [error for error in replacing if error is not None]
+            added = [spec for id, spec in wanted.items() if id not in there]
+            failed += [one.cause for one in await self._add(added) if one.cause is not None]
+            not_replaced = {error.extension for error in failed} & set(changed)
+            # What was not replaced is tried again by the next reload.
+            kept = {id: spec for id, spec in self._specs.items() if id in not_replaced}
+            self._specs = wanted | kept
+        return ReloadOutcome(
+            tuple(spec.id for spec in added),
+            tuple(id for id in changed if id not in not_replaced),
+            tuple(removed),
+            tuple(failed),
+        )
+
+    async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
+        stored = [await self._api.with_stored_settings(spec) for spec in specs]
+        added = [self._extensions.add(spec, self._factory) for spec in stored]
+        await start_all(one.start for one in added if one.starts_eagerly)
+        return added
+
+    async def _replace(self, spec: Spec) -> ExthostError | None:
+        stored = await self._api.with_stored_settings(spec)
+        try:
+            await self._extensions.replace(stored, spec.id, self._factory)
+        except ExthostError as error:
+            error.extension = spec.id
+            return error
+        return None

@@ -1,0 +1,175 @@
+"""A config that changes under a running host: reload, SIGHUP, add, remove; up and down."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
+from exthost.host.host import Host
+from tests.cli.running import (
+    EXTHOST,
+    RUN_SECONDS,
+    extension,
+    exthost,
+    run_inside,
+    running,
+    told,
+    wait_for,
+    write_config,
+)
+from tests.cli.test_through_running_host import eventually, row
+from tests.extensions.driving import command as hostile_command
+from tests.extensions.looking import all_pids
+
+
+def pids(folder: Path) -> dict[str, Any]:
+    return {one["id"]: one["pids"] for one in told(folder, "status")["extensions"]}
+
+
+def test_a_reload_changes_what_changed_and_loses_no_call(tmp_path: Path) -> None:
+    same, hostile = extension("same"), extension("h", *hostile_command())
+    write_config(tmp_path, same, hostile, extension("gone", *hostile_command()))
+    with running(tmp_path):
+        before = pids(tmp_path)
+        calls = [
+            subprocess.Popen(
+                [*EXTHOST, "call", name, "keep", "--method", f"who={name}"],
+                cwd=tmp_path,
+                env=os.environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for name in ("h", "gone")
+        ]
+        for name in ("h", "gone"):
+            eventually(lambda name=name: row(tmp_path, name)["in_flight"] == 1)  # type: ignore[misc]
+        changed = extension("h", *hostile_command("changed=1"))
+        write_config(tmp_path, same, changed, extension("new"))
+        outcome = told(tmp_path, "reload")
+        assert outcome == {"added": ["new"], "changed": ["h"], "removed": ["gone"], "failed": []}
+        after = pids(tmp_path)
+        assert list(after) == ["same", "h", "new"]
+        assert after["same"] == before["same"] and set(after["h"]) != set(before["h"])
+        for call in calls:
+            assert call.poll() is None  # the old processes still have them
+        for pid in (*before["h"], *before["gone"]):
+            os.kill(pid, 0)
+        assert told(tmp_path, "reload")["changed"] == []
+        for call in calls:
+            call.kill()
+            call.communicate(timeout=RUN_SECONDS)
+        eventually(lambda: not {*before["h"], *before["gone"]} & set(all_pids()))
+
+
+def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    config = write_config(tmp_path, extension("one"))
+    with running(tmp_path):
+        before = pids(tmp_path)
+        config.write_text("[[extensions")
+        assert told(tmp_path, "reload", code=3)["error"]["kind"] == "ConfigError"
+        write_config(tmp_path, extension("one", "no-such-program"))
+        outcome = told(tmp_path, "reload", code=5)
+        assert (outcome["changed"], outcome["failed"][0]["code"]) == ([], "X0401")
+        assert pids(tmp_path) == before
+        done = exthost(tmp_path, "reload")  # tried again, and told again
+        assert done.returncode == 5 and "no-such-program" in done.stderr
+        write_config(tmp_path, extension("one"))
+        assert told(tmp_path, "reload")["changed"] == []
+
+
+def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"))
+    with running(tmp_path) as host:
+        write_config(tmp_path, extension("one"), extension("two"))
+        host.send_signal(signal.SIGHUP)
+        assert "added two" in wait_for(host, "reloaded:")
+        write_config(tmp_path, "nonsense")
+        host.send_signal(signal.SIGHUP)
+        assert "X01" in wait_for(host, "not reloaded")
+        assert list(pids(tmp_path)) == ["one", "two"]
+
+
+def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"), extension("gone", "no-such-program"))
+    host = json.loads(run_inside("up", "-d", "--json", cwd=tmp_path).stdout)
+    try:
+        assert told(tmp_path, "status")["host"]["pid"] == host["pid"]
+        assert row(tmp_path, "one")["state"] == "ready"
+        second = exthost(tmp_path, "up", "-d")
+        assert second.returncode == 2 and "X1375" in second.stderr
+    finally:
+        done = exthost(tmp_path, "down")
+        os.waitpid(host["pid"], 0)  # in a test it is our child; in a shell it is nobody's
+    assert (done.returncode, done.stdout) == (0, f"host: process {host['pid']} ended\n")
+    assert told(tmp_path, "down", code=2)["error"]["code"] == "X1275"
+    (tmp_path / "exthost.toml").write_text("nonsense")
+    assert exthost(tmp_path, "up", "-d").returncode == 3
+
+
+async def test_down_does_not_end_a_program(tmp_path: Path) -> None:
+    import asyncio
+
+    path = write_config(tmp_path)
+    async with Host.from_config(path, control=True):
+        done = await asyncio.to_thread(exthost, tmp_path, "down", "--json")
+    assert json.loads(done.stdout)["error"]["code"] == "X1383"
+
+
+def test_add_and_remove_keep_everything_else(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text("# ours\n[defaults]\nlimits = { call = 5 } # short\n")
+    before = path.read_text()
+    words = ("add", "a", "--dialect", "mcp", "--lazy")
+    done = exthost(tmp_path, *words, "--", "server", "--flag", "x y")
+    assert (done.returncode, done.stdout) == (0, "a: added to exthost.toml\n"), done.stderr
+    assert path.read_text().startswith(before)
+    [listed] = told(tmp_path, "list")["extensions"]
+    assert (listed["id"], listed["dialect"]) == ("a", "mcp")
+    again = exthost(tmp_path, "add", "a", "--json", "--", "x")
+    assert json.loads(again.stdout)["error"]["code"] == "X1312"
+    assert exthost(tmp_path, "add", "b").returncode == 2
+    assert exthost(tmp_path, "add", "b", "--dialect", "nonsense", "--", "x").returncode != 0
+    assert told(tmp_path, "remove", "b", code=2)["error"]["code"] == "X1206"
+    assert told(tmp_path, "remove", "a")["removed"] is True
+    assert path.read_text().rstrip() == before.rstrip()
+
+
+def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"))
+    with running(tmp_path):
+        done = exthost(tmp_path, "add", "two", "--", *hostile_command())
+        assert done.returncode == 0 and "exthost reload" in done.stderr
+        assert told(tmp_path, "reload")["added"] == ["two"]
+        assert exthost(tmp_path, "remove", "one").returncode == 0
+        assert told(tmp_path, "reload")["removed"] == ["one"]
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    assert exthost(fresh, "add", "one", "--", "x").returncode == 0
+    assert [one["id"] for one in told(fresh, "list")["extensions"]] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('[[extensions]]\nname = "a"\n\n[[extensions]]\nname = "b" # keep\n', '"b" # keep'),
+        ('extensions = [{ name = "a" }, { name = "b" }]\n', '"b"'),
+        ('[mcp_servers.a]\ncommand = "x"\n[mcp_servers.b]\ncommand = "y"\n', "b"),
+        ('[[process_extensions]]\nid = "a"\n[[process_extensions]]\nid = "b"\n', '"b"'),
+    ],
+)
+def test_an_entry_is_removed_wherever_it_is(text: str, left: str) -> None:
+    new = remove_entry_in_toml(text, "a")
+    assert new is not None and left in new and '"a"' not in new and ".a]" not in new
+    assert remove_entry_in_toml(text, "c") is None
+    assert remove_entry_in_toml("[[", "a") is None
+
+
+def test_an_added_entry_is_part_of_no_table_above() -> None:
+    new = add_entry_in_toml("[defaults]", {"name": "a", "source": {"command": "x"}})
+    assert new == '[defaults]\n\n[[extensions]]\nname = "a"\nsource = {command = "x"}\n'
