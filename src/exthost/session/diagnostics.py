@@ -1,7 +1,7 @@
-"""What is observed of a child besides its messages: stderr, stray output, what was dropped.
+"""Observations of a child besides its messages: stderr, stray output, counts of what was dropped.
 
-Keeps the evidence that every error about the child carries, and passes lines on to the log and the
-bus. It decides nothing.
+Keeps the evidence for every error about the child, and passes lines on to the log and the bus. It
+makes no decisions.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from exthost.session.failures import SHOWN_BYTES
 from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
-# The name under which output that is no message is counted.
+# The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
 
 _log = logging.getLogger("exthost.extensions")
@@ -26,8 +26,8 @@ _log = logging.getLogger("exthost.extensions")
 # A child that died left at most this much in its stderr pipe: its traceback.
 _LAST_STDERR_BYTES = 1024 * 1024
 
-# This many things of one kind are logged one by one, then only each time their number has doubled:
-# a flood would fill somebody's disk. All of them are counted.
+# This many of one kind are logged one by one, and further ones only each time their number has
+# doubled: a flood would fill the disk. All of them are counted.
 _LOGGED_ONE_BY_ONE = 100
 
 
@@ -110,14 +110,14 @@ class Diagnostics:
         self.log("stderr", logging.INFO, text)
 
     def log(self, source: str, level: int, text: str) -> None:
-        """Pass on a line of the extension's own, for a person."""
+        """Pass on a line for a person that the extension wrote."""
         if LogLine in self._bus.kinds:
             self._bus.publish(LogLine(self.extension, source, level, text))
         if _log.isEnabledFor(level):
             _log.log(level, "[%s] %s", self.extension, text)
 
     def stray(self, data: bytes, why: str) -> None:
-        """Log output that is no message: usually a print that should go to stderr."""
+        """Log output that is not a message: usually a print that should go to stderr."""
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
@@ -128,7 +128,7 @@ class Diagnostics:
 
     def count(self, what: str, warning: str = "", content: Any = None) -> bool:
         """Count something that was dropped, and log the warning, with the content if that may be
-        seen. False if such things were logged often enough."""
+        shown. Return False if this kind has been logged often enough."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1
@@ -154,7 +154,7 @@ class Diagnostics:
         return str(self._child.see_exit() or "")
 
     def evidence(self, offending: bytes = b"") -> Evidence:
-        """Return what is known of the child now."""
+        """Return the present observations as evidence for an error."""
         if self.redacts:
             offending = b""
         return Evidence(
