@@ -153,7 +153,7 @@ class Calls:
     ) -> HookAnswer:
         """Run a hook. If its process dies, the next one is asked once more within the same time."""
         now = self._queue.loop.time
-        limit = self.factory.limit_of("hook") if timeout is None else given(timeout)
+        limit = self.factory.limit_of("hook") if timeout is None else checked_timeout(timeout)
         deadline = now() + limit
         params = HookCall(name, event)
         answer: HookAnswer
