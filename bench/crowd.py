@@ -25,7 +25,7 @@ class Crowd:
         return extension
 
     async def grow(self, count: int) -> list[subject.Extension]:
-        """Start so many more, all at once."""
+        """Start this many more, all at once."""
         return await asyncio.gather(*(self._open() for _ in range(count)))
 
     async def close(self) -> None:
@@ -40,7 +40,7 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd(argv: tuple[str, ...], **options: Any) -> AsyncIterator[Crowd]:
-    """A crowd of none, to be grown."""
+    """Open an empty crowd, to which extensions are added."""
     people = Crowd(argv, options)
     try:
         yield people

@@ -1,4 +1,4 @@
-"""A row in a process of its own: bounded in time, judged, and cleaned up after.
+"""Runs a row in its own process, with a time limit, and cleans up after it.
 
 Whatever a row leaves running is adopted here (Linux), given a moment, killed, reaped and told.
 Only processes that descend from this one are ever touched.
@@ -48,7 +48,7 @@ def _reap(killing: bool) -> tuple[int, bool]:
 
 
 def sweep() -> int:
-    """See that nothing a row started is left; returns how many had to be killed."""
+    """End every process that a row has left; return how many had to be killed."""
     patience = time.monotonic() + LEFTOVER_S
     killed, left = _reap(killing=False)
     while left:
@@ -87,7 +87,7 @@ def _measure(row: Row, setting: Setting) -> Outcome:
 
 
 def measure(row: Row, setting: Setting) -> Outcome:
-    """The outcome of a row; never raises for what went wrong in it."""
+    """Return the outcome of a row. A failure in the row is an outcome, too, and is not raised."""
     try:
         outcome = _measure(row, setting)
     finally:

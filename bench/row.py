@@ -40,7 +40,7 @@ class NotHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every measurement is given: the child to talk to and how often to repeat.
+    """The parameters of every measurement: the child to use and how often to repeat.
 
     `child` is its argv. `rounds` is for measurements of milliseconds; `few` is for those of
     seconds or of whole processes.
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A row after its measurement: a reading, or why there is none."""
+    """A row after its measurement: a reading, or the reason why there is no reading."""
 
     row: Row
     verdict: Verdict
@@ -131,13 +131,13 @@ def judge(row: Row, reading: Reading) -> Verdict:
 
 
 def exit_status(outcomes: Iterable[Outcome]) -> int:
-    """1 when a must was missed, or could not be measured for no good reason; else 0."""
+    """Return 1 if a must was missed or could not be measured without a good reason, else 0."""
     bad = (Verdict.MISSED, Verdict.FAILED)
     return int(any(o.verdict in bad and o.row.must is not None for o in outcomes))
 
 
 def disagreements(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """The rows, by key, that were measured more than once and not judged the same each time."""
+    """Return the keys of rows that were measured more than once with different verdicts."""
     runs: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         runs.setdefault(outcome.row.key, []).append(outcome)

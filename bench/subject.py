@@ -1,4 +1,4 @@
-"""The door to exthost: the only file here that knows its API.
+"""The interface to exthost: the only file of the bench that uses its API.
 
 It is imported by name, when a row needs it: until a piece exists its rows say "not built yet",
 and what is there but does not import is a failure of the row, not of the table.
@@ -22,10 +22,10 @@ START_S = 30.0
 
 
 class Extension(Protocol):
-    """What `exthost.connect` gives."""
+    """The extension that `exthost.connect` returns."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Ask, and wait for the answer."""
+        """Send a request and return the result of its reply."""
 
 
 class Host(Protocol):
@@ -48,10 +48,10 @@ class Host(Protocol):
 
 
 class SyncExtension(Protocol):
-    """What the blocking API gives."""
+    """An extension of the blocking API."""
 
     def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Ask, and wait for the answer."""
+        """Send a request and return the result of its reply."""
 
 
 def public(name: str) -> Any:
@@ -63,7 +63,7 @@ def public(name: str) -> Any:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What a call may fail with."""
+    """Return the base class of the errors of a call."""
     return (importlib.import_module("exthost.errors").ExthostError,)
 
 

@@ -16,7 +16,7 @@ from bench.noise import OtherWork
 from bench.row import NotBuiltYet, NotHere, Reading, Setting
 from bench.rows import ROWS
 
-# So much before the end of its time a row that hangs says where.
+# A row that hangs prints its stack this long before its time limit.
 LAST_WORDS_S = 2.0
 
 
@@ -32,13 +32,13 @@ def setting_from_text(text: str) -> Setting:
 
 
 def reading_from(said: dict[str, Any]) -> Reading:
-    """What a worker measured, out of its line."""
+    """Return the reading in a worker's line of output."""
     absolute = tuple((label, text) for label, text in said["absolute"])
     return Reading(**{**said, "absolute": absolute})
 
 
 def main(words: list[str]) -> None:
-    """Measure, and say what came of it."""
+    """Measure the row, and print the result."""
     key, text = words
     [row] = [row for row in ROWS if row.key == key]
     faulthandler.dump_traceback_later(max(row.limit_s - LAST_WORDS_S, 1.0))

@@ -25,7 +25,7 @@ _MEMORY_MB = 1024
 
 
 def fuzz(name: str, seconds: int) -> tuple[bool, str]:
-    """Whether it held, and what to say of it."""
+    """Fuzz one target. Return whether it passed, and a line about it for the table."""
     corpus = Path(tempfile.mkdtemp(prefix=f"exthost-fuzz-{name}-"))
     plant(name, corpus)
     ran = subprocess.run(
@@ -41,35 +41,35 @@ def fuzz(name: str, seconds: int) -> tuple[bool, str]:
         timeout=seconds + 120,
         check=False,
     )
-    told = ran.stdout + ran.stderr
-    runs = re.findall(r"number_of_executed_units:\s*(\d+)", told)
-    covered = re.findall(r"cov: (\d+)", told)
+    output = ran.stdout + ran.stderr
+    runs = re.findall(r"number_of_executed_units:\s*(\d+)", output)
+    covered = re.findall(r"cov: (\d+)", output)
     if ran.returncode == 0 and runs:
         return True, f"{int(runs[-1]):>12,} inputs, {covered[-1] if covered else '?'} places"
-    return False, f"exit {ran.returncode}; inputs in {corpus}\n{told[-3000:]}"
+    return False, f"exit {ran.returncode}; inputs in {corpus}\n{output[-3000:]}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="targets that contain it")
     parser.add_argument("--seconds", type=int, default=30, help="for each target")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: make fuzz installs it", file=sys.stderr)
         return 2
     chosen = [
         name
         for name in TARGETS
-        if not asked.patterns or any(pattern in name for pattern in asked.patterns)
+        if not args.patterns or any(pattern in name for pattern in args.patterns)
     ]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for name, (ok, told) in zip(
-            chosen, pool.map(lambda name: fuzz(name, asked.seconds), chosen), strict=True
+        for name, (ok, summary) in zip(
+            chosen, pool.map(lambda name: fuzz(name, args.seconds), chosen), strict=True
         ):
             failed += not ok
-            print(f"{'ok  ' if ok else 'FAIL'}  {name:16} {told}", flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} targets held")
+            print(f"{'ok  ' if ok else 'FAIL'}  {name:16} {summary}", flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} targets passed")
     return 1 if failed or not chosen else 0
 
 

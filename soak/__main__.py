@@ -20,7 +20,7 @@ from soak.rows import Row, rows
 
 
 def run(row: Row, seconds: float) -> tuple[bool, str]:
-    """Whether it held, and what to say of it."""
+    """Run one row. Return whether it passed, and a line about it for the table."""
 
     async def bounded(folder: Path) -> str:
         async with asyncio.timeout(seconds):
@@ -29,15 +29,15 @@ def run(row: Row, seconds: float) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as name:
         before = held()
         try:
-            told = asyncio.run(bounded(Path(name)))
+            summary = asyncio.run(bounded(Path(name)))
         except Exception as error:
             traceback.print_exc()
             return False, f"{type(error).__name__}: {error}"
         after = held_in_the_end(before)
-    wrong = [one for one in complaints(before, after) if row.flat or "memory" not in one]
+    wrong = [text for text in complaints(before, after) if row.flat or "memory" not in text]
     grown = (after.resident - before.resident) / 1e6
     same = f"{grown:+.1f} MB, {after.processes} processes left"
-    return not wrong, f"{told}; {'; '.join(wrong) or same}"
+    return not wrong, f"{summary}; {'; '.join(wrong) or same}"
 
 
 def main() -> int:
@@ -47,27 +47,27 @@ def main() -> int:
     )
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the full numbers")
     parser.add_argument("--minutes", type=float, default=30.0, help="all of it takes no longer")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     chosen = [
         row
-        for row in rows(asked.scale)
-        if not asked.patterns or any(pattern in row.name for pattern in asked.patterns)
+        for row in rows(args.scale)
+        if not args.patterns or any(pattern in row.name for pattern in args.patterns)
     ]
     if not chosen:
         print("no row has such a name", file=sys.stderr)
         return 2
-    # What is made once and kept (imports, the first loop's buffers) is nobody's leak.
+    # A first run, so that what is made once and kept (imports, buffers) does not count as a leak.
     run(rows(0.001)[0], 60)
-    deadline = time.monotonic() + asked.minutes * 60
+    deadline = time.monotonic() + args.minutes * 60
     failed = 0
     for row in chosen:
         began = time.monotonic()
         left = deadline - began
-        ok, told = run(row, left) if left > 0 else (False, "not run: the time was up")
+        ok, summary = run(row, left) if left > 0 else (False, "not run: no time was left")
         failed += not ok
         seconds = time.monotonic() - began
-        print(f"{'ok  ' if ok else 'FAIL'}  {row.name:34} {seconds:7.1f} s  {told}", flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} rows held")
+        print(f"{'ok  ' if ok else 'FAIL'}  {row.name:34} {seconds:7.1f} s  {summary}", flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} rows passed")
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""What must be the same before and after: processes, descriptors, threads, nearly the memory."""
+"""What a row must not change: processes, descriptors, threads and, nearly, memory."""
 
 import gc
 import time
@@ -10,12 +10,12 @@ from tests.extensions.looking import our_descriptors, our_processes, our_threads
 # What the allocator may keep of thousands of processes that came and went.
 MOST_GROWTH_BYTES = 5_000_000
 
-# For what is on its way out when a row ends.
+# The time in which processes and descriptors may still go away after a row.
 GRACE_SECONDS = 3.0
 
 
 class Held(NamedTuple):
-    """What this process holds right now; zombies are processes, too."""
+    """The resources of this process now. Zombies count as processes."""
 
     processes: int
     descriptors: int
@@ -29,7 +29,7 @@ def held() -> Held:
 
 
 def held_in_the_end(before: Held) -> Held:
-    """After a short grace for what is on its way out."""
+    """Return the resources when they are as before, or after a grace period."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (now := held())[:3] != before[:3] and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -51,7 +51,7 @@ class Callers:
         return end
 
     def settle(self) -> None:
-        """What the callers saw is what the host counted, and nothing is left over."""
+        """Check that the host counted what the callers saw, and that no call is left."""
         accounted(self.ext, sum(self.ends.values()))
         stats = self.ext.stats
         seen = {"result": self.ends["result"], "gone": self.ends["gone"]}
@@ -59,7 +59,7 @@ class Callers:
 
 
 def crashes(peer: HostilePeer, cycles: int) -> Row:
-    """Ask, let it die in a call, ask again: the next one waits for the next process."""
+    """Call, let the process die in a call, call again: that call waits for the next process."""
 
     async def run(folder: Path) -> str:
         callers = Callers(peer, folder, restart=UNLIMITED)
@@ -79,7 +79,7 @@ def crashes(peer: HostilePeer, cycles: int) -> Row:
 
 
 def calls(peer: HostilePeer, total: int, every: int) -> Row:
-    """Many callers at once, each persistent; the process exits at every so manieth call."""
+    """Many callers at once, each of which tries again; the process exits regularly."""
 
     async def run(folder: Path) -> str:
         callers = Callers(peer, folder, f"die_after={every}", restart=UNLIMITED)
@@ -99,9 +99,7 @@ def calls(peer: HostilePeer, total: int, every: int) -> Row:
         assert callers.ends["result"] == total
         assert set(callers.ends) <= {"result", "gone"}, callers.ends
         gone, restarts = callers.ends["gone"], callers.ext.stats.restarts
-        return (
-            f"{total:,} results, 0 lost, {gone:,} told gone and asked again, {restarts:,} restarts"
-        )
+        return f"{total:,} results, {gone:,} calls gone and sent again, {restarts:,} restarts"
 
     return Row(f"{peer.dialect}: a crash every {every} calls", run)
 
@@ -161,7 +159,7 @@ def faults(peer: HostilePeer) -> Row:
 
 
 def rows(scale: float) -> list[Row]:
-    """All of them; `scale` 1 is what the design asks for."""
+    """Return all rows. `scale` 1 is the full size."""
 
     def of(number: int) -> int:
         return max(10, int(number * scale))

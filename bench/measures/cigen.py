@@ -1,5 +1,6 @@
-"""The cigen seed's own figures: spawn < 50 ms, handshake < 100 ms, < 1 ms a message; each to be
-held by an order of magnitude. In absolute numbers, since the seed's are."""
+"""The figures that cigen's own documentation gives: spawn < 50 ms, handshake < 100 ms, < 1 ms a
+message. Each target is a tenth of that, in absolute numbers, because those of cigen are
+absolute."""
 
 import time
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The error catalog: what each error code means, for `exthost explain CODE`.
 
-The texts are data in `errors.toml` and are read only when somebody asks for them: raising an error
-needs none of them, so importing exthost does not read the file. A dialect that raises codes of its
-own hands a table of the same form to `load`.
+The texts are data in `errors.toml`. Importing exthost does not read the file, because raising an
+error does not need the texts. A dialect with its own codes passes a table of the same form to
+`load`.
 """
 
 import tomllib
@@ -16,12 +16,12 @@ from exthost.errors import ExthostError, UsageError
 
 __all__ = ["ErrorEntry", "ErrorTable", "load", "read_table"]
 
-# Code → kind, title, meaning and fix.
+# code → (kind, title, meaning, fix)
 ErrorTable = Mapping[str, Mapping[str, str]]
 
 
 class ErrorEntry(NamedTuple):
-    """One condition: which error is raised, its name, what it means, what to do."""
+    """One error code: the class of the error, its title, what it means, what to do."""
 
     kind: str
     title: str
@@ -38,8 +38,8 @@ def read_table(package: str) -> ErrorTable:
 def load(*more: ErrorTable) -> dict[str, ErrorEntry]:
     """Return every entry by its code: those of exthost, then those of each further table.
 
-    Raises UsageError for a table with a code that is taken, an incomplete entry, or a kind of
-    error that does not exist.
+    Raises UsageError if a table has a code of another table, an incomplete entry, or a kind that
+    does not exist.
     """
     entries = dict(_built_in())
     for table in more:

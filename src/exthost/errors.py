@@ -1,9 +1,9 @@
-"""Every error a user can meet: one shallow tree, cut by whose fault it is.
+"""Every error that a user can get: one shallow tree, divided by whose fault it is.
 
-Each error carries a stable code (`exthost explain CODE` tells more; the texts are in
-`errors.toml`), the extension it is about, one line of help that says what to do next, and the
-evidence: what the child last wrote to stderr, how it ended, what was run where, which bytes
-offended. Foreign errors are translated into these once, at the border where they arise.
+Each error has a stable code (`exthost explain CODE` explains it; the texts are in `errors.toml`),
+the id of its extension, one line of help that says what to do next, and evidence: the last lines of
+stderr, how the process ended, what was run and where, which bytes were wrong. Errors of other
+libraries are translated to these once, where they enter.
 """
 
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was seen. Every member is optional; an empty one is left out when shown."""
+    """The facts behind an error. Every member is optional; an empty one is not shown."""
 
     argv: tuple[str, ...] = ()
     cwd: str = ""
@@ -44,7 +44,7 @@ class Evidence:
     answer: Any = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The members that hold something, for JSON."""
+        """Return the members that are not empty, for JSON."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -56,7 +56,7 @@ NOTHING = Evidence()
 
 
 class ExthostError(Exception):
-    """The root. `kind` is the leaf's name; `exit_code` is what the command line returns for it."""
+    """The base of all errors. `kind` is the class name, `exit_code` that of the command line."""
 
     exit_code: ClassVar[int] = 7
 
@@ -81,7 +81,7 @@ class ExthostError(Exception):
         return type(self).__name__
 
     def as_dict(self) -> dict[str, Any]:
-        """The error as the command line's `--json` shows it."""
+        """Return the error as the command line's `--json` shows it."""
         return {
             "code": self.code,
             "kind": self.kind,
@@ -92,7 +92,7 @@ class ExthostError(Exception):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """An error may be sent to another process, as any exception may."""
+        """Support pickling, so that an error can be sent to another process."""
         return _revived, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
@@ -129,25 +129,25 @@ def _revived(
 
 
 class ConfigError(ExthostError):
-    """What the operator wrote cannot be used."""
+    """Something that the operator wrote cannot be used."""
 
     exit_code = 3
 
 
 class ManifestError(ExthostError):
-    """What the extension says about itself on disk cannot be used."""
+    """A manifest of an extension cannot be used."""
 
     exit_code = 3
 
 
 class Refused(ExthostError):
-    """We will not run it: gate, permission, sandbox or pin."""
+    """The host will not run the extension: a requirement, permission, sandbox or pin forbids it."""
 
     exit_code = 4
 
 
 class SpawnFailed(ExthostError, OSError):
-    """The process could not be started. `permanent`: starting it again cannot help."""
+    """The process could not be started. If `permanent` is true, another start cannot succeed."""
 
     exit_code = 5
 
@@ -166,8 +166,11 @@ class SpawnFailed(ExthostError, OSError):
 
 
 class HandshakeFailed(ExthostError):
-    """The process started, but it did not shake hands. `permanent`: starting it again cannot help.
-    `process_ended`: the process ended by itself before the handshake was done."""
+    """The process started, but its handshake failed.
+
+    If `permanent` is true, another start cannot succeed. If `process_ended` is true, the process
+    ended by itself before the handshake was complete.
+    """
 
     exit_code = 5
 
@@ -188,13 +191,13 @@ class HandshakeFailed(ExthostError):
 
 
 class ProtocolViolation(ExthostError):
-    """The peer broke the rules of its dialect."""
+    """The extension broke a rule of its dialect."""
 
     exit_code = 7
 
 
 class CallFailed(ExthostError):
-    """The extension answered: no. What it said is in `error_code`, `error_message`, `data`."""
+    """The extension replied with an error, which is in `error_code`, `error_message` and `data`."""
 
     exit_code = 1
 
@@ -216,46 +219,45 @@ class CallFailed(ExthostError):
         self.data = data
 
     def as_dict(self) -> dict[str, Any]:
-        told = super().as_dict()
-        told["evidence"] |= {
+        members = super().as_dict()
+        members["evidence"] |= {
             "answer": {"code": self.error_code, "message": self.error_message, "data": self.data}
         }
-        return told
+        return members
 
 
 class CallTimeout(ExthostError, TimeoutError):
-    """No answer within the call's own limit."""
+    """The reply did not come within the call's time limit."""
 
     exit_code = 6
 
 
 class Cancelled(ExthostError):
-    """The caller, or the host on its behalf, took the call back."""
+    """The caller, or the host for the caller, cancelled the call."""
 
     exit_code = 130
 
 
 class ExtensionGone(ExthostError):
-    """The process died or stopped talking while it was needed."""
+    """The process ended, or closed a pipe, while it was needed."""
 
     exit_code = 7
 
 
 class BreakerOpen(ExthostError):
-    """Too many failures in a row: not asked again until the breaker lets a probe through, which is
-    in `seconds_left`."""
+    """Too many calls failed in a row. The breaker admits the next one in `seconds_left` seconds."""
 
     exit_code = 7
     seconds_left = 0.0
 
 
 class NotFound(ExthostError, LookupError):
-    """Nothing of that name is here."""
+    """Nothing has this name."""
 
     exit_code = 2
 
 
 class UsageError(ExthostError):
-    """The caller asked for something that cannot be asked."""
+    """The caller used exthost in a way that is not possible."""
 
     exit_code = 2

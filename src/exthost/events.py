@@ -1,10 +1,10 @@
-"""What happens, as values, and the bus that carries them to whoever looks on.
+"""Events as values, and the bus that delivers them to subscribers.
 
-Nothing in the host works *through* the bus: log, metrics, command line and trace only watch.
-An event that nobody subscribed to is not built: a hot path looks into `bus.kinds` first.
+The host itself does not depend on the bus: logs, metrics, the command line and traces only observe.
+An event without a subscriber is not made: a hot path checks `bus.kinds` first.
 
-A subscriber is a plain function, called in the step in which the event happens, on the loop's
-thread. One that raises is logged and kept: an onlooker cannot harm what it looks at.
+A listener is a plain function. It is called on the loop's thread at the moment of the event. If it
+raises, the error is logged and the listener stays subscribed.
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
-# A library never writes to stderr by itself: whoever wants to read its log attaches a handler.
+# A library must not write to stderr by itself: a program that wants the log attaches a handler.
 logging.getLogger("exthost").addHandler(logging.NullHandler())
 _log = logging.getLogger("exthost.events")
 
@@ -26,7 +26,10 @@ class CallStarted(NamedTuple):
 
 
 class CallEnded(NamedTuple):
-    """A call ended, exactly once, in one of: result, error, timeout, cancelled, gone."""
+    """A call ended. `outcome` is one of: result, error, timeout, cancelled, gone.
+
+    There is exactly one for each CallStarted.
+    """
 
     extension: str
     method: str
@@ -51,7 +54,7 @@ class HookFailed(NamedTuple):
 
 
 class Progressed(NamedTuple):
-    """A call reported how far it has come; `context` is the caller's own."""
+    """A call reported its progress. `context` is the value that the caller passed."""
 
     extension: str
     method: str
@@ -62,8 +65,11 @@ class Progressed(NamedTuple):
 
 
 class StateChanged(NamedTuple):
-    """An extension moved in the life-cycle table. After a reload that changed its state, `before`
-    and `after` may be any two states, and `reason` is "reloaded"."""
+    """An extension changed its state, as the life-cycle table allows.
+
+    After a reload that changed the state, `before` and `after` may be any two states, and `reason`
+    is "reloaded".
+    """
 
     extension: str
     before: str
@@ -72,8 +78,11 @@ class StateChanged(NamedTuple):
 
 
 class OfferChanged(NamedTuple):
-    """The tools of an extension changed. Each tool is named once: in `added`, in `removed`, or in
-    `changed` if it was and is offered and its description or a schema differs."""
+    """The tools of an extension changed.
+
+    Each tool is named once: in `added`, in `removed`, or in `changed` if its description or a
+    schema differs.
+    """
 
     extension: str
     added: tuple[str, ...]
@@ -82,12 +91,11 @@ class OfferChanged(NamedTuple):
 
 
 class ToolsChanged(NamedTuple):
-    """What can be called may not be what it was: `host.tools` tells. Comes more often than they
-    really change."""
+    """The list `host.tools` may have changed. Sent more often than it really changes."""
 
 
 class Spawned(NamedTuple):
-    """A process was started for an extension; `held` says what holds it, as `enforced` does."""
+    """A process of an extension was started. `held` says how it is confined, as `enforced` does."""
 
     extension: str
     pid: int
@@ -105,7 +113,7 @@ class ContainmentWeakened(NamedTuple):
 
 
 class Exited(NamedTuple):
-    """A process of an extension is gone; `status` says how in words."""
+    """A process of an extension ended. `status` says in words how."""
 
     extension: str
     pid: int
@@ -113,7 +121,7 @@ class Exited(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """Something the extension said for a person: its stderr, its log notices, its stray prints."""
+    """A line for a person: from stderr, a log notification, or stray text on stdout."""
 
     extension: str
     source: str
@@ -122,7 +130,7 @@ class LogLine(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """A notification that the extension sent."""
+    """The extension sent a notification."""
 
     extension: str
     method: str
@@ -130,7 +138,7 @@ class Noticed(NamedTuple):
 
 
 class ExtensionEvent(NamedTuple):
-    """An event of an extension's own, under its own kind."""
+    """The extension published an event of its own kind."""
 
     extension: str
     kind: str
@@ -139,8 +147,10 @@ class ExtensionEvent(NamedTuple):
 
 
 class HostEvent(NamedTuple):
-    """Something that the program around the host told it (`host.emit`), for event sinks above
-    all: `kind` is a dotted name, as `turn.started`."""
+    """The program that uses the host published an event with `host.emit`, mainly for event sinks.
+
+    `kind` is a dotted name such as `turn.started`.
+    """
 
     kind: str
     event: Any
@@ -149,7 +159,7 @@ class HostEvent(NamedTuple):
 
 
 class SinkFailed(NamedTuple):
-    """An event sink could not be told of an event; how many it has lost so far."""
+    """An event could not be delivered to an event sink. `lost` counts its lost events so far."""
 
     extension: str
     reason: str
@@ -157,7 +167,10 @@ class SinkFailed(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Something that could not be kept or placed, and how often so far in this session."""
+    """Something was dropped, because it was too much to keep or matched nothing.
+
+    `times` counts how often that happened in this session.
+    """
 
     extension: str
     what: str
@@ -165,7 +178,7 @@ class Dropped(NamedTuple):
 
 
 class ManifestChanged(NamedTuple):
-    """A manifest on disk is `new`, `changed`, `removed` or `invalid`; `note` says more."""
+    """A manifest on disk changed. `change` is one of: new, changed, removed, invalid."""
 
     extension: str
     path: str
@@ -200,36 +213,39 @@ Listener: TypeAlias = Callable[[Any], None]
 
 
 class Bus:
-    """Listeners by the type of event they asked for."""
+    """Listeners by the type of event that they subscribed to."""
 
     __slots__ = ("kinds",)
 
     def __init__(self) -> None:
-        # Also the hot path's question, `if CallEnded in bus.kinds`, at the price of a look-up.
+        # Public, so that a hot path can check `CallEnded in bus.kinds` with one look-up.
         self.kinds: dict[type, tuple[Listener, ...]] = {}
 
     def subscribe(
         self, kind: type[E] | tuple[type[E], ...], listener: Callable[[E], None]
     ) -> Callable[[], None]:
-        """Call `listener` for each event of this kind, or these; returns what ends it."""
+        """Call `listener` for each event of this kind or these kinds.
+
+        Return a function that ends the subscription.
+        """
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        for one in kinds:
-            self.kinds[one] = (*self.kinds.get(one, ()), listener)
+        for event_type in kinds:
+            self.kinds[event_type] = (*self.kinds.get(event_type, ()), listener)
 
         def unsubscribe() -> None:
-            for one in kinds:
-                kept = list(self.kinds.get(one, ()))
-                if listener in kept:
-                    kept.remove(listener)
-                if kept:
-                    self.kinds[one] = tuple(kept)
+            for event_type in kinds:
+                remaining = list(self.kinds.get(event_type, ()))
+                if listener in remaining:
+                    remaining.remove(listener)
+                if remaining:
+                    self.kinds[event_type] = tuple(remaining)
                 else:
-                    self.kinds.pop(one, None)
+                    self.kinds.pop(event_type, None)
 
         return unsubscribe
 
     def publish(self, event: tuple[Any, ...]) -> None:
-        """Hand the event to those who asked for its kind."""
+        """Call each listener for this kind of event."""
         for listener in self.kinds.get(type(event), ()):
             try:
                 listener(event)

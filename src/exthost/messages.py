@@ -1,10 +1,10 @@
-"""The four messages every dialect is translated into, and what is not a message at all.
+"""The four messages that every dialect is translated to, and the value for bytes that are not one.
 
-Owns the neutral form and nothing else: no bytes, no dialect, no rules about ids.
-A codec turns frames into these and back; a session moves them about.
+Has only the neutral form: no bytes, no dialect, no rules about ids. A codec translates frames to
+messages and back; a session sends and receives them.
 
-They are named tuples and not dataclasses because two are made for each call, and a frozen
-dataclass costs three times as much to make. The surprise that buys: tuples of different kinds
+Messages are named tuples and not dataclasses, because each call makes two of them and a frozen
+dataclass takes three times as long to make. One consequence surprises: messages of different types
 with equal members compare equal, so tests compare the type as well.
 """
 
@@ -14,7 +14,7 @@ Id: TypeAlias = int | str
 
 
 class Request(NamedTuple):
-    """A question. Outbound, `id` is left None and the session numbers it."""
+    """A request. In one that the host sends, `id` is None until the session sets it."""
 
     method: str
     params: Any = None
@@ -22,14 +22,14 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer. `id` is None in dialects that answer by order."""
+    """The reply to a request. `id` is None in dialects that match replies by their order."""
 
     id: Id | None
     result: Any = None
 
 
 class Failure(NamedTuple):
-    """An answer that says no."""
+    """An error reply."""
 
     id: Id | None
     message: str
@@ -38,28 +38,28 @@ class Failure(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """Something told, never answered."""
+    """A message without a reply."""
 
     method: str
     params: Any = None
 
 
 class Noise(NamedTuple):
-    """Bytes of a child that are no message of its dialect, and why not."""
+    """Bytes from a child that are not a message of its dialect. `why` is the reason."""
 
     data: bytes
     why: str
 
 
 PlainReply: TypeAlias = tuple[Id, Any]
-"""`(id, result)`: how a codec may hand over the commonest of all messages. Making a Reply of it
-costs as much as decoding it did."""
+"""`(id, result)`: a codec may return the most common message in this form, because making a Reply
+takes as long as decoding it."""
 
 Message: TypeAlias = Request | Reply | Failure | Notification
 
 
 class Batch(NamedTuple):
-    """Several messages that came in one frame, in their order."""
+    """The messages of one frame that held several, in order."""
 
     messages: tuple[Message | Noise, ...]
 

@@ -1,7 +1,7 @@
-"""The nouns that pass between rooms: what is offered, what is wanted, what is to be run.
+"""The values that packages exchange: what an extension offers, how it is configured, what to run.
 
-Values only: frozen, no I/O, no defaults that belong to one dialect. `None` in a setting means
-"not said": the dialect's own default then holds (see `Limits.over`).
+All values are frozen. No I/O, and no default that belongs to one dialect. `None` in a setting means
+that it is not set: the dialect's own default then applies (see `Limits.over`).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -18,19 +18,19 @@ EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
 def empty_mapping() -> Mapping[str, Any]:
-    """The empty mapping, as a default that a dataclass accepts."""
+    """Return the empty mapping: a default that a dataclass accepts."""
     return EMPTY_MAPPING
 
 
-# What an extension speaks if nobody says which dialect.
+# The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
 
-# In place of a number of retries; None would mean that nothing was said.
+# The number of retries without a limit. None would mean that the setting is not set.
 UNLIMITED = -1
 
 
 class Role(Enum):
-    """Which end of the pipe speaks: the same dialect file serves both."""
+    """The side of the pipe that a codec works for. The same dialect serves both."""
 
     HOST = "host"
     GUEST = "guest"
@@ -38,7 +38,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that can be called by name. `extra` keeps what else the dialect said of it."""
+    """A tool that can be called by name. `extra` has the other members that its dialect gave it."""
 
     name: str
     description: str = ""
@@ -49,11 +49,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a handshake, or a manifest in its place, says can be asked of an extension.
+    """What an extension offers, as its handshake says, or its manifest where there is no handshake.
 
-    `name` is what it calls itself; `capabilities` are words such as `provider:github` by which it
-    can be chosen, where its dialect has them. `details` are values of its dialect, for its facets;
-    `extra` is what a person who inspects it is shown.
+    `name` is the extension's own name for itself. `capabilities` are labels such as
+    `provider:github` by which it can be chosen, in dialects that have them. `details` are values of
+    the dialect for its facets. `extra` is shown to a person who inspects the extension.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -66,13 +66,16 @@ class Offer:
     details: tuple[Any, ...] = field(default=(), compare=False)
 
 
-# Of one that has said nothing yet.
+# The offer of an extension whose handshake has not happened yet.
 NO_OFFER = Offer()
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A piece of a file that an extension wants written, and how it goes with what is there."""
+    """A piece of a file that an extension wants to be written.
+
+    `strategy` says how it is combined with what the file already contains.
+    """
 
     path: str
     content: str
@@ -83,13 +86,13 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Settings:
-    """A group of settings in which None means "not said"."""
+    """A group of settings. None means that a setting is not set."""
 
     @cache  # noqa: B019 - values, few and small: hundreds of extensions share theirs
     def over(self, defaults: Self) -> Self:
-        """These settings, with `defaults` wherever nothing was said."""
-        said = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
-        return replace(defaults, **said)
+        """Return these settings, with the value of `defaults` for each that is not set."""
+        own = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        return replace(defaults, **own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +117,9 @@ class Limits(_Settings):
 class Restart(_Settings):
     """When a process that ended is started again, and how often.
 
-    `max_retries` 0 means none, UNLIMITED no limit. `window` None counts retries since the last
-    reset; a number counts those of the last `window` seconds. `forgiven_by` says what sets the
-    count to zero: "uptime" (60 s ready) or "call" (a served call).
+    `max_retries` is 0 for no retry and UNLIMITED for no limit. With a `window`, only the retries of
+    the last `window` seconds count; without one, all since the last reset. `forgiven_by` says what
+    resets the count: "uptime" (60 s ready) or "call" (a served call).
     """
 
     strategy: str | None = None
@@ -129,7 +132,7 @@ class Restart(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker(_Settings):
-    """When an extension that keeps failing is left alone, and for how long."""
+    """After how many failures an extension gets no more calls, and for how long."""
 
     failures: int | None = None
     open: float | None = None
@@ -140,7 +143,7 @@ class Breaker(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(_Settings):
-    """How many sessions one extension may have at a time."""
+    """How many processes one extension may have at a time."""
 
     min: int | None = None
     max: int | None = None
@@ -148,7 +151,7 @@ class Pool(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """A written policy: what is not granted here is denied."""
+    """The permissions of an extension. Whatever is not granted here is denied."""
 
     network: bool = False
     filesystem: tuple[str, ...] = ()
@@ -157,14 +160,16 @@ class Permissions:
 
 
 class HostEnvRef(str):
-    """In place of a variable's value: the name of a variable of the host's that has it. So a
-    secret stands in no config, and is read at the start of the process that gets it."""
+    """The name of a host environment variable, used in place of a variable's value.
+
+    The value is read when the process that gets it is started, so no secret is written in a config.
+    """
 
     __slots__ = ()
 
 
 class Pins(NamedTuple):
-    """SHA-256 digests of what an extension must be; "" is not pinned."""
+    """The SHA-256 digests that an extension must have. An empty one is not checked."""
 
     program: str = ""
     manifest: str = ""
@@ -173,8 +178,8 @@ class Pins(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
-    """What must be there before an extension may be started. `host` is the least version of the
-    host that it can do with."""
+    """What an extension needs before it may be started: programs on PATH, environment variables,
+    and in `host` the lowest version of the host."""
 
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
@@ -182,9 +187,11 @@ class Requires:
 
 
 class Setting(NamedTuple):
-    """A value that an extension wants to be told when it starts: from the first of `variables`
-    that is set, else from what was stored under its key, else its default. `secret` is the one
-    of the variables that the child itself may see, "" if there is none."""
+    """A value that an extension gets when it starts.
+
+    It comes from the first of `variables` that is set, else from the value stored under `key`, else
+    it is `default`. `secret` is the variable that the child process itself may read, or "".
+    """
 
     key: str
     variables: tuple[str, ...] = ()
@@ -195,7 +202,7 @@ class Setting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Something that only one extension of a host may have: `kind` in words, and its name."""
+    """A name that only one extension of a host may have. `kind` says in words what it names."""
 
     kind: str
     name: str
@@ -203,9 +210,11 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """What a discovered manifest says of how to run its extension. Nobody but the package's author
-    has said it, so it cannot widen what a sandbox shows. `root` is the real path of what belongs to
-    the package: its folder, or the program where that is all."""
+    """How a discovered manifest says that its extension is run.
+
+    Only the package's author wrote this, so it cannot extend what the sandbox shows to it. `root`
+    is the real path of what belongs to the package: its folder, or a single program.
+    """
 
     root: str
     argv: tuple[str, ...] = ()
@@ -215,21 +224,26 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """One extension as it is wanted: where it comes from, what to run, and under which rules.
+    """One extension as it is configured: where it comes from, what to run, and under which rules.
 
-    `origin` is the file it was read from ("" for a dict or a bare command). `manifest` is the
-    dialect's own reading of a manifest, opaque to everyone else; `manifest_path` names one that
-    is still to be read (`discovery.configfile.completed`), `manifest_file` one that was. `own_cwd`
-    tells that somebody set the cwd for it. `tools` is what the manifest declares, for listings
-    that must not start anything. `wire_id` is how the extension calls itself, where
-    that is not its id here. `claims` are checked against those of the extensions before it.
-    `declared_hooks` are the hooks that the manifest names, which hold until a handshake tells;
-    `advisory_hooks` are those that cannot stop anything, whatever they answer. `hooks` is what
-    follows when a hook fails, by its kind ("*" for the others): see `host.hook_policy`.
-    `unrunnable` says why one that is well described cannot be run by us at all. `priority` orders
-    hooks, the lowest first. `settings` are what it wants in its config, `stored` what of that was
-    kept for it here. `package` is what its own manifest said of how it is run, None where an
-    operator wrote that.
+    origin         the file that it was read from; "" for a dict or a bare command
+    own_cwd        whether the cwd was set for this extension
+    version        its version, as its manifest gives it
+    tools          the tools that its manifest declares, for lists that must not start anything
+    priority       the order of its hooks: the lowest runs first
+    declared_hooks the hooks that its manifest declares; used until its handshake names them
+    advisory_hooks hooks whose replies cannot stop a call
+    hooks          what happens when a hook fails, by its kind; "*" is for all others
+                   (see `host.hook_policy`)
+    unrunnable     why a valid extension cannot be run here; "" if it can
+    manifest       the manifest as the dialect has read it; opaque to all other code
+    manifest_path  a manifest that `discovery.configfile.completed` has yet to read
+    manifest_file  the manifest that was read
+    wire_id        the extension's id on the wire, if it is not `id`
+    claims         names that it must not share with an extension before it
+    settings       the values that it wants in its config
+    stored         the stored values of those settings
+    package        how its own manifest says it is run; None if an operator wrote that
     """
 
     id: str
@@ -343,7 +357,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeContext:
-    """What a handshake may tell the extension, or needs in order to judge its answer."""
+    """What a handshake may send to the extension, or needs in order to check its reply."""
 
     extension: str
     config: Any = None
@@ -358,7 +372,7 @@ class HandshakeContext:
 
 
 class Say(NamedTuple):
-    """Send this, and give the child so many seconds to answer or to exit."""
+    """Send this message, and give the child `wait` seconds to reply or to exit."""
 
     message: Request | Notification
     wait: float
@@ -371,13 +385,13 @@ class Write(NamedTuple):
 
 
 class CloseStdin(NamedTuple):
-    """Close our end of its stdin, and give it so many seconds to exit."""
+    """Close the child's stdin, and give it `wait` seconds to exit."""
 
     wait: float
 
 
 class Terminate(NamedTuple):
-    """SIGTERM to its process group, and so many seconds."""
+    """Send SIGTERM to the child's process group, and give it `wait` seconds to exit."""
 
     wait: float
 
@@ -386,7 +400,7 @@ ShutdownStep: TypeAlias = Say | Write | CloseStdin | Terminate
 
 
 class Stream(Protocol):
-    """Events of one call, in order; `result` is there when they have ended."""
+    """The events of one call, in order. `result` is set after the last event."""
 
     result: Any
 
@@ -396,28 +410,30 @@ class Stream(Protocol):
 
 
 class Caller(Protocol):
-    """The three things a facet may do, and whose they are. An extension is one; so is a scripted
-    peer in a test."""
+    """What a facet may use of an extension: three operations, its id, manifest and offer.
+
+    An extension implements this; so does a scripted peer in a test.
+    """
 
     @property
     def id(self) -> str:
-        """The extension's id here."""
+        """The extension's id in this host."""
 
     @property
     def manifest(self) -> Any:
-        """The dialect's own reading of its manifest; None where there is none."""
+        """The manifest as the dialect has read it; None for an extension without a manifest."""
 
     @property
     def offer(self) -> Offer:
-        """What its last handshake came to."""
+        """What the extension offered in its last handshake."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Ask, and wait for the answer."""
+        """Send a request and return the result of its reply."""
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[Stream]:
-        """Ask for something that answers in events."""
+        """Send a request whose reply is a stream of events."""
 
     async def notify(self, method: str, params: Any = None) -> None:
-        """Tell, without an answer."""
+        """Send a notification, which has no reply."""

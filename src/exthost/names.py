@@ -1,8 +1,8 @@
-"""Names: how a tool is registered in the host, and which known name a wrong one resembles.
+"""Names: the name under which the host registers a tool, and the known name nearest to a wrong one.
 
-Pure, and below everyone: registry, config, command line and errors use it. Knows no registry, so
-it cannot see that a name is taken; there the first one wins, with a warning (DESIGN).
-Never fails: any two strings have a registered name.
+Pure; registry, config, command line and errors use it. It does not know the registry, so it cannot
+see that a name is taken: the registry keeps the first tool and warns. Never fails: every pair of
+strings has a registered name.
 """
 
 import hashlib
@@ -11,25 +11,25 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
-# What language-model APIs accept as the name of a tool, and its length there.
+# The length and characters that language-model APIs accept in the name of a tool.
 MAX_NAME_BYTES: Final = 64
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 6
-# "ext_" + "_" + "_" + the digits: what a cut name holds beside id and tool.
+# "ext_" + "_" + "_" + the hash digits: the part of a cut name that is neither id nor tool.
 _FRAME_BYTES: Final = 12
-# Cut further, an id would leave no room for the hash: 64 - len("ext_") - len("_") - 6.
+# The longest id that leaves room for the hash: 64 - len("ext_") - len("_") - 6.
 _MAX_ID_BYTES: Final = 53
-# difflib's own threshold: below it the hints are guesses.
+# difflib's own default: suggestions below it are rarely right.
 _RESEMBLANCE: Final = 0.6
 
 
 def registered_name(extension_id: str, tool: str) -> str:
-    """`ext_{id}_{tool}` in `[A-Za-z0-9_-]`, at most 64 bytes; cut names end in a hash.
+    """Return `ext_{id}_{tool}` in `[A-Za-z0-9_-]`, at most 64 bytes. A cut name ends in a hash.
 
-    Each character outside the set becomes one `_`, so lengths are bytes and characters alike.
-    The hash is taken of the *original* id and tool: two long names that differ only in replaced
-    or cut characters stay apart. Short names carry no hash, so `a.b` and `a_b` of one extension
-    do collide, and the registry says so.
+    Each character outside the set becomes one `_`, so a name has as many bytes as characters. The
+    hash is that of the *original* id and tool: two long names that differ only in replaced or cut
+    characters stay different. Short names have no hash, so `a.b` and `a_b` of one extension
+    collide, and the registry warns.
     """
     safe_id, safe_tool = _UNSAFE.sub("_", extension_id), _UNSAFE.sub("_", tool)
     name = f"ext_{safe_id}_{safe_tool}"
@@ -43,29 +43,29 @@ def registered_name(extension_id: str, tool: str) -> str:
 
 
 def _digest(extension_id: str, tool: str) -> str:
-    # A child may send lone surrogates (Node does); they are hashed as they are.
+    # A child may send lone surrogates (Node does); they are hashed unchanged.
     original = f"{extension_id}\0{tool}".encode(errors="surrogatepass")
     return hashlib.sha256(original).hexdigest()[:_HASH_DIGITS]
 
 
 def prefixed_description(extension_id: str, text: str) -> str:
-    """The description that a registered tool shows: whose it is, then its own words."""
+    """Return the description of a registered tool: its extension's id, then its own description."""
     return f"[ext:{extension_id}] {text}"
 
 
-def capability_fits(asked: str, offered: str) -> bool:
-    """Whether an offered capability is the one that is asked for; `*` on either side is any."""
-    return fnmatchcase(offered, _only_stars(asked)) or fnmatchcase(asked, _only_stars(offered))
+def capability_fits(wanted: str, offered: str) -> bool:
+    """Return whether an offered capability is the wanted one. `*` on either side matches any."""
+    return fnmatchcase(offered, _only_stars(wanted)) or fnmatchcase(wanted, _only_stars(offered))
 
 
 def _only_stars(pattern: str) -> str:
-    # fnmatch's other signs are letters like any other here.
+    # The other wildcards of fnmatch are ordinary characters here.
     return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` was probably meant to be, or None; upper and lower case agree."""
-    import difflib  # only a mistake needs it
+    """Return the candidate most similar to `name`, whatever its case, or None."""
+    import difflib  # here, because only a mistake needs it
 
     by_folded: dict[str, str] = {}
     for candidate in candidates:

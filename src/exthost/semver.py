@@ -1,7 +1,7 @@
-"""Strict semantic versions (semver.org, 2.0.0): is this one, and which of two is newer?
+"""Strict semantic versions (semver.org, 2.0.0): check one, and compare two.
 
-Pure. Nothing is guessed: "1.2", "v1.2.3" and "01.2.3" are no versions. What cannot be read is
-never newer than anything, since whoever compares has checked one side and owns the other.
+Pure. "1.2", "v1.2.3" and "01.2.3" are not versions. Text that is not a version is never newer than
+anything: callers have checked one of the two versions, and the other is their own.
 """
 
 import re
@@ -14,36 +14,38 @@ _SEMVER: Final = re.compile(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 
-# Longer numbers fit no 64-bit integer, and Python refuses to read those of thousands of digits.
+# Long enough for every real version. Python refuses to read numbers of thousands of digits.
 _MAX_CHARS: Final = 256
 
 Precedence: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
 def is_version(text: str) -> bool:
-    """Whether this is a semantic version to the letter."""
+    """Return whether this text is exactly a semantic version."""
     return precedence(text) is not None
 
 
-def newer(one: str, other: str) -> bool:
-    """Whether `one` comes after `other`; False where either is no version."""
-    mine, theirs = precedence(one), precedence(other)
-    return mine is not None and theirs is not None and mine > theirs
+def newer(version: str, other: str) -> bool:
+    """Return whether `version` comes after `other`; False if either is not a version."""
+    rank, other_rank = precedence(version), precedence(other)
+    return rank is not None and other_rank is not None and rank > other_rank
 
 
 def precedence(text: str) -> Precedence | None:
-    """What versions compare by: numbers, then a release after its pre-releases. Build data does
-    not count. None: not a version."""
-    found = _SEMVER.fullmatch(text) if len(text) <= _MAX_CHARS else None
-    if found is None:
+    """Return a value by which versions can be compared, or None if the text is not a version.
+
+    A release comes after its pre-releases. Build metadata does not count.
+    """
+    match = _SEMVER.fullmatch(text) if len(text) <= _MAX_CHARS else None
+    if match is None:
         return None
-    numbers = tuple(int(part) for part in found.groups()[:3])
-    pre = found[4]
+    numbers = tuple(int(part) for part in match.groups()[:3])
+    pre = match[4]
     if pre is None:
         return numbers, True, ()
     return numbers, False, tuple(_identifier(part) for part in pre.split("."))
 
 
 def _identifier(part: str) -> tuple[bool, int, str]:
-    """Numbers compare as numbers and come before words."""
+    """Return the sort key of a part of a pre-release: numbers come before words."""
     return (False, int(part), "") if part.isdecimal() else (True, 0, part)

@@ -6,7 +6,7 @@ read one of the three. Whether the tool failed is read once, when the result is 
 
 A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
 Both become a `CallFailed`, or a `ToolResult` whose `is_error` is true. A call that did not happen
-(no process, no answer in time) is neither, and is always raised.
+(no process, no reply in time) is neither, and always raises an error.
 
 Does no I/O and knows no dialect.
 """
@@ -201,20 +201,20 @@ def tool_failed(
     if result.error_reply is not None:
         return result.error_reply
     text = result.text
-    said = _shortened(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
+    reason = _shortened(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
     return CallFailed(
         "X0702",
-        f"{tool} failed: {said}",
+        f"{tool} failed: {reason}",
         error_message=text,
         data=result.raw,
         extension=extension,
-        help="the tool itself says so; `data` has its whole result, and check=False returns it",
+        help="the tool reports this itself; `data` has its whole result, check=False returns it",
         evidence=evidence,
     )
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 # -- error replies ---------------------------------------------------------------------------

@@ -1,25 +1,25 @@
-"""Cargo's version requirements: `^0.1`, `>=1.2, <2`, `1.*`, and which versions satisfy them.
+"""Cargo's version requirements, such as `^0.1`, `>=1.2, <2` and `1.*`: parse them, match versions.
 
-Owns the two notations and the one question between them. Pure. Exact where it matters and
-surprises: a bare `1.2` is `^1.2`; `^0.1` never takes `0.2`; a pre-release satisfies a requirement
-only if that names a pre-release of the very same three numbers; build metadata is read and
-forgotten; only blanks may stand between the parts.
+Pure. Follows Cargo's crate `semver` exactly, also where that may surprise: a bare `1.2` means
+`^1.2`; `^0.1` does not match `0.2`; a pre-release matches a requirement only if the requirement
+names a pre-release of the same three numbers; build metadata is ignored; only blanks may separate
+the parts.
 
-Whatever cannot be read raises `NotAVersion`, which says where and why.
+Raises `NotAVersion`, which gives the place and the reason, for text that cannot be parsed.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-# A pre-release as it is compared: at each place numbers below words; none at all is above all.
+# The sort key of a pre-release: in each part, numbers come before words.
 _Pre: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _OPERATORS: Final = (">=", "<=", "=", ">", "<", "~", "^")
 _WILDCARDS: Final = ("*", "x", "X")
 _LARGEST: Final = 2**64 - 1
 
-# What the original allows in one requirement.
+# The limit of Cargo's own parser.
 _MAX_COMPARATORS: Final = 32
 
 _WORD: Final = re.compile(r"[0-9A-Za-z.-]*")
@@ -27,7 +27,7 @@ _DIGITS: Final = re.compile(r"[0-9]*")
 
 
 class NotAVersion(ValueError):
-    """The text is no version, or no requirement."""
+    """The text is not a version, or not a requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """The version in this text, which must be nothing else."""
+        """Return the version that this text is. Raises NotAVersion."""
         rest = text
         numbers: list[int] = []
         for place in ("major", "minor", "patch"):
             if numbers:
                 if not rest.startswith("."):
-                    raise NotAVersion(f"{text!r} is no version: it has no {place} number")
+                    raise NotAVersion(f"{text!r} is not a version: it has no {place} number")
                 rest = rest[1:]
             number, rest = _number(rest, place)
             numbers.append(number)
         pre, rest = _labels(rest)
         if rest:
-            raise NotAVersion(f"{text!r} is no version: {rest!r} is left over")
+            raise NotAVersion(f"{text!r} is not a version: {rest!r} does not belong there")
         return cls(numbers[0], numbers[1], numbers[2], pre)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """One comparison; a number that was not said, or was a wildcard, is None."""
+    """One comparison. A number that is left out or a wildcard is None."""
 
     op: str
     major: int
@@ -68,7 +68,7 @@ class Comparator:
     pre: str = ""
 
     def admits(self, version: Version) -> bool:
-        """Whether the version compares so, by numbers and order alone."""
+        """Return whether this comparison is true of the version, by precedence alone."""
         match self.op:
             case "=" | "*":
                 return self._equals(version)
@@ -85,7 +85,7 @@ class Comparator:
         return self._caret(version)
 
     def names_pre_of(self, version: Version) -> bool:
-        """Whether it speaks of a pre-release of the very same numbers."""
+        """Return whether this comparison names a pre-release of the version's three numbers."""
         numbers = (version.major, version.minor, version.patch)
         return bool(self.pre) and (self.major, self.minor, self.patch) == numbers
 
@@ -98,21 +98,21 @@ class Comparator:
         )
 
     def _exceeded_by(self, version: Version) -> bool:
-        said, found = self._compared(version)
-        return found > said if len(said) < 3 else (found, _order(version)) > (said, _order(self))
+        ours, theirs = self._compared(version)
+        return theirs > ours if len(ours) < 3 else (theirs, _order(version)) > (ours, _order(self))
 
     def _exceeds(self, version: Version) -> bool:
-        said, found = self._compared(version)
-        return found < said if len(said) < 3 else (found, _order(version)) < (said, _order(self))
+        ours, theirs = self._compared(version)
+        return theirs < ours if len(ours) < 3 else (theirs, _order(version)) < (ours, _order(self))
 
     def _compared(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The numbers that were said, and as many of the version's."""
-        said: tuple[int, ...] = (self.major,)
+        """Return the numbers of this comparison, and as many of the version's."""
+        ours: tuple[int, ...] = (self.major,)
         if self.minor is not None:
-            said += (self.minor,)
+            ours += (self.minor,)
             if self.patch is not None:
-                said += (self.patch,)
-        return said, (version.major, version.minor, version.patch)[: len(said)]
+                ours += (self.patch,)
+        return ours, (version.major, version.minor, version.patch)[: len(ours)]
 
     def _tilde(self, version: Version) -> bool:
         if version.major != self.major or self.minor not in (None, version.minor):
@@ -128,46 +128,46 @@ class Comparator:
             return True
         if self.patch is None:
             return version.minor >= self.minor if self.major else version.minor == self.minor
-        said, found = (self.minor, self.patch), (version.minor, version.patch)
-        if found == said:
+        ours, theirs = (self.minor, self.patch), (version.minor, version.patch)
+        if theirs == ours:
             return _order(version) >= _order(self)
         if self.major:
-            return found > said
+            return theirs > ours
         return self.minor > 0 and version.minor == self.minor and version.patch > self.patch
 
 
 @dataclass(frozen=True, slots=True)
 class VersionReq:
-    """A requirement: all its comparators must agree. None at all (`*`) admits every release."""
+    """A requirement: all comparators must match. Without any (`*`) it matches every release."""
 
     comparators: tuple[Comparator, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "VersionReq":
-        """The requirement in this text."""
+        """Return the requirement that this text is. Raises NotAVersion."""
         rest = text.lstrip(" ")
         if rest.startswith(_WILDCARDS):
             if rest[1:].strip(" "):
-                raise NotAVersion(f"{text!r} is no requirement: a wildcard must stand alone")
+                raise NotAVersion(f"{text!r} is not a requirement: a wildcard must be alone")
             return cls()
-        read: list[Comparator] = []
+        comparators: list[Comparator] = []
         while True:
             comparator, rest = _comparator(rest)
-            read.append(comparator)
+            comparators.append(comparator)
             if not rest:
-                return cls(tuple(read))
+                return cls(tuple(comparators))
             if not rest.startswith(","):
-                raise NotAVersion(f"{text!r} is no requirement: a comma should stand at {rest!r}")
-            if len(read) == _MAX_COMPARATORS:
+                raise NotAVersion(f"{text!r} is not a requirement: a comma is missing at {rest!r}")
+            if len(comparators) == _MAX_COMPARATORS:
                 raise NotAVersion(f"more than {_MAX_COMPARATORS} comparisons in one requirement")
             rest = rest[1:].lstrip(" ")
 
     def matches(self, version: Version) -> bool:
-        """Whether this version will do."""
+        """Return whether this version satisfies the requirement."""
         if not all(comparator.admits(version) for comparator in self.comparators):
             return False
-        # Who asks for ^1.2 does not want 1.3.0-alpha, though it lies in between.
-        return not version.pre or any(one.names_pre_of(version) for one in self.comparators)
+        # ^1.2 does not mean 1.3.0-alpha, although that is in its range.
+        return not version.pre or any(each.names_pre_of(version) for each in self.comparators)
 
 
 def _comparator(text: str) -> tuple[Comparator, str]:
@@ -192,18 +192,18 @@ def _comparator(text: str) -> tuple[Comparator, str]:
     pre = ""
     if patch is not None:
         pre, rest = _labels(rest)
-    # With an operator a wildcard is simply a number not said; alone it is an operator itself.
+    # After an operator, a wildcard is a number left out; without one, it is the operator itself.
     op = op or ("*" if wild else "^")
     return Comparator(op, major, minor, patch, pre), rest.lstrip(" ")
 
 
 def _number(text: str, place: str) -> tuple[int, str]:
-    found = _DIGITS.match(text)
-    digits = found[0] if found else ""
+    match = _DIGITS.match(text)
+    digits = match[0] if match else ""
     if not digits:
-        what = f"{text[0]!r}" if text else "the end"
-        raise NotAVersion(f"the {place} number is missing: {what} stands in its place")
-    # Compared as text first: int() refuses thousands of digits in its own words.
+        instead = f"{text[0]!r}" if text else "the end"
+        raise NotAVersion(f"the {place} number is missing: {instead} is in its place")
+    # The length is checked first: int() would raise its own error for thousands of digits.
     if len(digits) > 20 or int(digits) > _LARGEST:
         raise NotAVersion(f"the {place} number is too large")
     if digits[0] == "0" and len(digits) > 1:
@@ -212,7 +212,7 @@ def _number(text: str, place: str) -> tuple[int, str]:
 
 
 def _labels(text: str) -> tuple[str, str]:
-    """The pre-release, with any build metadata after it read and dropped."""
+    """Return the pre-release and the rest of the text after any build metadata."""
     pre = ""
     if text.startswith("-"):
         pre, text = _identifiers(text[1:], "pre-release")
@@ -225,8 +225,8 @@ def _labels(text: str) -> tuple[str, str]:
 
 
 def _identifiers(text: str, what: str) -> tuple[str, str]:
-    found = _WORD.match(text)
-    word = found[0] if found else ""
+    match = _WORD.match(text)
+    word = match[0] if match else ""
     if not all(word.split(".")):
         raise NotAVersion(f"the {what} is empty, or a part of it is")
     return word, text[len(word) :]

@@ -186,7 +186,7 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
             heard = said(await ext.call_tool("heard"))
             methods = [one["method"] for one in heard]
             assert methods.count("subscriptions/listen") == times
-            assert "not heard of any more" not in caplog.text
+            assert "notifications do not come any more" not in caplog.text
         await ext.call_tool("unlisten", timeout=60)  # a third time in a row: it does not want
         await clock.until(lambda: "was ended 3 times in a row" in caplog.text)
         assert "subscriptions/listen" in caplog.text and ext.stats.dropped == {}

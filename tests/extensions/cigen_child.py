@@ -1,4 +1,4 @@
-"""A cigen plugin that does as it is told, and tells what it heard.
+"""A cigen plugin that follows the commands in its input, and reports what it received.
 
 Like those in the wild it expects a plan and a generate in turn, whatever it answered. Words on its
 command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), and `alone`: it

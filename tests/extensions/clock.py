@@ -25,7 +25,7 @@ _real = time.monotonic
 
 
 class Clock:
-    """The time of everything in this process that asks `time.monotonic` or its loop."""
+    """The time for everything in this process that uses `time.monotonic` or its loop's clock."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -39,11 +39,11 @@ class Clock:
         self._stands_at = self.now() - self.ahead
 
     def move(self, seconds: float) -> None:
-        """Move on by so much. What is due by then happens when the loop turns next."""
+        """Move the time by this many seconds. Timers that are then due fire in the next turn."""
         self.ahead += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Move on by so much, and let everything happen that is due by then."""
+        """Move the time by this many seconds, and let everything that is then due happen."""
         self.move(seconds)
         loop = asyncio.get_running_loop()
         if isinstance(loop, Uvloop):
@@ -51,21 +51,21 @@ class Clock:
         await turns()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait in real time for something that nobody tells us about; the test bounds it."""
+        """Wait in real time for a condition without an event; the test has a time limit."""
         while not condition():
             await asyncio.sleep(0)  # the loop looks at its pipes
             time.sleep(0.001)  # noqa: ASYNC251 - a stopped clock would never come to a timer
 
 
 async def turns(times: int = TURNS) -> None:
-    """Let the loop turn so often."""
+    """Let the loop run this many turns."""
     for _ in range(times):
         await asyncio.sleep(0)
 
 
 @contextmanager
 def installed_clock() -> Iterator[Clock]:
-    """The clock of this process, from now on; the real one is back afterwards."""
+    """Replace the clock of this process until the end of the block."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", clock.now)

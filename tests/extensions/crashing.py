@@ -20,7 +20,7 @@ ALWAYS = {"strategy": "immediate", "max_retries": "unlimited"}
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What this program holds."""
+    """The resources of this program."""
 
     processes: int
     descriptors: int
@@ -37,7 +37,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How each of so many calls ended, and what was held before and after."""
+    """How each call ended, and the resources before and after."""
 
     calls: int
     ends: Counter[str]
@@ -46,7 +46,7 @@ class Account:
     after: Footprint
 
     def balances(self, megabytes: float = 5.0) -> bool:
-        """Nothing lost, nothing left: as many ends as calls, and the same footprint."""
+        """Check that there are as many ends as calls, and the same resources as before."""
         same = (
             self.before.processes == self.after.processes
             and self.before.descriptors == self.after.descriptors
@@ -57,7 +57,7 @@ class Account:
 
 
 async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Account:
-    """So many calls; the process dies at each `every`th that it is asked."""
+    """Make this many calls; the process dies at every `every`th call that it gets."""
     async with hostile(f"die_after={every}", restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
@@ -78,7 +78,7 @@ async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Ac
 
 
 async def crash_cycles(times: int) -> Account:
-    """Started, asked once, killed by what it is asked next; so many times."""
+    """Start a process, make one call, and let the next call kill it; this many times."""
     async with hostile(restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()

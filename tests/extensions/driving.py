@@ -1,4 +1,4 @@
-"""How tests run the hostile extension, and how they hold the host to account for each call."""
+"""Helpers to run the hostile extension, and to check that the host accounts for every call."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ OUTCOMES = ("result", *LOSSES)
 
 
 def with_ladder(*waits: float) -> Dialect:
-    """morphir, but it waits so long after the end of stdin, and then so long after SIGTERM."""
+    """Return morphir with these waits after the end of stdin and after SIGTERM."""
     close, terminate = waits
     steps = (CloseStdin(wait=close), Terminate(wait=terminate))
     return replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
@@ -33,15 +33,15 @@ def with_ladder(*waits: float) -> Dialect:
 # The dialect of an impatient host: each shutdown step is short.
 IMPATIENT = with_ladder(0.1, 0.1)
 
-# Of one that waits for ever: an extension that ends did not end by a shutdown step.
+# The dialect of a host that waits for ever: no shutdown step ends an extension.
 PATIENT = with_ladder(3600, 3600)
 
-# For limits that a test is not about, and that it would wait out in vain if they came to bear.
+# For limits that a test is not about and that must not end it.
 NEVER = "1h"
 
 
 def command(*flags: str) -> list[str]:
-    """The command that runs the hostile extension; -S -E starts it in a few milliseconds."""
+    """Return the command of the hostile extension; -S -E starts it in a few milliseconds."""
     return [sys.executable, "-S", "-E", str(HOSTILE), *flags]
 
 
@@ -65,7 +65,7 @@ def unstarted(
     shared: bool = False,
     **settings: Any,
 ) -> Extension:
-    """One that nobody has started yet. Close it."""
+    """Return an extension that is not started. The caller must close it."""
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
     entry = {"name": "hostile", "source": source, **settings}
@@ -74,7 +74,7 @@ def unstarted(
 
 @asynccontextmanager
 async def closing(extension: Extension) -> AsyncIterator[Extension]:
-    """Close it in the end."""
+    """Close the extension at the end of the block."""
     try:
         yield extension
     finally:
@@ -82,7 +82,7 @@ async def closing(extension: Extension) -> AsyncIterator[Extension]:
 
 
 async def failing(awaitable: Awaitable[Any]) -> ExthostError:
-    """The error that this ends with."""
+    """Return the error that this awaitable raises."""
     try:
         result = await awaitable
     except ExthostError as error:
@@ -91,7 +91,7 @@ async def failing(awaitable: Awaitable[Any]) -> ExthostError:
 
 
 async def outcome(awaitable: Awaitable[Any]) -> Any:
-    """The result, or the error in its place."""
+    """Return the result of this awaitable, or the error that it raises."""
     try:
         return await awaitable
     except ExthostError as error:
@@ -99,21 +99,21 @@ async def outcome(awaitable: Awaitable[Any]) -> Any:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something that nobody tells us about; polled, bounded."""
+    """Wait for a condition without an event: poll it, for a limited time."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - a process is asked, and has no event
             await asyncio.sleep(0.002)
 
 
 def pid_of(extension: Extension) -> int:
-    """The pid of its process, which must be there."""
+    """Return the pid of its process, which must exist."""
     pid = extension.stats.pid
     assert pid is not None
     return pid
 
 
 class Ledger:
-    """Counts calls in and calls out on the bus; they must agree, with each other and the stats."""
+    """Counts started and ended calls on the bus, which must agree with each other and the stats."""
 
     def __init__(self) -> None:
         self.bus = Bus()
@@ -131,13 +131,13 @@ class Ledger:
         self.ended[event.outcome] += 1
 
     def settle(self, extension: Extension, **expected: int) -> None:
-        """Every call that came in went out, once; the given outcomes are exactly these."""
+        """Check that every started call ended once, with exactly these outcomes."""
         accounted(extension, self.accepted, **expected)
         assert self.ended == Counter({name: getattr(extension.stats, name) for name in OUTCOMES})
 
 
 def accounted(extension: Extension, accepted: int, **expected: int) -> None:
-    """Each accepted call ended once; nothing is pending, nothing waits."""
+    """Check that each accepted call ended once, and that none is in flight or waits."""
     stats = extension.stats
     counts = {name: getattr(stats, name) for name in OUTCOMES}
     assert sum(counts.values()) == stats.calls == accepted, counts

@@ -1,4 +1,4 @@
-"""What the kernel says about processes, descriptors and threads, ours and others, from /proc."""
+"""Reads processes, descriptors and threads, our own and others, from /proc."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 
-# In the environment of everything we spawn: finds orphans whoever their parent is by now.
+# A variable of everything that we spawn: finds orphans, whatever their parent is now.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 
 def see(pid: int) -> Seen | None:
-    """What there is under this pid, a zombie included."""
+    """Return the process of this pid, which may be a zombie, or None."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         command = (_PROC / str(pid) / "cmdline").read_bytes()
@@ -36,12 +36,12 @@ def see(pid: int) -> Seen | None:
 
 
 def gone(pid: int) -> bool:
-    """Not even a zombie of it is left."""
+    """Return whether the process is gone; a zombie is not."""
     return see(pid) is None
 
 
 def runs(pid: int) -> bool:
-    """It is there and no zombie: of a grandchild, another must take the zombie."""
+    """Return whether the process runs. A zombie does not; a grandchild is reaped by another."""
     seen = see(pid)
     return seen is not None and seen.state not in "ZX"
 
@@ -74,7 +74,7 @@ def all_pids() -> list[int]:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """Its variables as it was started with them; none of a zombie or a foreign one."""
+    """Return the variables that it was started with; none for a zombie or another user's."""
     try:
         return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -82,14 +82,14 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def resident_bytes() -> int:
-    """How much memory our own process has right now."""
+    """Return how much memory our own process uses now."""
     pages = (_PROC / "self" / "statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def our_processes(but: Collection[int] = ()) -> dict[int, str]:
-    """Every process that is our child or carries our mark, by pid, described, but for these pids:
-    to look at every process of a machine takes 15 ms."""
+    """Return every process that is our child or has our variable, described, by pid. The given pids
+    are left out: reading every process of a machine takes 15 ms."""
     mark, me = f"{MARK}={os.environ[MARK]}".encode(), os.getpid()
     found: dict[int, str] = {}
     for pid in all_pids():
@@ -104,7 +104,7 @@ def our_processes(but: Collection[int] = ()) -> dict[int, str]:
 
 
 def our_descriptors() -> dict[int, str]:
-    """Every open descriptor, and what it is."""
+    """Return every open descriptor, and what it refers to."""
     found: dict[int, str] = {}
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - iterdir holds one more open
         try:

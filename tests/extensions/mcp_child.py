@@ -1,4 +1,4 @@
-"""An MCP server that does as it is told. Standard library only; run with -S -E.
+"""An MCP server that follows the commands of a test. Standard library only; run with -S -E.
 
     mcp_child.py '{"era": "handshake", "heard": FILE, …}'
 

@@ -1,4 +1,4 @@
-"""A nexo extension that does as it is told, for tests.
+"""A nexo extension that follows the commands of a test.
 
     nexo_child.py ['{"offer": …, "hooks": {name: answer}, "listed": …, "heard": FILE, "exit": N}']
 

@@ -1,4 +1,4 @@
-"""A child without a process, for tests that tell it in which moment to do what."""
+"""A child without a process, for tests that decide when it does what."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def session_with(puppet: "Puppet", queue: CallQueue, dialect: Dialect = DIALECT)
 
 
 class Puppet:
-    """A child without a process: three pipes and an exit that come when they are told to."""
+    """A child without a process: three pipes, and an exit, which the test controls."""
 
     argv: tuple[str, ...] = ("puppet",)
     cwd = ""
@@ -37,7 +37,7 @@ class Puppet:
         os.set_blocking(self.reads, False)
 
     def heard(self) -> list[dict[str, Any]]:
-        """Every request that ever came."""
+        """Return every request that has come."""
         try:
             while data := os.read(self.reads, 1 << 16):
                 self._received += data
@@ -54,7 +54,7 @@ class Puppet:
             for fd in (self.reads, self.writes, self.complains, self._exits):
                 os.close(fd)
 
-    # What the session asks of a child.
+    # The interface that a session needs of a child.
 
     def start_watchdog(self, _: Any) -> None:
         pass

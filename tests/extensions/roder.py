@@ -1,4 +1,4 @@
-"""How tests run the roder extension that does as it is told (`roder_child.py`)."""
+"""How tests run the roder extension that follows the commands of a test (`roder_child.py`)."""
 
 import sys
 from collections.abc import Mapping

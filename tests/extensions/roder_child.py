@@ -1,4 +1,4 @@
-"""A roder extension that does as it is told. Standard library only; run with -S -E.
+"""A roder extension that follows the commands of a test. Standard library only; run with -S -E.
 
     roder_child.py MANIFEST [key=value …]     keys of the echo to lie about, in JSON; `hang`, `die`
 

@@ -1,4 +1,4 @@
-"""A synaps plugin that does as it is told, for tests: one plain loop, as authors write them.
+"""A synaps plugin that follows the commands of a test: one plain loop, as authors write them.
 
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 

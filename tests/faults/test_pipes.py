@@ -325,7 +325,7 @@ PROTOBUF = {
     "a varint without end": b"\x08" + b"\xff" * 30,
     "a field of number 0": b"\x00\x00",
     "an end without its group": b"\x0c",
-    "a wire type that is none": b"\x0f",
+    "an unknown wire type": b"\x0f",
 }
 
 

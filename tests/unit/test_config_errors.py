@@ -75,7 +75,7 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"source": {**SOURCE, "env": {"A": 1}}}, "X0103", "source.env.A", "must be text"),
         ({"env": {"A=B": "x"}}, "X0103", "env", "variable's name"),
         ({"env": ["A"]}, "X0103", "env", "must be a table of text, and is a list"),
-        ({"source": {**SOURCE, "args": []}, "args": []}, "X0103", "args", "said twice"),
+        ({"source": {**SOURCE, "args": []}, "args": []}, "X0103", "args", "given twice"),
         ({"restart": {"strategy": "nevr"}}, "X0103", "restart.strategy", 'did you mean "never"?'),
         ({"restart": {"max_retries": -1}}, "X0103", "restart.max_retries", "between 0"),
         ({"restart": {"max_retries": True}}, "X0103", "restart.max_retries", "whole number"),
@@ -89,8 +89,8 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"lifetime": "long"}, "X0103", "lifetime", '"tree", "plain"'),
         ({"sha256": "ab"}, "X0103", "sha256", "64 hexadecimal digits"),
         ({"sha256": "g" * 64}, "X0103", "sha256", "64 hexadecimal digits"),
-        ({"config": {"when": object()}}, "X0103", "config.when", "JSON cannot say"),
-        ({"config": [float("nan")]}, "X0103", "config[0]", "not a number that JSON can say"),
+        ({"config": {"when": object()}}, "X0103", "config.when", "JSON does not have"),
+        ({"config": [float("nan")]}, "X0103", "config[0]", "a number that JSON cannot express"),
         ({"options": []}, "X0103", "options", "must be a table, and is a list"),
         ({"protocol": "smoke"}, "X0105", "protocol", "'smoke' is not supported"),
         ({"source": {"type": "proces"}}, "X0105", "source.type", "'proces' is not known"),
@@ -248,7 +248,7 @@ def test_a_config_that_holds_itself_is_refused_in_bounded_time() -> None:
     loop["left"] = loop["right"] = loop
     error = entry_failure(config=loop)
     assert (error.code, error.evidence.details) == ("X0103", ())
-    assert "holds itself" in error.message
+    assert "contains itself" in error.message
 
 
 def test_a_config_that_doubles_with_each_level_is_refused_in_bounded_time() -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from exthost.discovery.filters import (
     dedupe,
     filter_allowed,
+    filter_candidates,
     filter_disabled,
     order,
     prune,
-    settle,
 )
 from exthost.discovery.report import Candidate
 from exthost.model import Spec
@@ -156,20 +156,20 @@ def test_settling_does_not_depend_on_the_order_of_arrival(
 ) -> None:
     # Two with the same root and path cannot be found; here the first drawn is kept.
     distinct = list({(c.root_index, c.path): c for c in candidates}.values())
-    forwards = settle(distinct, disabled=disabled, allowlist=allowlist)
-    backwards = settle(distinct[::-1], disabled=disabled, allowlist=allowlist)
+    forwards = filter_candidates(distinct, disabled=disabled, allowlist=allowlist)
+    backwards = filter_candidates(distinct[::-1], disabled=disabled, allowlist=allowlist)
     assert forwards == backwards
 
 
 def test_a_disabled_ancestor_still_prunes() -> None:
     found = [candidate("outer", "/r/x"), candidate("inner", "/r/x/y")]
-    settled = settle(found, disabled=["outer"], allowlist=[])
+    settled = filter_candidates(found, disabled=["outer"], allowlist=[])
     assert settled == ((), (), 1)
 
 
 def test_a_disabled_winner_does_not_bring_its_shadow_to_life() -> None:
     found = [candidate("a", "/r/x"), candidate("a", "/s/x", root=1)]
-    settled = settle(found, disabled=["a"], allowlist=[])
+    settled = filter_candidates(found, disabled=["a"], allowlist=[])
     assert settled.candidates == ()
     assert settled.disabled == 1
     assert [d.code for d in settled.diagnostics] == ["X0205"]
@@ -177,14 +177,14 @@ def test_a_disabled_winner_does_not_bring_its_shadow_to_life() -> None:
 
 def test_the_one_in_the_shadow_is_told_with_both_paths() -> None:
     found = [candidate("a", "/r/x"), candidate("a", "/s/x", root=1)]
-    [warning] = settle(found, disabled=[], allowlist=[]).diagnostics
+    [warning] = filter_candidates(found, disabled=[], allowlist=[]).diagnostics
     assert (warning.level, warning.path) == ("warning", "/s/x/plugin.toml")
     assert "/r/x/plugin.toml" in warning.message
     assert warning.extension == "a"
 
 
 def test_an_absent_allowlisted_id_is_a_warning_each() -> None:
-    settled = settle([candidate("a", "/a")], disabled=[], allowlist=["x", "a", "y"])
+    settled = filter_candidates([candidate("a", "/a")], disabled=[], allowlist=["x", "a", "y"])
     assert [c.id for c in settled.candidates] == ["a"]
     assert [(d.level, d.code, d.extension) for d in settled.diagnostics] == [
         ("warning", "X0206", "x"),
@@ -193,7 +193,7 @@ def test_an_absent_allowlisted_id_is_a_warning_each() -> None:
 
 
 def test_an_id_both_allowed_and_disabled_is_not_said_to_be_lost() -> None:
-    settled = settle([candidate("a", "/a")], disabled=["a"], allowlist=["a"])
+    settled = filter_candidates([candidate("a", "/a")], disabled=["a"], allowlist=["a"])
     assert settled.candidates == ()
     [warning] = settled.diagnostics
     assert "disabled" in warning.message

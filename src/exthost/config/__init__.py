@@ -1,18 +1,18 @@
 """Every form of config → values: `Spec`, `Settings`, `DiscoverySettings`, `Config`.
 
-Pure: text or mappings in, frozen values out. The caller reads the file and says in which folder it
-lies. Nothing here opens, looks up or spawns anything. The only error that leaves this package is
-ConfigError, which carries the first mistake in the file and, in its evidence, every other one.
+Pure: text or mappings in, frozen values out. The caller reads the file and passes its folder.
+Nothing here opens a file or starts a process. This package raises only ConfigError, which reports
+the first mistake in the file and lists every other one in its evidence.
 
 In reading order:
 
-    document            the sections of a config, and what they mean together
+    document            a whole config: its sections, and how they are combined
     entry               one `[[extensions]]` entry
-    options             `options`, as each dialect says what they are
+    options             check `options` against the declarations of the dialect
     yaml_config         `extensions.yaml`, which is `[discovery]` in another notation
     discovery           `[discovery]`
     extension_settings  the settings that `connect` takes as keyword arguments
-    toggle              enabling and disabling an extension in the text of a config
+    toggle              enable or disable an extension in the text of a config
 
 Sections that belong to one dialect are in its package. Single values, shared settings and mistakes
 are in `exthost.documents`.

@@ -1,8 +1,9 @@
-"""`[discovery]`: where extensions are looked for, and which of those found are wanted.
+"""`[discovery]`: where to search for extensions, and which of them to use.
 
-Settings only: the walk itself is in `exthost.discovery`.
-Relative search paths count from the folder of the config file; `$PATH` stands for every folder on
-PATH, where only programs that are their own manifests are looked for.
+The keys and their defaults are those of nexo (nexo-disc-11). Only the settings are here;
+`exthost.discovery` does the search. Relative search paths are relative to the folder of the config
+file. `$PATH` stands for every folder on PATH, where only programs that are their own manifests are
+looked for.
 """
 
 from collections.abc import Mapping
@@ -15,13 +16,13 @@ from exthost.documents.settings import within
 
 ON_PATH = "$PATH"
 
-# Editors write a file in several steps; a shorter pause would see the steps.
+# Editors write a file in several steps; after a shorter pause the steps would be seen.
 MIN_DEBOUNCE_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """Whether changes on disk are noticed, and whether they are acted on."""
+    """Whether manifests are watched, and whether changed extensions are reloaded."""
 
     enabled: bool = False
     debounce_ms: int = 500
@@ -30,9 +31,9 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverySettings:
-    """An empty allowlist allows all. The root itself is depth 0. `prefers_working_folder`: a
-    relative search path counts from the working folder if it is there, and else from the folder
-    of the config."""
+    """The settings of a search. An empty allowlist allows all. A search path itself is depth 0. If
+    `prefers_working_folder` is true, a relative search path is relative to the working folder if it
+    exists there, and otherwise to the folder of the config."""
 
     enabled: bool = True
     search_paths: tuple[str, ...] = ("./extensions",)
@@ -53,7 +54,7 @@ _WATCH: Mapping[str, Reader] = {
 
 
 def _watch(value: Any, place: Place) -> WatchSettings:
-    return WatchSettings(**_said(table(value, place, _WATCH)))
+    return WatchSettings(**_set_values(table(value, place, _WATCH)))
 
 
 _DISCOVERY: Mapping[str, Reader] = {
@@ -69,15 +70,15 @@ _DISCOVERY: Mapping[str, Reader] = {
 
 
 def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
-    """The section; what it does not say is as on the page."""
-    said = _said(table(value, place, _DISCOVERY))
-    roots = said.get("search_paths", DiscoverySettings().search_paths)
-    # $PATH, $SYNAPS and a home folder are found where the walk begins; none lies in this folder.
-    said["search_paths"] = tuple(
+    """Read the section. A key that is not set has its default."""
+    values = _set_values(table(value, place, _DISCOVERY))
+    roots = values.get("search_paths", DiscoverySettings().search_paths)
+    # $PATH, $SYNAPS and ~ are resolved when the search begins; they are not relative to the folder.
+    values["search_paths"] = tuple(
         root if root.startswith(("$", "~")) else within(folder, root) for root in roots
     )
-    return DiscoverySettings(**said)
+    return DiscoverySettings(**values)
 
 
-def _said(read: dict[str, Any]) -> dict[str, Any]:
+def _set_values(read: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in read.items() if item is not None}

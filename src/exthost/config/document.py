@@ -1,9 +1,8 @@
-"""A whole config → `Config`: its sections, and what they come to together.
+"""A whole config → `Config`: its sections, and how they are combined.
 
-The sections are a table of name → reader: our own (`_SECTIONS`), and those that dialects bring,
-which are asked for only when a config has a section that is not ours. Readers are independent of
-one another and of their order in the file; only then are defaults, overrides and entries laid over
-one another.
+The sections are a table of name → reader: `_SECTIONS`, and those of the dialects, which are loaded
+only for a config with a section that is not in `_SECTIONS`. Readers do not depend on one another or
+on their order in the file. After all of them, overrides and defaults are applied to the entries.
 """
 
 import re
@@ -37,13 +36,12 @@ from exthost.model import EMPTY_MAPPING, Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All that a config says. `discovery` is None when it has no such section.
+    """The values of a whole config. `discovery` is None if there is no such section.
 
-    `specs` are in the order of the file, disabled ones among them, with everything that holds for
-    them already laid over; `apply_overrides` does the same for an extension found elsewhere.
-    `hooks` is what follows when a hook fails, by its kind ("*" for the others), where an extension
-    has no word of its own.
-    `notes` are what another program's file says that means nothing here.
+    `specs` are in the order of the file and include the disabled ones. Overrides and defaults are
+    already applied to them; `apply_overrides` does the same for a discovered extension. `hooks`
+    says what happens when a hook fails, by its kind ("*" for all others), for extensions that do
+    not set this themselves. `notes` name the keys of another program's file that mean nothing here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -57,17 +55,17 @@ class Config:
     notes: tuple[str, ...] = ()
 
     def outer(self, id: str) -> Settings:
-        """What holds for the extension `id` beyond its own entry or manifest."""
+        """Return the settings for the extension `id` from outside its own entry or manifest."""
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
-        """A discovered extension as this config wants it."""
+        """Return a discovered extension with overrides and defaults applied."""
         return self.outer(spec.id).onto(spec)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What every section's reader may need to know."""
+    """What the reader of a section may need besides the value and its place."""
 
     origin: str
     folder: str | None
@@ -84,20 +82,23 @@ def config_from_toml(
     *,
     dialects: Collection[str] = DIALECTS,
 ) -> Config:
-    """The config in this TOML, read from the file `origin`, which lies in `folder`."""
+    """Return the config in this TOML, read from the file `origin` in `folder`."""
     toml = _decoded(source, origin)
     try:
         document = parse_toml(toml)
     except RecursionError as error:
         raise _unreadable(origin, 0, "it is nested too deep") from error
-    except ValueError as error:  # TOMLDecodeError is one; so is an integer of 5000 digits
+    except ValueError as error:  # a TOMLDecodeError, or an integer of 5000 digits
         at = re.search(r"line (\d+)", str(error))
         raise _unreadable(origin, int(at[1]) if at else 0, str(error)) from error
     return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
 
 
 def config_from_json(source: bytes, origin: str, folder: str | None) -> Config:
-    """The config in a JSON file that other programs may share, by the dialect that knows it."""
+    """Return the config in a JSON file, read by the dialect that has its section.
+
+    Such a file may be shared with other programs.
+    """
     document = _json(source, origin)
     known: list[str] = []
     for package in find.packages():
@@ -137,7 +138,7 @@ def _json(source: bytes, origin: str) -> Any:
         raise ConfigError(
             UNREADABLE,
             f"{origin}: {why}",
-            help="mend the place named",
+            help="correct the place named",
             evidence=Evidence(path=origin),
         ) from error
 
@@ -149,7 +150,7 @@ def config_from_mapping(
     folder: str | None = None,
     dialects: Collection[str] = DIALECTS,
 ) -> Config:
-    """The same as a dict. Without a folder, relative paths are left to the host's own."""
+    """Return the config in a dict. Without a folder, relative paths stay as they are."""
     return _config(document, Problems(origin), _Reading(origin, folder, dialects))
 
 
@@ -161,12 +162,15 @@ def spec_from_mapping(
     defaults: Settings = NO_SETTINGS,
     dialects: Collection[str] = DIALECTS,
 ) -> Spec:
-    """One entry by itself, as `host.load` takes it; `defaults` is all that holds beyond it."""
+    """Return the extension of a single entry, as `host.load` takes it.
+
+    `defaults` are the settings from outside the entry.
+    """
     problems = Problems(origin)
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
     _check_options([] if read is None else [read])
     problems.raise_any()
-    assert read is not None, "an entry without mistakes has been read"
+    assert read is not None, "an entry without mistakes is read"
     return read.spec(defaults, folder)
 
 
@@ -185,7 +189,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     _check_options(entries)
     _check_names(entries)
     problems.raise_any()
-    said = Config(
+    config = Config(
         defaults=read.get("defaults", NO_SETTINGS),
         overrides=read.get("overrides", EMPTY_MAPPING),
         discovery=read.get("discovery"),
@@ -194,12 +198,12 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         origin=reading.origin,
         folder=reading.folder,
     )
-    specs = tuple(entry.spec(said.outer(entry.bare.id), reading.folder) for entry in entries)
-    return replace(said, specs=specs)
+    specs = tuple(entry.spec(config.outer(entry.bare.id), reading.folder) for entry in entries)
+    return replace(config, specs=specs)
 
 
 def _sections(document: Any) -> Mapping[str, _Section]:
-    """Return every section that a config may have. The dialects are asked only if they must be."""
+    """Return the reader of every section. Those of dialects are loaded only if needed."""
     if not isinstance(document, Mapping) or document.keys() <= _SECTIONS.keys():
         return _SECTIONS
     sections = {
@@ -312,7 +316,7 @@ def _decoded(source: str | bytes, origin: str) -> str:
         except UnicodeDecodeError as error:
             line = source.count(b"\n", 0, error.start) + 1
             raise _unreadable(origin, line, f"line {line} is not UTF-8 text") from error
-    # Some editors begin a file with a byte-order mark, which TOML does not know.
+    # Some editors begin a file with a byte-order mark, which TOML does not allow.
     return text.removeprefix("\ufeff")
 
 
@@ -321,6 +325,6 @@ def _unreadable(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help="mend the line named; https://toml.io shows the notation",
+        help="correct the line named; https://toml.io shows the notation",
         evidence=Evidence(path=origin, line=line),
     )

@@ -1,8 +1,8 @@
-"""One entry of `[[extensions]]`, with its own keys and those of `documents.settings`.
+"""One entry of `[[extensions]]`: the keys of morphir-config-01, and those of `documents.settings`.
 
-An Entry keeps what it says itself apart from what holds for it: who wins is decided by
-`Entry.spec`, when the whole config has been read. The program is left as written: whether "./x"
-exists, and what a bare name means on PATH, is found out by whoever spawns it.
+An Entry keeps its own settings separate from those of other tables; `Entry.spec` combines them when
+the whole config has been read. The program is kept as written: `launch` finds out whether "./x"
+exists and what a bare name means on PATH.
 
 The surprise: an entry may have a source or a protocol of the seed that this host cannot run. Its
 Spec is then `unrunnable`: that extension alone is refused, and the others run. A source that nobody
@@ -37,10 +37,10 @@ from exthost.documents.readers import (
 from exthost.documents.settings import readers, settings_of, within
 from exthost.model import DEFAULT_DIALECT, Spec
 
-# Ours, and what other packages bring.
+# The built-in dialects, and those of installed packages.
 DIALECTS = NAMES
 
-# The seed's other sources: known by name, so that the refusal can say what they are.
+# The other sources of a morphir config: known by name, so that the error can name them.
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
 
 _CHILDREN_ONLY = "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
@@ -60,13 +60,13 @@ _NO_SOURCE = _Source((), {}, has_args=False)
 def read_entry(
     value: Any, place: Place, *, origin: str, folder: str | None, dialects: Collection[str]
 ) -> Entry | None:
-    """One entry, or None when it has not even a name to speak of it by."""
+    """Read one entry. Return None if it is not a table."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
         return None
-    called = value.get("name")
-    if isinstance(called, str):
-        place = place.of(called)
+    raw_name = value.get("name")
+    if isinstance(raw_name, str):
+        place = place.of(raw_name)
     read = table(value, place, _readers(folder, _fixed(dialects)))
     if "name" not in value:
         place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
@@ -80,13 +80,13 @@ def read_entry(
     if read.get("protocol") and enabled and not _is_of_the_seed(value["protocol"]):
         place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
-        place.at("args").wrong(WRONG_VALUE, "is said twice, here and in `source`", "keep one")
-    said = {key: item for key, item in read.items() if key in SETTING_KEYS}
-    if source.env:  # where both name a variable, the one beside the command is the nearer
-        said["env"] = {**(said.get("env") or {}), **source.env}
+        place.at("args").wrong(WRONG_VALUE, "is given twice, here and in `source`", "keep one")
+    values = {key: item for key, item in read.items() if key in SETTING_KEYS}
+    if source.env:  # a variable beside the command takes precedence
+        values["env"] = {**(values.get("env") or {}), **source.env}
     if source.has_args:
-        said["args"] = source.argv[1:]
-    own = settings_of(said)
+        values["args"] = source.argv[1:]
+    own = settings_of(values)
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
     bare = Spec(
         id=read.get("name") or "",
@@ -112,18 +112,18 @@ def _fixed(dialects: Collection[str]) -> frozenset[str]:
 @lru_cache(maxsize=16)  # the same for all the entries of a config
 def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reader]:
     def dialect(value: Any, place: Place) -> str | None:
-        said = text(value, place)
-        if said is not None and said not in dialects:
-            near = nearest(said, dialects)
+        name = text(value, place)
+        if name is not None and name not in dialects:
+            near = nearest(name, dialects)
             guess = f'; did you mean "{near}"?' if near else ""
             known = f"the dialects are {', '.join(sorted(dialects))}"
-            place.wrong(UNKNOWN_DIALECT, f"no dialect is called {cut(said)}{guess}", known)
+            place.wrong(UNKNOWN_DIALECT, f"no dialect is called {cut(name)}{guess}", known)
             return None
-        return said
+        return name
 
     def manifest(value: Any, place: Place) -> str | None:
-        said = text(value, place)
-        return None if said is None else within(folder, said)
+        path = text(value, place)
+        return None if path is None else within(folder, path)
 
     return {
         "name": name,
@@ -138,11 +138,11 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
 
 
 def _protocol(value: Any, place: Place) -> str:
-    """Why this protocol cannot be spoken; "" when it can."""
-    said = text(value, place)
-    if said is None or said == "stdio":
+    """Return the reason why this protocol is not supported; "" if it is."""
+    protocol = text(value, place)
+    if protocol is None or protocol == "stdio":
         return ""
-    return f'protocol {cut(said)} is not supported, only "stdio" is'
+    return f'protocol {cut(protocol)} is not supported, only "stdio" is'
 
 
 def _source(value: Any, place: Place) -> _Source:
@@ -151,7 +151,7 @@ def _source(value: Any, place: Place) -> _Source:
         return _NO_SOURCE
     type_ = value.get("type", "process")
     if isinstance(type_, str) and type_ != "process":
-        # Its other keys are those of another system: naming them as unknown would mislead.
+        # Its other keys belong to that type of source: to call them unknown would mislead.
         known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
         reason = f'source type {cut(type_)} {known}, only "process" is supported'
         return _Source((), {}, has_args=False, foreign=reason)

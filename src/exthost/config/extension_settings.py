@@ -1,7 +1,7 @@
 """The keys of an `[[extensions]]` entry as types, for programs that pass them as arguments.
 
-Only a type checker reads them: values are checked by `entry` and `settings`, as those of a file.
-A test compares the keys here with the keys there.
+Only a type checker uses them: `entry` and `documents.settings` check the values, as those of a
+file. A test compares the keys here with the keys there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class PermissionSettings(TypedDict, total=False):
 
 
 class ExtensionSettings(TypedDict, total=False):
-    """What `connect` takes beside the command and the dialect."""
+    """The keyword arguments of `connect`, besides the command and the dialect."""
 
     name: str
     enabled: bool

@@ -1,8 +1,8 @@
-"""`options`: checked by what the dialect says of its own.
+"""Checks `options` against the options that the dialect declares.
 
-A slip here would be silent otherwise: a dialect looks for the options it knows. In `[defaults]` and
-`[overrides.<id>]` it is not known which dialect will read them, so only kinds are checked there,
-and names when an extension is about to be started.
+Without this check a misspelt option would have no effect and no error, because a dialect ignores
+the options that it does not know. In `[defaults]` and `[overrides.<id>]` the dialect is not known,
+so only the kinds of values are checked there; the names are checked before an extension is started.
 """
 
 from collections.abc import Mapping
@@ -18,25 +18,23 @@ __all__ = ["check_options"]
 
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
-    """Note what is wrong with these options; `dialect` is "" where it is not known yet."""
+    """Record the mistakes in these options. `dialect` is "" if it is not known yet."""
     if not options:
         return
-    own = _own(dialect) if dialect else [one for name in _names() for one in _own(name)]
-    known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *own)}
-    if dialect and not own and dialect not in find.BUILT_IN:
-        return  # another package's dialect, which does not say what its options are
-    said = options if dialect else {name: one for name, one in options.items() if name in known}
-    table(said, place, known)
+    dialects = [dialect] if dialect else [package.name for package in find.packages()]
+    declared = [item for name in dialects for item in _declared(name)]
+    known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *declared)}
+    if dialect and not declared and dialect not in find.BUILT_IN:
+        return  # an installed dialect that does not declare its options
+    if not dialect:
+        options = {name: value for name, value in options.items() if name in known}
+    table(options, place, known)
 
 
-def _names() -> list[str]:
-    return [package.name for package in find.packages()]
-
-
-def _own(dialect: str) -> list[tuple[str, Option]]:
+def _declared(dialect: str) -> list[tuple[str, Option]]:
     try:
         return [*find.find_dialect(dialect).options.items()]
-    except ConfigError:  # not here or broken, which is reported where it is used
+    except ConfigError:  # missing or broken, which is reported where the dialect is used
         return []
 
 

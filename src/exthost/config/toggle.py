@@ -1,8 +1,8 @@
-"""Enable or disable an extension in the text of a config; everything else in it stays as it is.
+"""Enables or disables an extension in the text of a config; the rest of the text does not change.
 
-TOML is edited with tomlkit, which keeps comments and layout. PyYAML forgets them, so in YAML one
-place of the text is replaced. Each function returns None if the text has no place for the change.
-The caller reads the new text and uses it only if it means what was wanted.
+TOML is edited with tomlkit, which keeps comments and layout. PyYAML does not keep them, so in YAML
+one part of the text is replaced. Each function returns None if the text has no place for the
+change. The caller parses the new text, and uses it only if it has the intended meaning.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["set_disabled_in_toml", "set_disabled_in_yaml", "set_enabled_in_toml"]
 
-# Where extensions are listed, and the key of their name there.
+# The sections that list extensions, and the key of their name there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 
 
@@ -63,24 +63,24 @@ def _parse(text: str) -> Any:
 
 
 def _has_header(table: Any) -> bool:
-    """Whether a `[table]` line is shown: inline and dotted tables have none."""
+    """Return whether the table has a `[table]` line: inline and dotted tables do not."""
     from tomlkit.items import Table
 
     return isinstance(table, Table) and not table.is_super_table() and bool(table.display_name)
 
 
 def _insert_line_below(item: Any, line: str) -> None:
-    """Show this line right below the item's own.
+    """Insert this line directly below the line of the item.
 
-    tomlkit appends a new key at the end of its table, which is below the comment that belongs to
-    the next one.
+    tomlkit would append a new key at the end of its table, below a comment that belongs to the next
+    table.
     """
     newline = item.trivia.trail or "\n"
     item.trivia.trail = f"{newline}{item.trivia.indent}{line}{newline}"
 
 
 def _change_array(array: Any, wanted: Sequence[str]) -> None:
-    """Make the array hold these values; what stays keeps its comment."""
+    """Change the array to these values. A value that stays keeps its comment."""
     missing = list(wanted)
     for index in reversed(range(len(array))):
         if array[index] in missing:
@@ -102,14 +102,14 @@ def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
     if table.id != "mapping":  # `extensions:` with nothing below it
         at = text.index(":", key.end_mark.index) + 1
         return f"{text[:at]}\n  disabled: {shown}{text[at:]}"
-    there = _value(table, "disabled")
-    if there is None:
+    existing = _value(table, "disabled")
+    if existing is None:
         if table.flow_style:
             at = table.start_mark.index + 1
             return f"{text[:at]}disabled: {shown}{', ' if table.value else ''}{text[at:]}"
         first = table.value[0][0].start_mark
         return f"{text[: first.index]}disabled: {shown}\n{' ' * first.column}{text[first.index :]}"
-    key, items = there
+    key, items = existing
     if items.id != "sequence":
         return None
     if items.flow_style:

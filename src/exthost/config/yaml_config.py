@@ -1,10 +1,10 @@
-"""`extensions.yaml`: the file of nexo's own host, taken as it is.
+"""`extensions.yaml`: the config file of nexo's own host (nexo-disc-11), read unchanged.
 
-Its key `extensions` holds what `[discovery]` holds in our own config. `transport_defaults.stdio`
-sets limits. What else that host has is noted and has no effect; any other key is a mistake.
-Relative search paths count from the working folder, as they do there, or from the folder of the
-file.
-PyYAML is an optional install and is imported when the first YAML config is read.
+The key `extensions` has the keys of `[discovery]`. `transport_defaults.stdio` sets limits. Other
+keys of that host have no effect and are noted; any other key is a mistake. Relative search paths
+are relative to the working folder, as in that host, or to the folder of the file.
+
+PyYAML is an optional dependency and is imported when the first YAML config is read.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _TRANSPORTS = "transport_defaults"
 
 
 def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
-    """The config in this YAML, read from the file `origin`, which lies in `folder`."""
+    """Return the config in this YAML, read from the file `origin` in `folder`."""
     try:
         import yaml
     except ImportError:
@@ -59,8 +59,8 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         mark = getattr(error, "problem_mark", None)
         why = str(getattr(error, "problem", None) or error)
         raise _unreadable(origin, mark.line + 1 if mark is not None else 0, why) from error
-    except _Twice as twice:
-        raise _unreadable(origin, twice.line, f"`{twice.key}` is there twice") from None
+    except _DuplicateKey as duplicate:
+        raise _unreadable(origin, duplicate.line, f"`{duplicate.key}` is there twice") from None
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
@@ -81,15 +81,15 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     )
 
 
-class _Twice(Exception):
-    """A key that its table has already."""
+class _DuplicateKey(Exception):
+    """A table has this key twice."""
 
     def __init__(self, key: str, line: int) -> None:
         self.key, self.line = key, line
 
 
 class _Reading:
-    """What the file says beside discovery."""
+    """Collects the limits and notes of a file, besides its discovery settings."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -100,13 +100,13 @@ class _Reading:
         return {_TRANSPORTS: self._transports, **dict.fromkeys(_FOREIGN, self._note)}
 
     def section(self, value: Any, place: Place) -> DiscoverySettings:
-        # `extensions:` with nothing below it is YAML's way to say: all as it is by default.
-        said: Any = {} if value is None else value
+        # `extensions:` with nothing below it is null in YAML, and means all defaults.
+        own: Any = {} if value is None else value
         if isinstance(value, Mapping):
             others = self.foreign_keys()
             table({key: value[key] for key in value if key in others}, place, others)
-            said = {key: item for key, item in value.items() if key not in others}
-        return replace(discovery(said, place, None), prefers_working_folder=True)
+            own = {key: item for key, item in value.items() if key not in others}
+        return replace(discovery(own, place, None), prefers_working_folder=True)
 
     def _note(self, value: Any, place: Place) -> None:
         self.notes.append(f"`{shown(place.path)}` has no effect here")
@@ -136,27 +136,27 @@ class _Reading:
 
 
 def _lines(root: Any) -> dict[Path, int]:
-    """On which line each key stands. A node that is shared by aliases is where it is first."""
-    found: dict[Path, int] = {}
+    """Return the line of each key. A node that is shared by aliases has its first line."""
+    lines: dict[Path, int] = {}
     seen: set[int] = set()
-    left: list[tuple[Path, Any]] = [((), root)]
-    while left:
-        path, node = left.pop()
+    remaining: list[tuple[Path, Any]] = [((), root)]
+    while remaining:
+        path, node = remaining.pop()
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
         if node.id == "mapping":
             for key, value in node.value:
                 if isinstance(key.value, str):
-                    if (*path, key.value) in found:  # YAML itself forbids it, PyYAML does not
-                        raise _Twice(key.value, key.start_mark.line + 1)
-                    found[(*path, key.value)] = key.start_mark.line + 1
-                    left.append(((*path, key.value), value))
+                    if (*path, key.value) in lines:  # YAML forbids it, PyYAML does not
+                        raise _DuplicateKey(key.value, key.start_mark.line + 1)
+                    lines[(*path, key.value)] = key.start_mark.line + 1
+                    remaining.append(((*path, key.value), value))
         elif node.id == "sequence":
             for index, value in enumerate(node.value):
-                found[(*path, index)] = value.start_mark.line + 1
-                left.append(((*path, index), value))
-    return found
+                lines[(*path, index)] = value.start_mark.line + 1
+                remaining.append(((*path, index), value))
+    return lines
 
 
 def _unreadable(origin: str, line: int, why: str) -> ConfigError:
@@ -164,6 +164,6 @@ def _unreadable(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid YAML: {why}",
-        help="mend the line named",
+        help="correct the line named",
         evidence=Evidence(path=origin, line=line),
     )

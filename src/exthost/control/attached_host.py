@@ -122,7 +122,7 @@ class AttachedHost:
         self._rows = {row["id"]: row for row in rows}
         return list(rows)
 
-    async def steer(self, verb: str, name: str) -> None:
+    async def run_verb(self, verb: str, name: str) -> None:
         """Start, stop or restart an extension, and wait until that is done."""
         row = await self.ask(verb, name)
         await self.refresh()
@@ -261,15 +261,15 @@ class AttachedExtension:
 
     async def start(self) -> None:
         """Start it and wait until it is ready; raises why it did not get ready."""
-        await self._host.steer("start", self.id)
+        await self._host.run_verb("start", self.id)
 
     async def restart(self) -> None:
         """Give it a fresh process, as `Extension.restart` does."""
-        await self._host.steer("restart", self.id)
+        await self._host.run_verb("restart", self.id)
 
     async def drain(self) -> None:
         """End it when its calls under way have ended, or `limits.stop` is over."""
-        await self._host.steer("stop", self.id)
+        await self._host.run_verb("stop", self.id)
 
 
 def _registered(tool: Mapping[str, Any]) -> RegisteredTool:

@@ -1,5 +1,12 @@
-"""Finding extensions on disk: one walk for every format, then one set of filters.
+"""Finds extensions on disk: one walk for all manifest formats, then one set of filters.
 
-`search.discover` is the way in. `walk` and `files` touch the disk; `filters` and `report` are
-pure. Nothing here starts a process or knows a dialect.
+Blocking. Starts no process and knows no dialect. In reading order:
+
+    configfile  a config file → the extensions that it wants, discovered ones included
+    search      search paths → report; the entry point `discover`
+    walk        which files below a search path could be manifests
+    files       reads one small file from a folder that is not trusted
+    filters     which of the extensions found are used; pure
+    report      the result of a search; pure
+    watch       notices changes of manifests
 """

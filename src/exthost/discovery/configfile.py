@@ -1,7 +1,7 @@
-"""Config files: from a path on disk to what it says, discovery included.
+"""Config files: from a path to the extensions that the config wants, discovered ones included.
 
-Everything above asks here, so that `exthost list` and a running host cannot disagree about what
-a config means. Blocking; starts nothing.
+The command line and the host both use this module, so that `exthost list` and a running host agree
+about what a config means. Blocking; starts nothing.
 """
 
 import errno
@@ -38,7 +38,7 @@ _FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Every extension that a config wants, its own entries first; what was wrong with others."""
+    """Every extension that a config wants, its own entries first, and problems with others."""
 
     config: Config
     specs: tuple[Spec, ...] = ()
@@ -46,28 +46,28 @@ class Wanted:
     report: Report = field(default_factory=Report)
 
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
-        """Variables that look like secrets and are let through because the extension's own
-        manifest requires them; none if a person named the extension in the config."""
+        """Return the variables that look like secrets and that the extension gets only because its
+        own manifest requires them. There are none if a person named the extension in the config."""
         config = self.config
         listed = config.discovery.allowlist if config.discovery is not None else ()
         if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
-            return ()  # such a one is given nothing that its manifest asks for
+            return ()  # a sandboxed package gets no variable that its manifest requires
         if spec.id in listed or spec.id in config.overrides or spec in config.specs:
             return ()
-        asked = [one.secret for one in spec.settings]
+        wanted = [setting.secret for setting in spec.settings]
         required = [name for name in spec.requires.env if looks_secret(name)]
-        if required and _policy(spec) == "filtered":
-            asked += required
-        return tuple(name for name in asked if looks_secret(name))
+        # Only the policy "filtered" passes a variable because a manifest requires it.
+        if required and _env_policy(spec) == "filtered":
+            wanted += required
+        return tuple(name for name in wanted if looks_secret(name))
 
 
-def _policy(spec: Spec) -> str:
-    """Only where variables are filtered does requiring one let it through."""
+def _env_policy(spec: Spec) -> str:
     return spec.env_policy or find.find_dialect(spec.dialect).traits.environment
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
-    """The config in this file, or the same as a dict. Raises ConfigError."""
+    """Return the config in this file, or in this dict. Raises ConfigError."""
     if isinstance(source, Mapping):
         return config_from_mapping(source)
     path = Path(source)
@@ -100,14 +100,14 @@ def read_config_bytes(path: Path) -> bytes:
 
 
 def config_in(path: Path, data: bytes) -> Config:
-    """What this file would say with these bytes. Raises ConfigError."""
+    """Return the config that this file would be with these bytes. Raises ConfigError."""
     absolute = path.absolute()
     read = _FORMS.get(path.suffix, config_from_toml)
     return read(data, str(absolute), str(absolute.parent))
 
 
 def wanted(config: Config) -> Wanted:
-    """The extensions of a config and of its discovery; an entry goes before one found."""
+    """Return the extensions of a config and of its discovery. Of one id, the entry is used."""
     report = Report()
     if config.discovery is not None:
         report = discover(config.discovery, find.manifest_formats(), base=config.folder or ".")
@@ -135,8 +135,10 @@ def wanted(config: Config) -> Wanted:
 
 
 def completed(spec: Spec) -> Spec:
-    """The extension with the manifest that its entry names, if it names one. Reads that file;
-    raises ManifestError."""
+    """Return the extension with the manifest that its entry names, if it names one.
+
+    Reads that file. Raises ManifestError.
+    """
     if spec.manifest_path is None:
         return spec
     path = str(Path(spec.manifest_path).absolute())
@@ -151,7 +153,7 @@ def completed(spec: Spec) -> Spec:
             raise ManifestError(
                 "X0201",
                 f"its manifest {path} is not there",
-                help="a relative path counts from the folder of the config",
+                help="a relative path is relative to the folder of the config",
                 evidence=Evidence(path=path),
             )
         found = Found(path=path, folder=str(Path(path).parent), data=data)
@@ -162,14 +164,16 @@ def completed(spec: Spec) -> Spec:
 
 
 def from_manifest(path: Path) -> Spec:
-    """The extension of a manifest that is named by its path, whatever the file is called: each
-    format that could read it is asked. Raises ManifestError."""
+    """Return the extension of the manifest at this path, whatever the file is called.
+
+    The first format that accepts the file is used. Raises ManifestError.
+    """
     real = path.resolve()
     data = read_file(str(real))
     found = Found(path=str(real), folder=str(real.parent), data=data or b"")
     refusals = []
     for format in find.manifest_formats():
-        if format.join is None:  # its manifests are known by their names alone
+        if format.join is None:  # a file name is all that identifies its manifests
             continue
         try:
             verdict = format.read(found)
@@ -192,7 +196,7 @@ def from_manifest(path: Path) -> Spec:
 
 
 def _shadowed(spec: Spec, by: Spec) -> Diagnostic:
-    message = f"{spec.id} is also named in {by.origin or 'the config'}, which goes before it"
+    message = f"{spec.id} is also in {by.origin or 'the config'}, which takes precedence"
     return Diagnostic(
         level="warning", path=spec.origin, message=message, code="X0208", extension=spec.id
     )

@@ -1,11 +1,11 @@
-"""Reading one small file out of a tree that somebody else wrote.
+"""Reads one small file from a folder whose contents are not trusted.
 
-Whoever may put a file into a search path can put there a pipe that never ends, a link to a
-secret, or ten gigabytes. So: regular files only, checked on the opened file and not by its name;
-never through a link in the last step (the caller has resolved it and judged where it leads);
-at most MANIFEST_BYTES.
+Whoever can write to a search path can put a pipe there that never ends, a link to a secret, or ten
+gigabytes. So only regular files are read, which is checked on the opened file and not by its name;
+a link in the last step is not followed (the caller has resolved it and checked its target); and at
+most MANIFEST_BYTES are read.
 
-Failures are ManifestError X0201 with what the system said, and X0203 for a way out of the root.
+Raises ManifestError X0201 with the system's reason; X0203 is for a link that leaves the root.
 """
 
 import errno
@@ -16,16 +16,16 @@ from exthost.errors import Evidence, ManifestError
 
 __all__ = ["MANIFEST_BYTES", "escape", "is_inside", "read_file", "system_words"]
 
-# A manifest is a page or two of text. This is a hundred times that, and still too small to hurt.
+# A manifest is a page or two of text. This is a hundred times that, and still cheap to read.
 MANIFEST_BYTES = 1024 * 1024
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_file(path: str) -> bytes | None:
-    """The bytes of a regular file; None where there is nothing of that name."""
+    """Return the bytes of a regular file, or None if nothing has that name."""
     try:
-        # Non-blocking, or opening a pipe that nobody writes to would wait for ever.
+        # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
         fd = os.open(path, _FLAGS)
     except FileNotFoundError:
         return None
@@ -35,8 +35,8 @@ def read_file(path: str) -> bytes | None:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise _unreadable(path, "it is not a regular file")
-        # One byte more than allowed tells "exactly full" from "too long"; a file may also grow
-        # between the fstat and the read, so its stated size only saves us a needless buffer.
+        # One byte more than allowed, to tell "exactly the limit" from "too long". The file may grow
+        # after the fstat, so its size only serves to choose a buffer.
         limit = min(status.st_size, MANIFEST_BYTES) + 1
         data = os.read(fd, limit)
         while len(data) <= MANIFEST_BYTES and (more := os.read(fd, limit)):
@@ -51,12 +51,12 @@ def read_file(path: str) -> bytes | None:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a real path is this real folder or below it."""
+    """Return whether a real path is this real folder or below it."""
     return path == folder or path.startswith(folder if folder == "/" else folder + "/")
 
 
 def escape(path: str, real: str, root: str) -> ManifestError:
-    """A link that leads out of the search path it was found in."""
+    """Return the error for a link that leads out of its search path."""
     return ManifestError(
         "X0203",
         f"this link leads to {real}, outside of the search path {root}; skipped",
@@ -66,9 +66,9 @@ def escape(path: str, real: str, root: str) -> ManifestError:
 
 
 def system_words(error: OSError) -> str:
-    """What the system said, without the path, which our messages carry already."""
+    """Return the system's reason without the path, which our messages already contain."""
     if error.errno == errno.ELOOP:
-        # The system's "too many levels" is as often a single link that was not to be followed.
+        # The system also reports "too many levels" for a single link that must not be followed.
         return "it is a link, or a loop of links"
     return (error.strerror or str(error)).lower()
 

@@ -1,11 +1,11 @@
-"""From everything that was found to what counts: five pure steps, in this order.
+"""Which of the extensions found are used: five pure steps, in this order.
 
     prune → dedupe → disabled → allowlist → order
 
-The order is part of the contract. A disabled extension still prunes what is nested in it, and
-still holds its id against a later one: to disable something must never bring its shadow to life.
+The order is part of the contract (nexo-disc-06 to -10). A disabled extension still removes what is
+nested in it, and still keeps its id: disabling one extension must never enable another of its id.
 
-Nothing here touches the disk or raises; `settle` puts the steps together and words the warnings.
+Nothing here reads the disk or raises. `filter_candidates` runs the steps and makes the warnings.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,51 +14,51 @@ from typing import NamedTuple
 from exthost.discovery.report import Candidate, Diagnostic
 
 __all__ = [
-    "Settled",
+    "Filtered",
     "dedupe",
     "filter_allowed",
     "filter_disabled",
     "order",
     "prune",
-    "settle",
+    "filter_candidates",
 ]
 
 
-class Settled(NamedTuple):
-    """What is left, what there is to say about it, and how many the `disabled` list took."""
+class Filtered(NamedTuple):
+    """The extensions that remain, the warnings, and how many the `disabled` list removed."""
 
     candidates: tuple[Candidate, ...]
     diagnostics: tuple[Diagnostic, ...]
     disabled: int
 
 
-def settle(
+def filter_candidates(
     candidates: Iterable[Candidate], *, disabled: Collection[str], allowlist: Sequence[str]
-) -> Settled:
-    """All five steps."""
+) -> Filtered:
+    """Run all five steps."""
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
     allowed, absent = filter_allowed(enabled, allowlist)
     off = {candidate.id for candidate in unique} & set(disabled)
     diagnostics = [_shadowed(loser, winner) for loser, winner in shadowed]
     diagnostics += [_absent(name, name in off) for name in absent]
-    return Settled(order(allowed), tuple(diagnostics), len(unique) - len(enabled))
+    return Filtered(order(allowed), tuple(diagnostics), len(unique) - len(enabled))
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Without those that lie strictly inside the home of another, whichever root it is of.
+    """Return the candidates that are not strictly inside the home of another, of whichever root.
 
-    One set lookup for each folder above a candidate: linear in their number.
+    Takes one set lookup for each folder above a candidate, so it is linear in their number.
     """
-    found = tuple(candidates)
-    homes = {candidate.home for candidate in found}
-    return tuple(c for c in found if not any(above in homes for above in _above(c.home)))
+    given = tuple(candidates)
+    homes = {candidate.home for candidate in given}
+    return tuple(c for c in given if not any(above in homes for above in _above(c.home)))
 
 
 def dedupe(
     candidates: Iterable[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[Candidate, Candidate], ...]]:
-    """The first of each id by (root, path), and a pair (loser, winner) for each of the others."""
+    """Return the first candidate of each id by (root, path), and (loser, winner) for each other."""
     winners: dict[str, Candidate] = {}
     shadowed = []
     for candidate in sorted(candidates, key=_place):
@@ -71,7 +71,7 @@ def dedupe(
 def filter_disabled(
     candidates: Iterable[Candidate], disabled: Collection[str]
 ) -> tuple[Candidate, ...]:
-    """Without those whose id is listed."""
+    """Return the candidates whose id is not listed."""
     unwanted = frozenset(disabled)
     return tuple(candidate for candidate in candidates if candidate.id not in unwanted)
 
@@ -79,30 +79,33 @@ def filter_disabled(
 def filter_allowed(
     candidates: Iterable[Candidate], allowlist: Sequence[str]
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """Only those whose id is listed, and the listed ids that nobody has. Empty list: all."""
-    found = tuple(candidates)
+    """Return the candidates whose id is listed, and the listed ids without a candidate.
+
+    An empty list allows all.
+    """
+    given = tuple(candidates)
     if not allowlist:
-        return found, ()
+        return given, ()
     wanted = dict.fromkeys(allowlist)
-    there = {candidate.id for candidate in found}
+    present = {candidate.id for candidate in given}
     return (
-        tuple(candidate for candidate in found if candidate.id in wanted),
-        tuple(name for name in wanted if name not in there),
+        tuple(candidate for candidate in given if candidate.id in wanted),
+        tuple(name for name in wanted if name not in present),
     )
 
 
 def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """By (root, id): the order in which they are listed, started and registered."""
+    """Return the candidates by (root, id): the order of listing, starting and registering."""
     return tuple(sorted(candidates, key=lambda candidate: (candidate.root_index, candidate.id)))
 
 
 def _place(candidate: Candidate) -> tuple[int, list[str]]:
-    # Part by part, as the walk meets them: as plain strings "/a-b" would come before "/a/b".
+    # Part by part, in the order of the walk: as plain strings "/a-b" would come before "/a/b".
     return candidate.root_index, candidate.path.split("/")
 
 
 def _above(path: str) -> Iterator[str]:
-    """Every folder strictly above an absolute path, the nearest first."""
+    """Yield every folder strictly above an absolute path, the nearest first."""
     end = path.rfind("/")
     while end > 0:
         yield path[:end]

@@ -1,7 +1,7 @@
-"""What a search for extensions comes back with: values, and nothing that acts.
+"""The result of a search for extensions, as values.
 
-A problem is a `Diagnostic` and never an exception: one broken manifest must not hide the others.
-Errors are about a manifest that is lost by them; warnings about anything else worth knowing.
+A problem is a `Diagnostic` and never an exception: one broken manifest must not hide the others. An
+error means that a manifest cannot be used; everything else is a warning.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ __all__ = ["Candidate", "Diagnostic", "Report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One thing that a person should know, and the file or folder it is about.
+    """One problem, and the file or folder it is about.
 
-    `extension` is the id, where it is known. `more` holds the further errors of the same
-    manifest, told only when asked for: the first is usually the cause of the rest.
+    `extension` is the id, if it is known. `more` has the further errors of the same manifest, which
+    are shown only on request: the first error is usually the cause of the others.
     """
 
     level: Literal["error", "warning"]
@@ -34,7 +34,7 @@ class Diagnostic:
 
     @classmethod
     def of(cls, errors: tuple[ManifestError, ...], path: str) -> "Diagnostic":
-        """The errors of one manifest, the first of them leading."""
+        """Return the diagnostic of one manifest's first error, with the others in `more`."""
         first, *rest = (
             cls(
                 level="error",
@@ -53,15 +53,15 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An extension found, not yet admitted.
+    """An extension that was found, before the filters.
 
-    path        its manifest, by the path it was reached on
+    path        the path on which its manifest was found, links included
     folder      its own folder, likewise
-    home        the real path of what belongs to it alone: its folder, or its one executable.
-                Nesting is judged by this, so that a link cannot hide it
-    root_index  which search path it was found in, counted from 0
-    dialect     the format that accepted it
-    also        further extensions its manifest brings along; they share its fate
+    home        the real path of what belongs to it alone: its folder, or its only executable.
+                Nesting is decided by this path, so that a link cannot hide it
+    root_index  the index of its search path
+    dialect     the dialect of the format that accepted it
+    also        further extensions that its manifest contains; they are kept or removed with it
     """
 
     spec: Spec
@@ -80,11 +80,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole outcome.
+    """The result of a whole search.
 
-    scanned   manifests that were looked at, whatever came of them
-    disabled  extensions left out because the `disabled` list names them
-    invalid   manifests that could not be read or used
+    scanned   the number of manifests that were read, whatever the result
+    disabled  the number of extensions that the `disabled` list removed
+    invalid   the number of manifests that could not be read or used
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -94,7 +94,7 @@ class Report:
     invalid: int = 0
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
-        """Each problem on its own, the further ones of a manifest right after its first."""
+        """Yield each problem by itself; the further errors of a manifest follow its first."""
         for diagnostic in self.diagnostics:
             yield diagnostic
             yield from diagnostic.more

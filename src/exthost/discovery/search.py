@@ -1,11 +1,11 @@
-"""Search paths in, report out: the way in to discovery.
+"""Search paths in, report out: the entry point of discovery.
 
-Puts the parts together: each root is walked, each manifest read and handed to its format, and what
-the formats accept goes through the filters. Blocking: a program with an event loop calls it in a
-thread. It never raises for what it finds on disk; that is in the report's diagnostics.
+Each root is walked, each manifest is read and passed to its format, and the extensions that the
+formats accept go through the filters. Blocking: a program with an event loop calls it in a thread.
+Nothing on disk makes it raise; problems are in the report's diagnostics.
 
-Below it: `walk` (which files), `files` (their bytes), `manifests` (what those mean), `filters`
-(which of them count). It must not know any dialect, nor start anything.
+Uses `walk` for the files, `files` for their bytes, the manifest formats of the dialects for their
+meaning, and `filters`. Must not know a particular dialect, and must not start anything.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Protocol
 from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Verdict
 from exthost.discovery.files import escape, is_inside, read_file, system_words
-from exthost.discovery.filters import settle
+from exthost.discovery.filters import filter_candidates
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
@@ -27,7 +27,7 @@ __all__ = ["Settings", "base_folders", "canonical", "discover", "roots"]
 
 
 class Settings(Protocol):
-    """What a search needs to be told; `exthost.config` has the frozen value that says it."""
+    """The settings of a search; `exthost.config.DiscoverySettings` implements them."""
 
     @property
     def enabled(self) -> bool: ...
@@ -48,13 +48,13 @@ class Settings(Protocol):
 
 
 def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str = ".") -> Report:
-    """Everything these formats find in the search paths.
+    """Search for the extensions of these formats in the search paths.
 
-    Relative search paths count from `base`, the folder of the config file, or, if the settings
-    prefer that, from the working folder; `~` is a home folder.
-    Where several formats claim one file, the first that does not pass it over decides. The search
-    path `$PATH` is each folder of PATH: only files right in it that are programs themselves.
-    `$SYNAPS` (a dialect, in capitals) is where the system of that dialect looks itself.
+    Relative search paths are relative to `base`, the folder of the config file, or to the working
+    folder if the settings prefer that; `~` is a home folder. If several formats claim a file, the
+    first that does not ignore it decides. The search path `$PATH` means each folder of PATH, where
+    only programs directly in it are considered.
+    `$SYNAPS` (a dialect in capitals) means the folders that the system of that dialect searches.
     """
     if not settings.enabled:
         return Report()
@@ -72,62 +72,68 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             continue
         walked = walk(
             root,
-            [one for one in formats if one.executable or not on_path],
+            [format for format in formats if format.executable or not on_path],
             max_depth=1 if on_path else settings.max_depth,
             ignore_dirs=settings.ignore_dirs,
-            # Whoever put a folder on PATH has said that its programs may be run, and package
-            # managers put nothing but links there.
+            # A person who puts a folder on PATH allows its programs to be run, and package managers
+            # put only links there.
             follow_links=settings.follow_links or on_path,
             wherever=on_path,
         )
         diagnostics += walked.diagnostics
         for hit in walked.hits:
             scanned += 1
-            judged = _judge(hit, index, root, settings.follow_links)
-            if isinstance(judged, Candidate):
-                candidates.append(judged)
-                diagnostics += [_remark(judged, text) for text in judged.warnings]
-            elif judged is not None:
+            outcome = _read_hit(hit, index, root, settings.follow_links)
+            if isinstance(outcome, Candidate):
+                candidates.append(outcome)
+                diagnostics += [_remark(outcome, text) for text in outcome.warnings]
+            elif outcome is not None:
                 invalid += 1
-                diagnostics.append(judged)
-    settled = settle(candidates, disabled=settings.disabled, allowlist=settings.allowlist)
+                diagnostics.append(outcome)
+    filtered = filter_candidates(
+        candidates, disabled=settings.disabled, allowlist=settings.allowlist
+    )
     return Report(
-        candidates=settled.candidates,
-        diagnostics=(*diagnostics, *settled.diagnostics),
+        candidates=filtered.candidates,
+        diagnostics=(*diagnostics, *filtered.diagnostics),
         scanned=scanned,
-        disabled=settled.disabled,
+        disabled=filtered.disabled,
         invalid=invalid,
     )
 
 
 def base_folders(settings: Settings, base: str) -> tuple[str, ...]:
-    """Return the folders from which relative search paths count, in the order they are tried."""
+    """Return the folders to which search paths may be relative, in the order they are tried."""
     return (".", base) if settings.prefers_working_folder else (base,)
 
 
 def roots(
     search_path: str, bases: Sequence[str], formats: Sequence[ManifestFormat]
 ) -> list[str | Diagnostic]:
-    """The folders that a search path stands for, the strongest first, or why there is none."""
+    """Return the folders that a search path means, in order of precedence.
+
+    A path that cannot be searched is a Diagnostic in the list.
+    """
     if search_path == ON_PATH:
         return _program_folders()
     for format in formats:
         if format.homes and search_path == f"${format.dialect.upper()}":
-            # Many machines have none of them: no reason to say anything.
-            found = [canonical(home, bases) for home in reversed(format.homes)]
-            return [root for root in found if isinstance(root, str)]
+            # Many machines have none of these folders, so a missing one is not reported.
+            homes = [canonical(home, bases) for home in reversed(format.homes)]
+            return [root for root in homes if isinstance(root, str)]
     return [canonical(search_path, bases)]
 
 
 def _program_folders() -> list[str | Diagnostic]:
-    """The folders of PATH that are there, each once: PATHs name many that are not."""
+    """Return the folders of PATH that exist, each once. A missing one is normal."""
     named = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]  # noqa: PTH117
     real = [os.path.realpath(folder) for folder in named]
     return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
 
 
 def canonical(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
-    """The root's real path, from the first of `bases` where it is there, or why there is none."""
+    """Return the real path of a search path, relative to the first of `bases` in which it exists,
+    or a Diagnostic that says why it has none."""
     tried: dict[str, str] = {}
     for base in bases:
         try:
@@ -136,7 +142,7 @@ def canonical(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
         except OSError as error:
             tried.setdefault(str(path.absolute()), system_words(error))
         except (RuntimeError, ValueError) as error:
-            # pathlib's words for a home that cannot be found, and the system's for a NUL.
+            # pathlib raises RuntimeError for an unknown home; a NUL in a path is a ValueError.
             return unsearchable(search_path, str(error))
     if len(tried) == 1:
         return unsearchable(search_path, *tried.values())
@@ -144,14 +150,14 @@ def canonical(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
     return unsearchable(list(tried)[-1], why)
 
 
-def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
-    """What the formats make of one file. None: it is no extension."""
+def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
+    """Return the extension of this file, or its error; None if no format accepts the file."""
     for format in hit.formats:
         folder, home = _own_place(hit, format)
         try:
             data = b"" if format.executable else read_file(hit.real)
             if data is None:
-                # Deleted since the walk saw it: as good as never there.
+                # Deleted since the walk.
                 return None
             found = Found(
                 path=hit.path,
@@ -181,7 +187,7 @@ def _judge(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | D
 
 
 def _own_place(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
-    """The extension's folder as it was reached, and the real path of what is its own."""
+    """Return the extension's folder, links included, and the real path of what belongs to it."""
     if format.parent:
         return hit.folder.path.rpartition("/")[0] or "/", hit.folder.above
     return hit.folder.path, hit.real if format.executable else hit.folder.real
@@ -193,12 +199,12 @@ def _read(format: ManifestFormat, found: Found) -> Verdict:
     except ManifestError:
         raise
     except Exception as error:
-        # A manifest nested a thousand deep ends a parser with RecursionError. Whatever else a
-        # reader trips over, one file must not cost us all the others.
+        # For example a RecursionError for a manifest that is nested a thousand deep. Whatever a
+        # reader raises, one file must not hide all the others.
         raise ManifestError(
             "X0202",
-            f"its {format.dialect} reader gave up: {type(error).__name__}: {error}",
-            help="if the manifest looks right to you, this is a bug of ours: please report it",
+            f"its {format.dialect} reader failed: {type(error).__name__}: {error}",
+            help="if the manifest is right, this is a bug in exthost: please report it",
             evidence=Evidence(path=found.path),
         ) from error
 
@@ -216,7 +222,7 @@ def _remark(candidate: Candidate, text: str) -> Diagnostic:
 
 
 class _Siblings:
-    """`Found.sibling`: files beside one manifest, under the same rules about links."""
+    """`Found.sibling`: reads files beside a manifest, under the same rules about links."""
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
@@ -225,9 +231,9 @@ class _Siblings:
 
     def __call__(self, name: str) -> bytes | None:
         if "/" in name or name in ("", ".", ".."):
-            raise ValueError(f"a sibling is asked for by its plain file name, not {name!r}")
+            raise ValueError(f"a sibling has a plain file name, not {name!r}")
         real = f"{self._folder.real.rstrip('/')}/{name}"
-        # Asked for each manifest of thousands; a Path costs ten times as much.
+        # Called for each of thousands of manifests; a Path takes ten times as long.
         if os.path.islink(real):  # noqa: PTH114
             if not self._follow:
                 return None
@@ -239,13 +245,13 @@ class _Siblings:
 
 
 class _Holds:
-    """`Found.holds`: whether the extension's folder really has a file at a relative path."""
+    """`Found.holds`: returns whether the extension's folder has a file at a relative path."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def __call__(self, path: str) -> bool:
-        # Manifests quote arbitrary words here (`--flag`, "a\0b"): a question never fails.
+        # Manifests contain any words here (`--flag`, "a\0b"), so this never raises.
         try:
             inside = os.path.realpath(self._folder)
             real = os.path.realpath(f"{inside}/{path}")

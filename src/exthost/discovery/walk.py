@@ -1,16 +1,15 @@
-"""The one walk: which files below a root could be manifests, of whichever format.
+"""One walk below a root: finds the files that could be manifests of any format.
 
-Owns the search path on disk: order, depth, ignored folders, links. Reads no file and judges no
-content; it knows of the formats only which file names they claim. What goes wrong on the way is a
-diagnostic, and the walk goes on.
+Handles order, depth, ignored folders and links. Does not read files; of a format it only uses the
+file names that it claims. A problem on the way is a diagnostic, and the walk continues.
 
-**Order and links.** It goes level by level, names sorted, real folders before links, and enters
-each real folder once. So a folder that can be reached in several ways is met on its shortest way,
+**Order and links.** The walk goes level by level, with sorted names and real folders before links,
+and enters each real folder once. So a folder with several paths is entered on its shortest one,
 with the most depth left below it; a loop of links ends by itself; and links that multiply each
-other cost no more than the folders there are. What is found is handed back sorted by path.
+other take no more time than the number of real folders. The results are sorted by path.
 
-A link that leads out of the root is not entered, not even to see whether a manifest lies there:
-a link to "/" would otherwise have us read the whole machine.
+A link that leads out of the root is not followed at all: a link to "/" would otherwise make us walk
+the whole machine.
 """
 
 import os
@@ -25,8 +24,8 @@ __all__ = ["Folder", "Hit", "Walked", "unsearchable", "walk"]
 
 
 class Folder(NamedTuple):
-    """A folder to be searched: the path it was reached on, its real path, and the real path of
-    the folder it was seen in ("" for the root, above which nothing is ours)."""
+    """A folder to be searched: the path on which it was found, its real path, and the real path of
+    the folder that contains it ("" for the root, above which we may not read)."""
 
     path: str
     real: str
@@ -38,7 +37,7 @@ class Folder(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A file that could be a manifest of these formats, and the folder it lies in."""
+    """A file that could be a manifest of these formats, and its folder."""
 
     path: str
     real: str
@@ -47,7 +46,7 @@ class Hit(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """What was found below one root, both sorted by path."""
+    """The result of a walk; both lists are sorted by path."""
 
     hits: list[Hit]
     diagnostics: list[Diagnostic]
@@ -62,8 +61,10 @@ def walk(
     follow_links: bool,
     wherever: bool = False,
 ) -> Walked:
-    """Search below `root`, a real path. The root is depth 0, a file right in it depth 1. Links that
-    are followed must stay inside of it, unless they may lead `wherever` they like."""
+    """Search below `root`, a real path. The root is depth 0, a file directly in it depth 1.
+
+    Links that are followed must stay inside the root, unless `wherever` is true.
+    """
     inside = "/" if wherever else root
     search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links, inside)
     level = [Folder(root, root)]
@@ -77,7 +78,7 @@ def walk(
 
 
 def unsearchable(path: str, why: str) -> Diagnostic:
-    """A folder, or an entry of one, that the system would not let us look at."""
+    """Return the diagnostic for a folder, or an entry of a folder, that cannot be read."""
     return Diagnostic(
         level="warning",
         path=path,
@@ -88,7 +89,7 @@ def unsearchable(path: str, why: str) -> Diagnostic:
 
 
 class _Search:
-    """What one walk remembers."""
+    """The state of one walk."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class _Search:
         self.diagnostics: list[Diagnostic] = []
 
     def next_level(self, level: list[Folder]) -> list[Folder]:
-        """Look through these folders; return those to look through next."""
+        """Search these folders; return the folders to search next."""
         folders: list[Folder] = []
         linked: list[Folder] = []
         for folder in level:
@@ -131,7 +132,7 @@ class _Search:
         entries: list[os.DirEntry[str]] = []
         try:
             with os.scandir(folder.real) as listing:
-                # One by one: when the listing breaks off half-way, the first half still counts.
+                # One by one: if the listing fails half-way, the first half still counts.
                 for entry in listing:
                     entries.append(entry)  # noqa: PERF402
         except OSError as error:
@@ -140,9 +141,9 @@ class _Search:
         return entries
 
     def _enter(self, folder: Folder) -> bool:
-        """Note that this folder is searched; False if it was already."""
-        # Where a folder's name makes its files manifests, they belong to the folder above: one
-        # such folder, shared by links, is then another thing in each place.
+        """Record that this folder is searched; return False if it already was."""
+        # In formats with a `parent`, the name of a folder makes its files manifests, and these
+        # belong to the folder above. If links share such a folder, each place is another extension.
         key = (folder.real, folder.above if folder.name in self.parents else "")
         if key in self.entered:
             return False
@@ -156,7 +157,7 @@ class _Search:
             if entry.name in self.ignored:
                 return
             real = self._inside(path, _join(folder.real, entry.name))
-            # By either name: a link is no way round the list.
+            # By either name: a link must not bypass the list.
             if real is not None and real.rpartition("/")[2] not in self.ignored:
                 linked.append(Folder(path, real, folder.real))
         elif self._claimed(entry.name, folder):
@@ -165,7 +166,7 @@ class _Search:
                 self._file(entry, path, real, folder)
 
     def _inside(self, path: str, unresolved: str) -> str | None:
-        """Where a link really leads, if it may lead there; else an error is noted."""
+        """Return the target of a link, or None with a diagnostic if it is outside."""
         real = os.path.realpath(unresolved, strict=True)
         if is_inside(real, self.inside):
             return real
@@ -175,15 +176,15 @@ class _Search:
     def _file(self, entry: os.DirEntry[str], path: str, real: str, folder: Folder) -> None:
         claimed = self._claimed(entry.name, folder)
         if claimed and entry.is_file():
-            # Any execute bit counts: whether *we* may run it is the start's question.
+            # Any execute bit counts: whether *this user* may run it is checked at the start.
             runs = any(f.executable for f in claimed) and entry.stat().st_mode & 0o111
             formats = tuple(f for f in claimed if runs or not f.executable)
             if formats:
                 self.hits.append(Hit(path, real, folder, formats))
 
     def _claimed(self, name: str, folder: Folder) -> list[ManifestFormat]:
-        # A format whose extensions lie one folder above has none in the root itself: the folder
-        # above is outside of what we were asked to search.
+        # The extensions of a format with a `parent` are one folder above. In the root itself such
+        # a format matches nothing: the folder above is outside the search path.
         parent = folder.name if folder.above else ""
         return [f for f in self.formats if f.claims(name, parent)]
 

@@ -1,11 +1,11 @@
-"""Noticing that manifests change: which of them are new, changed, removed or invalid by now.
+"""Notices changes of manifests: which are new, changed, removed or invalid.
 
-A change is a change of content: manifests are compared by SHA-256, so that a touch, a checkout of
-the same text or an editor that saves twice is none. What counts as a manifest is what the search
-counts, by the same walk and the same filters; the operating system only tells us when to look.
+Only a change of content counts: manifests are compared by SHA-256, so a touch, a checkout of the
+same text or an editor that saves twice is not a change. Manifests are found by the same walk and
+filters as in a search; the operating system's notifications only say when to look.
 
-`look` is blocking and does all of the comparing; so is making a Watch. `changes` waits for the
-system's word, by watchfiles, an optional install that is imported when something is watched.
+`look` compares everything and blocks, and so does making a Watch. `changes` waits for notifications
+with watchfiles, an optional dependency that is imported when a Watch is made.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ _log = logging.getLogger("exthost.discovery")
 
 What: TypeAlias = Literal["new", "changed", "removed", "invalid"]
 
-# Somebody who keeps writing is not waited for for ever.
+# The longest wait for a pause, in debounce times: some programs never stop writing.
 _MOST_DEBOUNCES = 10
 
 
 class Change(NamedTuple):
-    """One manifest that is not what it was.
+    """One manifest that changed.
 
-    `extension` is its id now, `before` what it was; "" where there was none. `spec` is the
+    `extension` is its id now and `before` its id until now; "" if it has or had none. `spec` is the
     extension as it should be now: None if it is invalid, removed, or filtered out. `also` are the
-    further ones that its manifest brings along.
+    further extensions that its manifest contains.
     """
 
     what: What
@@ -53,25 +53,25 @@ class Change(NamedTuple):
 
 
 class Watch:
-    """What was known of the manifests at the last look."""
+    """Compares the manifests with those of the last look."""
 
     def __init__(
         self, settings: DiscoverySettings, formats: Sequence[ManifestFormat], base: str
     ) -> None:
         self._settings = settings
         self._formats = formats
-        # A program that is its own manifest is started anew as it is, and may be large to hash.
-        self._readable = [one for one in formats if not one.executable]
+        # A program that is its own manifest may be too large to hash; a restart uses the new one.
+        self._readable = [format for format in formats if not format.executable]
         self._base = base
         self._awatch = _awatch()
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}
-        # What each manifest brought along when the watch began.
-        self.brought = {one.path: one.also for one in self.look() if one.also}
+        # The further extensions that each manifest contained when the watch began.
+        self.brought = {change.path: change.also for change in self.look() if change.also}
 
     def look(self) -> list[Change]:
-        """What has changed since the last look, by path."""
+        """Return what has changed since the last look, sorted by path."""
         digests = self._read_digests()
         before, self._digests = self._digests, digests
         self._folders = {folder for path in digests for folder in _above(path)}
@@ -80,25 +80,25 @@ class Watch:
         if not differing and not removed:
             return []
         report = discover(self._settings, self._formats, base=self._base)
-        candidates = {one.path: one for one in report.candidates}
-        errors = {one.path: one for one in report.diagnostics if one.level == "error"}
-        known, self._ids = self._ids, {path: one.id for path, one in candidates.items()}
+        candidates = {each.path: each for each in report.candidates}
+        errors = {each.path: each for each in report.diagnostics if each.level == "error"}
+        known, self._ids = self._ids, {path: each.id for path, each in candidates.items()}
         for path in errors.keys() & known.keys():
-            self._ids[path] = known[path]  # it goes on as what it was until it is mended
+            self._ids[path] = known[path]  # it keeps its id until the manifest is corrected
         changes = [Change("removed", path, before=known.get(path, "")) for path in removed]
         for path in differing:
             what: What = "changed" if path in before else "new"
-            changes.append(_judged(what, path, known.get(path, ""), candidates, errors))
+            changes.append(_change(what, path, known.get(path, ""), candidates, errors))
         return sorted(changes, key=lambda change: change.path)
 
     async def changes(self, stop: asyncio.Event) -> AsyncGenerator[list[Change], None]:
-        """Each time something changed, what. Ends when `stop` is set."""
+        """Yield the changes each time there are some. Ends when `stop` is set."""
         roots = self._roots()
         if not roots:
-            _log.warning("nothing is watched: none of the search paths is there")
+            _log.warning("nothing is watched: no search path exists")
             return
         quiet_ms = self._settings.watch.debounce_ms
-        told = self._awatch(
+        notifications = self._awatch(
             *roots,
             watch_filter=self._concerns,
             debounce=quiet_ms * _MOST_DEBOUNCES,
@@ -106,25 +106,26 @@ class Watch:
             stop_event=stop,
             ignore_permission_denied=True,
         )
-        waiting = asyncio.ensure_future(anext(told, None))
+        waiting = asyncio.ensure_future(anext(notifications, None))
         try:
-            await asyncio.sleep(0)  # by then the system watches: what changed until now is seen
+            # After this the system watches, so the first look misses nothing.
+            await asyncio.sleep(0)
             while True:
-                if found := await asyncio.to_thread(self.look):
-                    yield found
+                if changes := await asyncio.to_thread(self.look):
+                    yield changes
                 if await waiting is None:
                     return
-                waiting = asyncio.ensure_future(anext(told, None))
+                waiting = asyncio.ensure_future(anext(notifications, None))
         finally:
             stop.set()
             await asyncio.wait([waiting])
-            await told.aclose()
+            await notifications.aclose()
 
     def _roots(self) -> list[str]:
         paths = (path for path in self._settings.search_paths if path != ON_PATH)
         bases = base_folders(self._settings, self._base)
-        found = (root for path in paths for root in roots(path, bases, self._readable))
-        real = (root for root in found if not isinstance(root, Diagnostic))
+        expanded = (root for path in paths for root in roots(path, bases, self._readable))
+        real = (root for root in expanded if not isinstance(root, Diagnostic))
         return [root for root in real if os.path.isdir(root)]  # noqa: PTH112
 
     def _read_digests(self) -> dict[str, str]:
@@ -148,9 +149,10 @@ class Watch:
         return digests
 
     def _concerns(self, change: Any, path: str) -> bool:
-        """Whether this is worth a look: a manifest's name, or a folder that came or went."""
+        """Return whether to look after this notification: it is about a file with the name of a
+        manifest, or a folder that was added or removed."""
         folder, _, name = path.rpartition("/")
-        if any(one.claims(name, folder.rpartition("/")[2]) for one in self._readable):
+        if any(format.claims(name, folder.rpartition("/")[2]) for format in self._readable):
             return True
         if path in self._folders:
             return True
@@ -162,7 +164,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _judged(
+def _change(
     what: What,
     path: str,
     before: str,
@@ -173,10 +175,10 @@ def _judged(
         error = errors[path]
         where = f"line {error.line}: " if error.line else ""
         return Change("invalid", path, error.extension, before, where + error.message)
-    found = candidates.get(path)
-    if found is None:
+    candidate = candidates.get(path)
+    if candidate is None:
         return Change(what, path, before=before, message="it is disabled, nested or shadowed")
-    return Change(what, path, found.id, before, spec=found.spec, also=found.also)
+    return Change(what, path, candidate.id, before, spec=candidate.spec, also=candidate.also)
 
 
 def _awatch() -> Any:

@@ -1,12 +1,12 @@
-"""Checked reading of what people write: configs and manifests. Knows no dialect and no file.
+"""Reads and checks the values in configs and manifests. Knows no dialect and opens no file.
 
 In reading order:
 
     problems        mistakes, and where they are
-    readers         checked reading of single values and of tables; unknown keys
+    readers         check single values and tables; report unknown keys
     units           durations and sizes
-    toml_positions  on which line of a TOML text a key is
+    toml_positions  the line of each key in a TOML text
     jsonc           JSON with comments
-    settings        the keys that all extensions share in a config, and who wins
+    settings        the keys that all extensions share in a config, and which value takes precedence
     entry           one extension as a config describes it
 """

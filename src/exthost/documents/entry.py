@@ -1,4 +1,4 @@
-"""One extension as a config describes it, before defaults and overrides are laid over it.
+"""One extension as a config describes it, before defaults and overrides are applied.
 
 Every section of a config that describes extensions, whichever dialect it belongs to, is read into
 entries, so that settings and names are handled in one place.
@@ -18,7 +18,7 @@ SETTING_KEYS = frozenset(readers(None))
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one entry says. `bare` is its Spec before any setting, its own included."""
+    """One entry. `bare` is its Spec before any setting is applied, `own` are its own settings."""
 
     bare: Spec
     own: Settings
@@ -26,9 +26,9 @@ class Entry:
     name_key: str = "name"
 
     def spec(self, outer: Settings, folder: str | None) -> Spec:
-        """The extension as wanted, where `outer` is all that holds beyond the entry itself.
+        """Return the extension as configured. `outer` are the settings from outside the entry.
 
-        Without a word about it, a child runs in the config's folder.
+        If no cwd is set, the child runs in the config's folder.
         """
         settings = self.own.over(outer)
         if settings.cwd is None and self.bare.cwd is None:
@@ -37,15 +37,15 @@ class Entry:
 
 
 def name(value: Any, place: Place) -> str | None:
-    """How an extension is called: text that can stand in a line of a list."""
-    said = text(value, place)
-    if said is not None and not said.isprintable():
-        place.wrong(WRONG_VALUE, "must not hold line ends or other control characters")
+    """Read the name of an extension: text that can be shown on one line."""
+    read = text(value, place)
+    if read is not None and not read.isprintable():
+        place.wrong(WRONG_VALUE, "must not contain line ends or other control characters")
         return None
-    return said
+    return read
 
 
 def remote_server(transport: str) -> str:
-    """Return why a server that is reached over the network is not run."""
+    """Return the reason why a server that is reached over the network is not run."""
     how = f" ({transport})" if transport else ""
     return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

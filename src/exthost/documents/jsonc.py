@@ -1,20 +1,20 @@
-"""JSON as editors write it for themselves: with comments, and a comma after the last member.
+"""JSON as editors use it for their own settings: with comments, and a comma after the last member.
 
-Both are blanked out and nothing is moved, so that a mistake is still told at its place. Pure.
+Both are replaced by blanks, so that every error is still reported at its place. Pure.
 """
 
 import json
 import re
 from typing import Any
 
-# A string is looked for first: what looks like a comment inside it is none.
+# Strings are matched first, because text in a string may look like a comment.
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def loads(text: str) -> Any:
-    """The value in this text. Raises as `json.loads` does."""
+    """Return the value of this text. Raises as `json.loads` does."""
     try:
         return json.loads(text)
     except ValueError:
@@ -24,6 +24,6 @@ def loads(text: str) -> Any:
     return json.loads(plain)
 
 
-def _blank(found: re.Match[str]) -> str:
-    said = found[0]
-    return said if said[0] == '"' else re.sub(r"[^\n]", " ", said)
+def _blank(match: re.Match[str]) -> str:
+    text = match[0]
+    return text if text[0] == '"' else re.sub(r"[^\n]", " ", text)

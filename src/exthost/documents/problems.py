@@ -1,10 +1,10 @@
-"""Mistakes in a config, gathered: a person who made three wants to hear of three.
+"""Collects the mistakes of a config, so that one run reports all of them.
 
-A reader that meets a mistake notes it at its Place and goes on with None; nothing is raised until
-`Problems.raise_any`, which raises the first in the file as a ConfigError and lists the others in
-its evidence. So no half-read value ever leaves the room.
+A reader that finds a mistake records it at its Place and continues with None. Nothing is raised
+until `Problems.raise_any`, which raises the first mistake in the file as a ConfigError and lists
+the others in its evidence. So no incomplete value leaves this package.
 
-The codes of this room are the constants below; their long texts are in `errors.toml`.
+The error codes are the constants below; `errors.toml` explains them.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ UNSUPPORTED_SOURCE = "X0105"
 BAD_UNIT = "X0106"
 UNKNOWN_DIALECT = "X0107"
 
-# More are counted, not listed: a generated file may repeat one mistake ten thousand times.
+# Further mistakes are only counted: a generated file may repeat one mistake ten thousand times.
 _MAX_LISTED = 50
 
 # A key longer than this is cut in messages.
@@ -50,16 +50,17 @@ class Problems:
     _lines: Mapping[Path, int] | None = None
 
     def raise_any(self) -> None:
-        """Raise the mistake that stands first, if there is any."""
+        """Raise a ConfigError for the first mistake in the file, if there is any."""
         if not self.found:
             return
         lines = self.lines()
         ordered = sorted(self.found, key=lambda problem: line_of(lines, problem.path))
         first, *others = ordered
-        details = [f"{self._told(other, lines)} [{other.code}]" for other in others[:_MAX_LISTED]]
+        listed = others[:_MAX_LISTED]
+        details = [f"{self._sentence(other, lines)} [{other.code}]" for other in listed]
         if len(others) > _MAX_LISTED:
             details.append(f"and {len(others) - _MAX_LISTED} more")
-        message = self._told(first, lines)
+        message = self._sentence(first, lines)
         if others:
             message += f" (and {len(others)} more)"
         raise ConfigError(
@@ -76,40 +77,40 @@ class Problems:
         )
 
     def lines(self) -> Mapping[Path, int]:
-        """Where the keys stand. Only a mistake makes the text worth a second reading."""
+        """Return the line of each key. The text is read again for this, so only after a mistake."""
         if self._lines is None:
             self._lines = positions_of(self.text)
         return self._lines
 
-    def _told(self, problem: Problem, lines: Mapping[Path, int]) -> str:
+    def _sentence(self, problem: Problem, lines: Mapping[Path, int]) -> str:
         line = line_of(lines, problem.path)
         where = f"{self.origin}:{line}" if self.origin and line else self.origin
-        told = [part for part in (where, shown(problem.path), problem.text) if part]
-        return ": ".join(told)
+        parts = [part for part in (where, shown(problem.path), problem.text) if part]
+        return ": ".join(parts)
 
 
 class Place(NamedTuple):
-    """Where a reader stands: a key path, whose extension it is, and where to note mistakes."""
+    """The place of a value: its key path, its extension, and where to record mistakes."""
 
     problems: Problems
     path: Path = ()
     extension: str = ""
 
     def at(self, key: str | int) -> "Place":
-        """One step further in."""
+        """Return the place of this key or item within the value."""
         return Place(self.problems, (*self.path, key), self.extension)
 
     def of(self, extension: str) -> "Place":
-        """The same place, now that it is known whose it is."""
+        """Return the same place, marked as a part of this extension."""
         return Place(self.problems, self.path, extension)
 
     def wrong(self, code: str, text: str, help: str = "") -> None:
-        """Note a mistake."""
+        """Record a mistake at this place."""
         self.problems.found.append(Problem(code, text, self.path, help, self.extension))
 
 
 def shown(path: Path) -> str:
-    """A key path as people write it: `extensions[2].restart.strategy`."""
+    """Return a key path as people write it: `extensions[2].restart.strategy`."""
     text = ""
     for step in path:
         if isinstance(step, int):

@@ -1,11 +1,12 @@
-"""Checked reading of single values, and of tables by a list of their keys.
+"""Readers: functions that check single values, and tables by the list of their keys.
 
-A reader takes a raw value and the Place it stands at. It returns the value in its final form, or
-notes a mistake there and returns None, which everywhere in this room means "not said". A table is
-read by a mapping of key → reader, so that the keys of each table are data, and the check for
-unknown keys with the nearest known one is written once.
+A reader takes a raw value and its Place. It returns the value in its final form, or records a
+mistake at the Place and returns None, which in this package always means "not set". A table is read
+with a mapping of key → reader, so the keys of each table are data, and the check for unknown keys
+is written once.
 
-Messages never repeat a wrong value of free form (it may be a secret); they name its kind.
+Messages do not repeat a wrong value, because it may be a secret; they name its kind. Only a value
+from a fixed set of words is repeated.
 """
 
 import math
@@ -18,18 +19,19 @@ from exthost.model import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
-# JSON readers on the other side commonly stop somewhere above this.
+# The JSON parsers of extensions commonly have a limit somewhat above this.
 _MAX_DEPTH = 100
 
-# A mapping made in Python may hold itself twice, and would then be copied for ever.
+# A mapping made in Python may contain itself twice, and copying it would never end.
 _MAX_VALUES = 100_000
 
-# rlimits, counts and depths: anything larger is a slip, and does not fit the kernel's types.
+# For resource limits, counts and depths: anything larger is a mistake and does not fit the kernel's
+# types.
 _MAX_COUNT = 2**31 - 1
 
 
 def table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """The keys that were said, each through its reader; unknown keys are mistakes."""
+    """Read each key of a table with its reader. An unknown key is a mistake."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
         return {}
@@ -51,15 +53,15 @@ def _unknown(key: str, known: Mapping[str, Reader]) -> tuple[str, str]:
 
 
 def nearest(word: str, known: Mapping[str, Any] | frozenset[str]) -> str:
-    """The known word that `word` was most likely meant to be, or ""."""
-    import difflib  # only a mistake needs it
+    """Return the known word most similar to `word`, or ""."""
+    import difflib  # here, because only a mistake needs it
 
     close = difflib.get_close_matches(word[:100].lower(), sorted(known), n=1, cutoff=0.6)
     return close[0] if close else ""
 
 
 def text(value: Any, place: Place) -> str | None:
-    """Text that says something, and that an operating system can be given."""
+    """Read text that is not blank and that the operating system accepts."""
     if not isinstance(value, str):
         place.wrong(WRONG_VALUE, f"must be text, and is {kind(value)}")
         return None
@@ -70,7 +72,7 @@ def text(value: Any, place: Place) -> str | None:
 
 
 def word(value: Any, place: Place) -> str | None:
-    """Text for a child process: may be empty, must not hold what no process can be given."""
+    """Read text that a process can be given. It may be empty."""
     if not isinstance(value, str):
         place.wrong(WRONG_VALUE, f"must be text, and is {kind(value)}")
         return None
@@ -79,19 +81,19 @@ def word(value: Any, place: Place) -> str | None:
 
 def _passable(value: str, place: Place) -> str | None:
     if "\0" in value:
-        place.wrong(WRONG_VALUE, "must not hold a NUL character")
+        place.wrong(WRONG_VALUE, "must not contain a NUL character")
         return None
     try:
-        # As the operating system's interface will: file names that were not UTF-8 may pass.
+        # As Python encodes text for the operating system: file names that are not UTF-8 may pass.
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        place.wrong(WRONG_VALUE, "holds half of a surrogate pair, which is no character")
+        place.wrong(WRONG_VALUE, "contains half of a surrogate pair, which is not a character")
         return None
     return value
 
 
 def flag(value: Any, place: Place) -> bool | None:
-    """true or false, and nothing that merely looks like it."""
+    """Read true or false; 0, 1 and text are mistakes."""
     if not isinstance(value, bool):
         place.wrong(WRONG_VALUE, f"must be true or false, and is {kind(value)}")
         return None
@@ -99,7 +101,7 @@ def flag(value: Any, place: Place) -> bool | None:
 
 
 def count(least: int) -> Reader:
-    """A reader of whole numbers from `least` on."""
+    """Return a reader of whole numbers that are at least `least`."""
 
     def read(value: Any, place: Place) -> int | None:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -114,7 +116,7 @@ def count(least: int) -> Reader:
 
 
 def duration(value: Any, place: Place) -> float | None:
-    """Seconds; none at all (0) included."""
+    """Read a duration in seconds, which may be 0."""
     try:
         return units.seconds(value)
     except units.UnitError as error:
@@ -123,7 +125,7 @@ def duration(value: Any, place: Place) -> float | None:
 
 
 def some_duration(value: Any, place: Place) -> float | None:
-    """Seconds, more than none: a time limit of 0 could never be kept."""
+    """Read a duration above 0: a time limit of 0 could never be met."""
     read = duration(value, place)
     if read == 0:
         place.wrong(BAD_UNIT, "must be longer than 0; leave the key out for the default")
@@ -132,7 +134,7 @@ def some_duration(value: Any, place: Place) -> float | None:
 
 
 def size(value: Any, place: Place) -> int | None:
-    """Bytes, at least one."""
+    """Read a size in bytes, at least 1."""
     try:
         read = units.size(value)
     except units.UnitError as error:
@@ -145,10 +147,10 @@ def size(value: Any, place: Place) -> int | None:
 
 
 def choice(*known: str) -> Reader:
-    """A reader of one word of a few. `on_demand` is taken for `on-demand`."""
+    """Return a reader that accepts only these words. It reads `on_demand` as `on-demand`."""
 
     def read(value: Any, place: Place) -> str | None:
-        accepted = ", ".join(f'"{one}"' for one in known)
+        accepted = ", ".join(f'"{word}"' for word in known)
         if not isinstance(value, str):
             place.wrong(WRONG_VALUE, f"must be one of {accepted}, and is {kind(value)}")
             return None
@@ -164,26 +166,26 @@ def choice(*known: str) -> Reader:
 
 
 def words(value: Any, place: Place) -> tuple[str, ...] | None:
-    """A list of text."""
+    """Read a list of text that a process can be given."""
     return _list(value, place, word)
 
 
 def texts(value: Any, place: Place) -> tuple[str, ...] | None:
-    """A list of text, none of it blank."""
+    """Read a list of text that is not blank."""
     return _list(value, place, text)
 
 
-def _list(value: Any, place: Place, item: Reader) -> tuple[str, ...] | None:
+def _list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list | tuple):
         hint = "put it in [ ]" if isinstance(value, str) else ""
         place.wrong(WRONG_VALUE, f"must be a list of text, and is {kind(value)}", hint)
         return None
-    read = [item(one, place.at(index)) for index, one in enumerate(value)]
-    return tuple(one for one in read if one is not None)
+    read = [read_item(item, place.at(index)) for index, item in enumerate(value)]
+    return tuple(item for item in read if item is not None)
 
 
 def variables(value: Any, place: Place) -> dict[str, str] | None:
-    """Environment variables: a table of text."""
+    """Read environment variables: a table of text."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table of text, and is {kind(value)}")
         return None
@@ -196,14 +198,17 @@ def variables(value: Any, place: Place) -> dict[str, str] | None:
             help = "put the value in quotes" if isinstance(item, int | float) else ""
             place.at(name).wrong(WRONG_VALUE, f"must be text, and is {kind(item)}", help)
             continue
-        said = _passable(item, place.at(name))
-        if said is not None and _passable(name, place.at(name)) is not None:
-            read[name] = said
+        passable = _passable(item, place.at(name))
+        if passable is not None and _passable(name, place.at(name)) is not None:
+            read[name] = passable
     return read
 
 
 def variables_or_names(value: Any, place: Place) -> dict[str, str] | None:
-    """The same, of an operator, who may name a variable of the host's: { from = "NAME" }."""
+    """Read environment variables that may name one of the host's own: { from = "NAME" }.
+
+    Only for configs: a manifest must not read the host's variables.
+    """
     if not isinstance(value, Mapping):
         return variables(value, place)
     named = {
@@ -214,21 +219,21 @@ def variables_or_names(value: Any, place: Place) -> dict[str, str] | None:
     read = variables({key: item for key, item in value.items() if key not in named}, place)
     assert read is not None
     for key, item in named.items():
-        said = table(item, place.at(key), {"from": text}).get("from")
+        host_name = table(item, place.at(key), {"from": text}).get("from")
         if "from" not in item:
             place.at(key).wrong(WRONG_VALUE, 'must be text, or { from = "NAME" }')
-        elif said is not None and variables({key: said}, place):
-            read[key] = HostEnvRef(said)
+        elif host_name is not None and variables({key: host_name}, place):
+            read[key] = HostEnvRef(host_name)
     return read
 
 
 def json_value(value: Any, place: Place) -> Any:
-    """Anything JSON can say, copied, so that what the caller does to it later changes nothing."""
+    """Read any JSON value. Return a copy, which later changes to the original do not affect."""
     return _Copy().of(value, place, _MAX_DEPTH)
 
 
 def json_table(value: Any, place: Place) -> dict[str, Any] | None:
-    """A table of anything JSON can say."""
+    """Read a table of JSON values."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
         return None
@@ -237,7 +242,7 @@ def json_table(value: Any, place: Place) -> dict[str, Any] | None:
 
 
 class _Copy:
-    """One copy in the making, which knows how much it may still copy."""
+    """Copies one JSON value and counts the values that it may still copy."""
 
     def __init__(self) -> None:
         self.left = _MAX_VALUES
@@ -247,20 +252,20 @@ class _Copy:
             return None
         self.left -= 1
         if self.left == 0 or depth == 0:
-            self.left = 0  # said once: nothing more is copied on the way back
+            self.left = 0  # ends the copy, so that the mistake is reported once
             limits = f"more than {_MAX_DEPTH} deep or {_MAX_VALUES} values large"
-            place.wrong(WRONG_VALUE, f"is {limits}, or holds itself")
+            place.wrong(WRONG_VALUE, f"is {limits}, or contains itself")
             return None
         if isinstance(value, Mapping):
             return self._table(value, place, depth)
         if isinstance(value, list | tuple):
             return [self.of(item, place.at(i), depth - 1) for i, item in enumerate(value)]
         if isinstance(value, float) and not math.isfinite(value):
-            place.wrong(WRONG_VALUE, "is not a number that JSON can say")
+            place.wrong(WRONG_VALUE, "is a number that JSON cannot express")
             return None
         if value is None or isinstance(value, str | int | float):
             return value
-        place.wrong(WRONG_VALUE, f"is {kind(value)}, which JSON cannot say", "put it in quotes")
+        place.wrong(WRONG_VALUE, f"is {kind(value)}, which JSON does not have", "put it in quotes")
         return None
 
     def _table(self, value: Mapping[Any, Any], place: Place, depth: int) -> dict[str, Any]:
@@ -274,12 +279,12 @@ class _Copy:
 
 
 def cut(value: str) -> str:
-    """Text for a message, in quotes and not too long."""
+    """Return text in quotes for a message, cut if it is long."""
     return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
 
 
 def kind(value: Any) -> str:
-    """What a value is, in words."""
+    """Return the kind of a value in words."""
     if value is None:
         return "null"
     if isinstance(value, bool):

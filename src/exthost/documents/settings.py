@@ -1,13 +1,13 @@
-"""The keys that an entry, `[overrides.<id>]` and `[defaults]` have in common, and who wins.
+"""The keys that an entry, `[overrides.<id>]` and `[defaults]` share, and which takes precedence.
 
-An entry's own word goes before that of `[overrides.<id>]`, and that before `[defaults]`; what
-none of them says stays None, and the dialect's trait holds. For a discovered extension the
-operator's word, overrides and defaults alike, goes before what its manifest says: an extension
-must not be able to talk itself out of a limit.
+A setting in an entry takes precedence over `[overrides.<id>]`, and that over `[defaults]`. One that
+is in none of them stays None, and the dialect's default applies. For a discovered extension,
+overrides and defaults take precedence over its manifest: an extension must not be able to remove
+the operator's limits.
 
-Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are joined key by key.
-Everything else is replaced whole; `permissions` above all, since a policy that is written is
-complete: what it does not grant is denied, whatever a table further out would have granted.
+Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are merged key by key. Every
+other setting is replaced as a whole, and so is `permissions`: a policy is complete, and denies what
+it does not grant, whatever an outer table grants.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ _LIMITS: Mapping[str, Reader] = {
 
 
 def _retries(value: Any, place: Place) -> int | None:
-    """A count, or "unlimited"."""
+    """Read a count, or "unlimited"."""
     return UNLIMITED if value == "unlimited" else count(0)(value, place)
 
 
@@ -95,9 +95,9 @@ _PERMISSIONS: Mapping[str, Reader] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What was said at one level. None, or an empty mapping, means "not said".
+    """The settings of one level. None, or an empty mapping, means that one is not set.
 
-    The mappings come from factories because Python 3.11 takes a mapping proxy for mutable.
+    The mappings come from factories because Python 3.11 rejects a mapping proxy as a default.
     """
 
     limits: Limits = Limits()
@@ -119,41 +119,41 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
     def over(self, outer: "Settings") -> "Settings":
-        """These settings, with `outer` wherever nothing was said."""
+        """Return these settings, with the value of `outer` for each that is not set."""
         if outer is NO_SETTINGS:
             return self
-        joined: dict[str, Any] = {}
-        for one in fields(self):
-            mine, theirs = getattr(self, one.name), getattr(outer, one.name)
-            joined[one.name] = _joined(mine, theirs)
-        return Settings(**joined)
+        merged: dict[str, Any] = {}
+        for setting in fields(self):
+            mine, theirs = getattr(self, setting.name), getattr(outer, setting.name)
+            merged[setting.name] = _merged(mine, theirs)
+        return Settings(**merged)
 
     def onto(self, spec: Spec, **more: Any) -> Spec:
-        """The extension with these settings, and what `more` is known, laid over its own.
+        """Return the extension with these settings applied over its own, and with `more` replaced.
 
-        `args` replaces every word after the program itself; where there is no program (see
-        `entry`), there is nothing to give words to.
+        `args` replaces every argument of the program. A disabled entry may have no program (see
+        `config.entry`); its `args` are ignored.
         """
-        said = more | {
-            one: _joined(mine, getattr(spec, one))
-            for one in _SHARED
-            if (mine := getattr(self, one)) is not None and mine is not _UNSAID[one]
+        changes = more | {
+            name: _merged(mine, getattr(spec, name))
+            for name in _SHARED
+            if (mine := getattr(self, name)) is not None and mine is not _NOT_SET[name]
         }
         if self.args is not None and spec.argv:
-            said["argv"] = (spec.argv[0], *self.args)
-        return replace(spec, **said)
+            changes["argv"] = (spec.argv[0], *self.args)
+        return replace(spec, **changes)
 
 
-# A Spec has all of them under the same name, but `args`, which are part of its argv.
-_SHARED = tuple(one.name for one in fields(Settings) if one.name != "args")
+# A Spec has each setting under the same name, except `args`, which are part of its argv.
+_SHARED = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
 
 NO_SETTINGS = Settings()
 
-# What each is where nothing was said of it.
-_UNSAID: Mapping[str, Any] = {one: getattr(NO_SETTINGS, one) for one in _SHARED}
+# The value of each setting that is not set.
+_NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SHARED}
 
 
-def _joined(mine: Any, theirs: Any) -> Any:
+def _merged(mine: Any, theirs: Any) -> Any:
     if isinstance(mine, Limits | Restart | Breaker | Pool):
         return mine.over(theirs)
     if isinstance(mine, Mapping):
@@ -163,11 +163,11 @@ def _joined(mine: Any, theirs: Any) -> Any:
 
 @lru_cache(maxsize=16)  # one folder for all the entries of a config
 def readers(folder: str | None) -> Mapping[str, Reader]:
-    """How each shared key is read; a relative cwd counts from `folder`."""
+    """Return the reader of each shared key. A relative cwd is relative to `folder`."""
 
     def cwd(value: Any, place: Place) -> str | None:
-        said = text(value, place)
-        return None if said is None else within(folder, said)
+        path = text(value, place)
+        return None if path is None else within(folder, path)
 
     return {
         "limits": lambda value, place: Limits(**table(value, place, _LIMITS)),
@@ -191,21 +191,21 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
 
 
 def settings(value: Any, place: Place, folder: str | None) -> Settings:
-    """A table of shared keys and no others."""
+    """Read a table that may have only the shared keys."""
     return settings_of(table(value, place, readers(folder)))
 
 
 def settings_of(read: Mapping[str, Any]) -> Settings:
-    """Settings from keys that have been read; None means that one was wrong, and was noted."""
-    said = {key: item for key, item in read.items() if item is not None}
+    """Return the settings with these values. A None is left out: its mistake has been recorded."""
+    values = {key: item for key, item in read.items() if item is not None}
     for key in ("env", "hooks", "options"):
-        if key in said:
-            said[key] = MappingProxyType(said[key])
-    return Settings(**said)
+        if key in values:
+            values[key] = MappingProxyType(values[key])
+    return Settings(**values)
 
 
 def within(folder: str | None, path: str) -> str:
-    """A path as seen from `folder`; `..` is kept, since it may lead through a link."""
+    """Return a path relative to `folder`. A `..` is kept, since it may lead through a link."""
     return path if folder is None else str(PurePosixPath(folder, path))
 
 
@@ -240,13 +240,13 @@ def _pool(value: Any, place: Place) -> Pool:
 
 
 def _permissions(value: Any, place: Place) -> Permissions | None:
-    # Permissions has real defaults, so a key that was wrong must not be passed on as None.
+    # The defaults of Permissions are not None, so the None of a wrong key must be left out.
     read = table(value, place, _PERMISSIONS)
     return Permissions(**{key: item for key, item in read.items() if item is not None})
 
 
 def _pins(value: Any, place: Place) -> str | Pins | None:
-    """One digest, or a table of them."""
+    """Read one digest, or a table of digests."""
     if not isinstance(value, Mapping):
         return _sha256(value, place)
     read = table(value, place, dict.fromkeys(Pins._fields, _sha256))
@@ -256,7 +256,7 @@ def _pins(value: Any, place: Place) -> str | Pins | None:
 def _sha256(value: Any, place: Place) -> str | None:
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
-        what = f"is {len(value)} characters" if isinstance(value, str) else f"is {kind(value)}"
-        place.wrong(WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {what}")
+        is_what = f"is {len(value)} characters" if isinstance(value, str) else f"is {kind(value)}"
+        place.wrong(WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}")
         return None
     return value.lower()

@@ -1,9 +1,9 @@
 """The line of each key of a TOML text, for error messages only.
 
-The standard library's TOML reader forgets where things stood, so this walks the text a second
-time, after that reader has accepted it. It is therefore no parser: it checks nothing, and relies
-on the text being valid. Escapes inside quoted keys are not undone; such a key is reported by the
-line of the table it stands in. A wrong line would be worse than a coarse one.
+The standard library's TOML parser does not keep positions, so this module reads the text a second
+time after that parser has accepted it. It checks nothing and relies on the text being valid.
+Escapes inside quoted keys are not decoded; for such a key the line of its table is reported, which
+is better than a wrong line.
 """
 
 import re
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class _Frame:
-    """An open bracket within a value: the path it holds, and where in it we are."""
+    """An open bracket within a value: its path, and the index of the current item."""
 
     path: Path
     is_array: bool
@@ -48,7 +48,7 @@ def positions_of(text: str) -> dict[Path, int]:
     walk = _Walk()
     for token, line in _tokens(text):
         walk.step(token, line)
-    return walk.found
+    return walk.lines
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
@@ -64,13 +64,13 @@ class _Walk:
     """The state between two tokens: in a header, before an `=`, or within a value."""
 
     def __init__(self) -> None:
-        self.found: dict[Path, int] = {}
+        self.lines: dict[Path, int] = {}
         self.last_item: dict[Path, int] = {}  # [[array]] → index of its latest table
         self.table: Path = ()
         self.frames: list[_Frame] = []
         self.keys: list[str] = []
         self.key_line = 0
-        self.header = 0  # how many brackets opened the header we are in
+        self.header = 0  # the number of brackets that opened the current header
         self.in_value = False
         self.value_path: Path = ()
 
@@ -87,7 +87,7 @@ class _Walk:
         elif token == "}":
             self._close()
         elif token == "\n":
-            # Only ends a header: within an inline table a line may end anywhere (TOML 1.1).
+            # Ends a header and nothing else: in an inline table a line may end anywhere (TOML 1.1).
             self.header = 0
         elif token not in {".", ","}:
             if not self.keys:
@@ -100,13 +100,13 @@ class _Walk:
         if self.header > 1:
             self.last_item[path] = self.last_item.get(path, -1) + 1
         self.table = self._resolved((), self.keys)
-        # The array itself is found at its first table, each item at its own.
-        self.found.setdefault(path, self.key_line)
-        self.found.setdefault(self.table, self.key_line)
+        # The line of an array is that of its first table; each item has its own.
+        self.lines.setdefault(path, self.key_line)
+        self.lines.setdefault(self.table, self.key_line)
         self.keys = []
 
     def _resolved(self, base: Path, keys: list[str]) -> Path:
-        """Header keys as a path: `[a.b]` under `[[a]]` means the latest item of `a`."""
+        """Return the path of header keys: `[a.b]` under `[[a]]` means the latest item of `a`."""
         for key in keys:
             base = (*base, key)
             if base in self.last_item:
@@ -117,7 +117,7 @@ class _Walk:
         base = self.frames[-1].path if self.frames else self.table
         for key in self.keys:
             base = (*base, key)
-            self.found.setdefault(base, self.key_line)
+            self.lines.setdefault(base, self.key_line)
         self.keys = []
         self.in_value = True
         self.value_path = base
@@ -127,7 +127,7 @@ class _Walk:
         here = self.value_path
         if frame is not None and frame.is_array and token not in {"]", ",", "\n"}:
             here = (*frame.path, frame.index)
-            self.found.setdefault(here, line)
+            self.lines.setdefault(here, line)
         if token in {"[", "{"}:
             self.frames.append(_Frame(here, is_array=token == "["))
             self.in_value = token == "["
@@ -142,7 +142,7 @@ class _Walk:
     def _close(self) -> None:
         if self.frames:
             self.frames.pop()
-        # What held the bracket was a value, whose end is still to come.
+        # The bracket was a value, whose end is still to come.
         self.in_value = True
 
 

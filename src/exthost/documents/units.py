@@ -1,8 +1,8 @@
 """Durations and sizes as people write them → seconds and bytes.
 
-Knows nothing of keys or files: the config's readers and the command line's `--timeout` both call
-it, and each says in its own words where the text stood. Fails with UnitError, whose message names
-the text and shows what would have been accepted.
+Knows no keys and no files: the readers of a config and the command line's `--timeout` both call it
+and add the place themselves. Raises UnitError, whose message names the text and shows what is
+accepted.
 
 Arithmetic is exact (fractions) until the last step, so "0.1s" is the same float as 0.1.
 """
@@ -25,13 +25,13 @@ _BYTES = {
     "TiB": 2**40,
 }
 
-# [0-9], not \d: the digits of other scripts are no numbers in a config.
+# [0-9] and not \d, which would also match the digits of other scripts.
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
 
-# Nobody writes a longer quantity; a megabyte of digits should not be multiplied out.
+# No real quantity is longer, and a megabyte of digits must not be multiplied.
 _MAX_TEXT_CHARS = 40
 
-# Ten years. A longer time limit is a slip of the finger, and event loops overflow on such.
+# Ten years. A longer time limit is a mistake, and event loops overflow with it.
 MAX_SECONDS = 10 * 365 * 24 * 3600
 
 # Resource limits are signed 64-bit numbers in the kernel.
@@ -46,7 +46,7 @@ class UnitError(ValueError):
 
 
 def seconds(value: object) -> float:
-    """A duration: text with a unit, or a plain number of seconds."""
+    """Return the seconds of a duration: text with a unit, or a plain number of seconds."""
     if isinstance(value, str):
         quantity = _quantity(value, _SECONDS)
         if quantity is None:
@@ -68,7 +68,7 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """A size: text with a unit, or a whole number of bytes."""
+    """Return the bytes of a size: text with a unit, or a whole number of bytes."""
     if isinstance(value, str):
         quantity = _quantity(value, _BYTES)
         if quantity is None:
@@ -88,7 +88,7 @@ def size(value: object) -> int:
 
 
 def _quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fraction | None:
-    """The number times its unit, or None when the text has another shape."""
+    """Return the number times its unit, or None if the text has another form."""
     if len(text) > _MAX_TEXT_CHARS:
         return None
     match = _QUANTITY.fullmatch(text.strip())
@@ -101,7 +101,7 @@ def _quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fractio
 def _shown(value: object) -> str:
     try:
         text = repr(value)
-    except ValueError:  # an integer of more digits than Python is willing to print
+    except ValueError:  # an integer with more digits than Python prints
         return "that number"
     return text if len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 

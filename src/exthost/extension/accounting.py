@@ -1,7 +1,7 @@
 """How the calls of an extension ended: counted, published, passed on to the callers.
 
-Each call that was accepted ends in exactly one of result, error, timeout, cancelled, gone. Calls of
-the host's own (`internal`) are neither counted nor published.
+Each accepted call ends in exactly one of result, error, timeout, cancelled, gone. Calls that the
+host makes for itself (`internal`) are neither counted nor published.
 """
 
 import logging
@@ -16,7 +16,7 @@ from exthost.session.effects import Completions
 
 _log = logging.getLogger("exthost.events")
 
-# What a call can end in besides a result.
+# The outcomes of a call besides a result.
 LOSSES = ("error", "timeout", "cancelled", "gone")
 # What every extension has until its first loss; never changed.
 _NO_LOSSES: Counter[str] = Counter()

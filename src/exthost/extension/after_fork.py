@@ -1,6 +1,6 @@
-"""After a fork, the copy of our process must not use the extensions of the original.
+"""After a fork, the child process must not use the extensions of its parent.
 
-The pipes would be shared, and replies would go to whichever process reads first.
+The two would share the pipes, and replies would go to whichever process reads first.
 """
 
 import os
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Disownable(Protocol):
-    """What belongs to the process that made it."""
+    """An object that only the process that made it may use."""
 
     def disown(self) -> None: ...
 
@@ -18,7 +18,7 @@ _known: "weakref.WeakSet[Disownable]" = weakref.WeakSet()
 
 
 def disown_in_copies(owned: Disownable) -> None:
-    """Have `owned.disown()` called in each copy that a fork makes of this process."""
+    """Call `owned.disown()` in each process that is forked from this one."""
     _known.add(owned)
 
 

@@ -1,22 +1,22 @@
-"""The circuit breaker: when an extension that keeps failing is left alone, and for how long.
+"""The circuit breaker: after how many failures an extension gets no more calls, and for how long.
 
-Pure: no clock is read here, the caller passes `now` (seconds of any one monotonic clock). Knows
-nothing of processes, calls or dialects; the settings come as a `model.Breaker`, what happened as
-`failed` and `succeeded`, and the answer is the next `Circuit`. The extension's owner keeps it,
-opens and closes the desk by it, and starts the fresh process that a probe is made against.
+Pure: reads no clock; the caller passes `now` (seconds of any one monotonic clock). Knows no
+processes, calls or dialects. The settings are a `model.Breaker`; `failed` and `succeeded` report
+what happened and return the next `Circuit`. `BreakerGate` keeps the circuit and opens and closes
+the call queue by it; the supervisor starts the new process that a probe is sent to.
 
-    circuit = circuit.failed(settings, now)        a timeout, an end that took calls with it, …
-    circuit = circuit.succeeded(settings)          a call was answered
-    circuit = circuit.probing()                    its time is over: a fresh process may be asked
-    circuit = Circuit()                            a person or the API asked again
+    circuit = circuit.failed(settings, now)        a timeout, the end of a process with calls, …
+    circuit = circuit.succeeded(settings)          a call got a reply
+    circuit = circuit.probing()                    its time has passed: try a new process
+    circuit = Circuit()                            a restart was requested
 
-**Closed**: calls go through; `failures` in a row open it. **Open**: calls fail at once, for `open`
-seconds; whatever the old process still answers or fails is told to nobody here. **Half-open**: one
-call at a time is a probe; `successes` of them close it, one failure opens it for twice as long as
-the last time, at most `max_open`. Closing forgets the doubling.
+**Closed**: calls are sent; `failures` in a row open it. **Open**: calls fail at once, for `open`
+seconds; results and failures of the old process do not count. **Half-open**: one call at a time is
+a probe; `successes` of them close it, and one failure opens it for twice as long as the last time,
+at most `max_open`. Closing resets the doubling.
 
-What counts is decided by whoever tells: see `counts`. A move that is not in the table is a bug of
-ours, and a KeyError.
+`counts` says which outcomes are failures. A move that is not in the table is a bug in exthost and
+raises KeyError.
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ from typing import Final, NamedTuple
 from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
 from exthost.model import Breaker
 
-# For settings in which only some keys are said: the figures of the one page that gives any.
+# For settings in which only some keys are set.
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
 
 
 class Phase(Enum):
-    """The three positions. The values are the words that users see."""
+    """The three states of a breaker. Users see the values."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -60,7 +60,7 @@ TABLE: Final = (
     Move(Phase.CLOSED, Event.FAILURE, Phase.CLOSED),
     Move(Phase.CLOSED, Event.LAST_FAILURE, Phase.OPEN),
     Move(Phase.CLOSED, Event.SUCCESS, Phase.CLOSED),
-    # Calls that were under way when it opened end now: they say nothing about a fresh process.
+    # Calls that were in flight when it opened end now: they say nothing about a new process.
     Move(Phase.OPEN, Event.FAILURE, Phase.OPEN),
     Move(Phase.OPEN, Event.SUCCESS, Phase.OPEN),
     Move(Phase.OPEN, Event.TIME_UP, Phase.HALF_OPEN),
@@ -89,7 +89,7 @@ class Circuit:
     until: float = 0.0
 
     def failed(self, settings: Breaker, now: float) -> "Circuit":
-        """Something happened that counts as a failure."""
+        """Return the circuit after a failure."""
         most = _said(settings.failures, DEFAULTS.failures)
         last = self.phase is Phase.HALF_OPEN or (
             self.phase is Phase.CLOSED and self.failures + 1 >= most
@@ -107,7 +107,7 @@ class Circuit:
         return Circuit(phase=phase, span=span, until=now + span)
 
     def succeeded(self, settings: Breaker) -> "Circuit":
-        """A call was answered."""
+        """Return the circuit after a call that got a reply."""
         enough = _said(settings.successes, DEFAULTS.successes)
         last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= enough
         phase = _NEXT[self.phase, Event.LAST_SUCCESS if last else Event.SUCCESS]
@@ -118,19 +118,20 @@ class Circuit:
         return replace(self, successes=self.successes + 1)
 
     def probing(self) -> "Circuit":
-        """Its time is over, and somebody wants to know how it is."""
+        """Return the half-open circuit, which lets probes through."""
         return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], until=0.0)
 
     def left(self, now: float) -> float:
-        """Seconds until it may be probed; 0 if it may."""
+        """Return the seconds until a probe is allowed; 0 if it is."""
         if self.phase is not Phase.OPEN:
             return 0.0
         return min(self.span, max(0.0, self.until - now))  # a sum may be rounded up
 
 
 def counts(settings: Breaker, error: ExthostError) -> bool:
-    """Whether what one call of a living process ended in is a failure. What ends the process, too,
-    is counted once, with the process. An error reply is an answer, unless the settings say so."""
+    """Return whether this outcome of a call counts as a failure while its process lives. A failure
+    that also ends the process is counted once, with the process. An error reply is a failure only
+    if the settings say so."""
     if isinstance(error, CallFailed):
         return bool(settings.count_error_replies)
     return isinstance(error, CallTimeout | ProtocolViolation)

@@ -1,9 +1,8 @@
-"""The breaker at work: counts what calls ended in, and opens and closes their queue.
+"""Applies the breaker: counts the failures of calls, and opens and closes their queue.
 
-Stands between the pure table (`breaker`) and the supervisor, which moves the extension by it. Only
-failures are reported here: how many calls were answered in between shows in the counts of the
-queue, so a call that goes well costs nothing. Only while probes are let through is every answer
-reported.
+Connects the pure table (`breaker`) with the supervisor, which changes the state of the extension.
+Only failures are reported here. The counts of the queue show how many calls succeeded in between,
+so a call that succeeds costs nothing. Only while probes are sent is every result reported.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from exthost.model import Breaker
 
 
 class BreakerGate:
-    """The breaker of one extension; does nothing where it has no settings."""
+    """The breaker of one extension. Does nothing without settings."""
 
     __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last")
 
@@ -46,12 +45,12 @@ class BreakerGate:
         return self.circuit.phase is Phase.HALF_OPEN
 
     def may_probe(self) -> bool:
-        """Whether the breaker is open, and its time is over."""
+        """Whether the breaker is open and its time has passed."""
         return self.is_open and self.circuit.left(self._queue.now()) == 0
 
     def count_crash(self, error: ExthostError) -> bool:
-        """Count a process that ended with calls under way: one failure, however many they were.
-        Return whether this opened the breaker; the caller then opens the extension."""
+        """Count a process that ended with calls in flight as one failure, however many they were.
+        Return whether this opened the breaker; the caller then changes the extension's state."""
         self._count_answers()
         return self._count_failure(error)
 
@@ -74,7 +73,7 @@ class BreakerGate:
         return self.is_open and not was_open
 
     def _count_answers(self) -> None:
-        """Failures are in a row only if nothing was answered in between."""
+        """Reset the count of failures if a call succeeded since the last one."""
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
             answered = queue.accounting.results + (
@@ -111,7 +110,7 @@ class BreakerGate:
         self._stop_probing()
 
     def refusal(self, method: str) -> BreakerOpen:
-        """Return why a call is not sent now."""
+        """Return the error for a call that is not sent now."""
         cause = self.last
         left = self.circuit.left(self._queue.now())
         last = f"; the last of them: {cause.message}" if cause is not None else ""

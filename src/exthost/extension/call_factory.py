@@ -13,7 +13,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.steps import MaybeMore, Operation, Simple
 from exthost.errors import NotFound, UsageError
-from exthost.extension.misuse import given
+from exthost.extension.misuse import checked_timeout
 from exthost.launch.limits import method_limits_of
 from exthost.model import Limits, Spec, Tool
 from exthost.schema import Checker
@@ -82,8 +82,12 @@ class CallFactory:
         """Return the call of a method in the dialect's own words."""
         if timeout is None:
             limit = self.limit_of(method)
-        else:  # the quick way for what nearly everyone gives; not a number is not itself
-            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
+        else:  # the quick check for a usual timeout; NaN is not equal to itself
+            limit = (
+                timeout
+                if type(timeout) is float and timeout == timeout
+                else checked_timeout(timeout)
+            )
         operation = self._methods.get(method)
         if operation is not None:
             return self._of_operation(operation, method, params, limit, timeout is None)
@@ -104,7 +108,7 @@ class CallFactory:
         operation = self._dialect.operations.get(name)
         if operation is None:
             raise self._no_operation(name)
-        limit = self.limit_of(name) if timeout is None else given(timeout)
+        limit = self.limit_of(name) if timeout is None else checked_timeout(timeout)
         return self._of_operation(operation, shown or name, params, limit, timeout is None)
 
     def of_tool(
@@ -131,8 +135,12 @@ class CallFactory:
         asked = _new_tuple(ToolCall, (tool.name, arguments, context, tool, self._spec))
         if timeout is None:
             limit = self.tool_limit
-        else:  # the quick way for what nearly everyone gives; not a number is not itself
-            limit = timeout if type(timeout) is float and timeout == timeout else given(timeout)
+        else:  # the quick check for a usual timeout; NaN is not equal to itself
+            limit = (
+                timeout
+                if type(timeout) is float and timeout == timeout
+                else checked_timeout(timeout)
+            )
         handler = self._tool_handler
         if handler is None:
             return self._of_tool_operation(tool.name, asked, limit, timeout is None)

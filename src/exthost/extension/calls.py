@@ -16,7 +16,7 @@ from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import elsewhere, given
+from exthost.extension.misuse import checked_timeout, wrong_loop_error
 from exthost.extension.policy import pool_of
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -89,7 +89,7 @@ class Calls:
         try:
             await call
         except RuntimeError as error:
-            raise elsewhere(self._queue, error) from None
+            raise wrong_loop_error(self._queue, error) from None
         return call.value
 
     async def call_tool(
@@ -125,7 +125,7 @@ class Calls:
                 raise
             return ToolResult.from_error_reply(error)
         except RuntimeError as error:
-            raise elsewhere(self._queue, error) from None
+            raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self._result_reader)
         if check and self._has_error_results and result.is_error:
             raise self.tool_failed(result, name)
@@ -145,7 +145,7 @@ class Calls:
         try:
             await call
         except RuntimeError as error:
-            raise elsewhere(self._queue, error) from None
+            raise wrong_loop_error(self._queue, error) from None
         return call.value
 
     async def run_hook(
@@ -153,7 +153,7 @@ class Calls:
     ) -> HookAnswer:
         """Run a hook. If its process dies, the next one is asked once more within the same time."""
         now = self._queue.loop.time
-        limit = self.factory.limit_of("hook") if timeout is None else given(timeout)
+        limit = self.factory.limit_of("hook") if timeout is None else checked_timeout(timeout)
         deadline = now() + limit
         params = HookCall(name, event)
         answer: HookAnswer
@@ -192,7 +192,7 @@ class Calls:
     async def _wait_for_start(self, timeout: float | None) -> None:
         """Wait until it is ready or is not going to be, within the time of the call."""
         self._supervisor.need()
-        limit = self.factory.tool_limit if timeout is None else given(timeout)
+        limit = self.factory.tool_limit if timeout is None else checked_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
                 await self._supervisor.settle()
@@ -200,7 +200,7 @@ class Calls:
             pass  # the call that follows says what was missing
 
     def require_session(self, what: str) -> Session:
-        """Return a session that serves, or raise why there is none."""
+        """Return a session that serves, or raise the error that says why none does."""
         sessions = self._queue.sessions
         if not sessions:
             self._supervisor.need_probe()

@@ -1,9 +1,8 @@
-"""One extension, as its users hold it: something that can be called, whichever process serves it.
+"""The public object of one extension: it can be called, whichever process serves it.
 
-Any task may call it or close it, in any order. Calls are made by `Calls` and go straight to their
-queue; the `Supervisor` beside them starts, restarts and ends processes, and is never in a call's
-way. What is shown comes from `Status`. Facets of the dialect (`ext.inference`, `ext.prompts` …) are
-attributes.
+Any task may call it or close it, in any order. `Calls` makes the calls and sends them directly to
+their queue. The `Supervisor` starts, restarts and ends processes, and calls do not pass through it.
+`Status` has the state. Facets of the dialect (`ext.inference`, `ext.prompts` …) are attributes.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import Facet, attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health, serves
-from exthost.extension.misuse import given
+from exthost.extension.misuse import checked_timeout
 from exthost.extension.startup import Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -160,7 +159,7 @@ class Extension:
         return self.calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
-        """Ask it again what it offers, where its dialect has a way to ask. Changes nothing."""
+        """Request its tools again, if its dialect has a request for that. Changes nothing."""
         tools: tuple[Tool, ...] = await self.calls.operate(
             "list_tools", None, timeout, "list_tools"
         )
@@ -174,8 +173,8 @@ class Extension:
         return await self.calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
-        """Ask it for its health, where its dialect has a way to ask. `health` then shows the
-        answer, for as long as this process serves and until it is asked again."""
+        """Request its health, if its dialect has a request for that. `health` then shows the reply,
+        as long as this process serves and until the next request."""
         try:
             answer = await self.calls.operate("health", None, timeout, "health")
         except CallTimeout:
@@ -189,7 +188,7 @@ class Extension:
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None:
-        """Send a notification, which has no answer.
+        """Send a notification, which has no reply.
 
         With a `timeout` it is only sent once the process has read everything before it; if that
         takes longer, CallTimeout is raised.
@@ -212,12 +211,12 @@ class Extension:
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> EventStream:
-        """Call a method that answers in events: `async with ext.stream(…) as events`.
+        """Call a method whose reply is a stream of events: `async with ext.stream(…) as events`.
 
         `timeout` is for the whole stream, to its last event.
         """
         limit = self.calls.factory.limit_of(method)
-        whole = None if timeout is None else given(timeout)
+        whole = None if timeout is None else checked_timeout(timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, whole)
 
     # -- life --------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ class Extension:
         return (self.spec.start or self.dialect.traits.start) == "eager"
 
     async def start(self) -> Self:
-        """Start it and wait until it is ready; raises why it did not get ready."""
+        """Start it and wait until it is ready. Raises the error that kept it from getting ready."""
         if self._status.state is not State.READY:
             self._supervisor.need()
             await self._supervisor.settle()
@@ -277,8 +276,8 @@ class Extension:
         self._supervisor.processes.kill()
 
     def take_over(self, old: "Extension | None") -> None:
-        """Be the extension of this id from now on, in place of `old`: publish what differs
-        between the two, and go on with its counts. `old` publishes no change any more."""
+        """Replace `old` as the extension of this id: publish the differences between the two, and
+        continue its counts. `old` publishes no change any more."""
         if old is not None:
             self._totals = old._totals
             self._totals.add(self._counts)
@@ -310,7 +309,7 @@ class Extension:
 
     @property
     def cause(self) -> ExthostError | None:
-        """Why it is not ready, when it is not."""
+        """The error because of which it is not ready; None if it is ready."""
         return self._status.cause
 
     @property
@@ -325,7 +324,7 @@ class Extension:
 
     @property
     def manifest(self) -> Any:
-        """Its manifest as the dialect reads it; None where there is none."""
+        """Its manifest as the dialect has read it; None for an extension without a manifest."""
         return self.spec.manifest
 
     @property
@@ -368,7 +367,7 @@ class Extension:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody knows what it offers until it is started."""
+        """Whether its offer is known only after it is started."""
         return not self._status.tools and self.calls.may_offer_more
 
     @property
@@ -377,7 +376,7 @@ class Extension:
         return self.calls.may_have_hooks
 
     def absence(self, what: str) -> ExthostError:
-        """Return why it cannot serve this now."""
+        """Return the error for a use that it cannot serve now."""
         return self._supervisor.absence(what)
 
     @property

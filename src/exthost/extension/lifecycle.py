@@ -1,23 +1,22 @@
-"""The one life-cycle table: where an extension can be, and what moves it.
+"""The life-cycle table: the states of an extension, and the events that change them.
 
-Owns the states, the events, the table of moves and what each state means to others: whether its
-tools are listed, whether a call waits, which word health shows. Knows no process, no clock and
-no policy. The extension's owner (above) steps through it; registry, health, command line and
-web page read from it; `docs/lifecycle.md` shows the diagram that `diagram` draws, which
-`python -m exthost.extension.lifecycle` prints.
+Has the states, the events, the table of moves and what each state means to other code: whether
+tools are listed, whether a call waits, which word health shows. Knows no process, no clock and no
+policy. The supervisor moves through the table; registry, health and command line read from it.
+`docs/lifecycle.md` shows the diagram that `python -m exthost.extension.lifecycle` prints.
 
-A move that is not in the table is a mistake of ours, never of an extension: `step` raises
-IllegalMove, and nobody should catch it.
+A move that is not in the table is a bug in exthost, never a fault of an extension: `step` raises
+IllegalMove, which no code should catch.
 
-How a process ends is not an event, what follows from it is: the restart policy (or the breaker)
+The end of a process is not an event; the decision about it is. The restart policy or the breaker
 decides in the same step, so the three decisions of `restart.py` are three events here.
 
-Four things that are deliberately no moves:
-- asked again while it is ready: the fresh process takes the place of the old one when it can serve,
-  and the extension is ready all the time;
-- one process of a pool ends while another is ready: the extension is still ready;
-- a process ends while the breaker is open: the probe brings a fresh one anyway;
-- a stop when nothing runs and nothing will by itself (see `rests`): a failed one still says so.
+Four things are deliberately not moves:
+- a restart is requested while the extension is ready: the new process replaces the old one when it
+  can serve, and the extension stays ready;
+- one process of a pool ends while another is ready: the extension stays ready;
+- a process ends while the breaker is open: the next probe starts a new one anyway;
+- a stop when nothing runs and nothing will start by itself (see `rests`): `failed` stays `failed`.
 """
 
 from enum import Enum, StrEnum
@@ -25,7 +24,7 @@ from typing import Final, NamedTuple
 
 
 class State(StrEnum):
-    """Where an extension is. Each is equal to the word that users see."""
+    """The state of an extension. Each is equal to the word that users see."""
 
     DISCOVERED = "discovered"
     REFUSED = "refused"
@@ -40,7 +39,7 @@ class State(StrEnum):
 
 
 class Health(StrEnum):
-    """How an extension is, in one word. Each is equal to that word."""
+    """The health of an extension. Each is equal to the word that users see."""
 
     UNKNOWN = "unknown"
     REFUSED = "refused"
@@ -83,7 +82,7 @@ class Move(NamedTuple):
 
 
 class IllegalMove(LookupError):
-    """There is no such row. A bug in the host."""
+    """The table has no such row: a bug in the host."""
 
     def __init__(self, state: State, event: Event) -> None:
         known = ", ".join(f"'{row.event.value}'" for row in TABLE if row.state is state)
@@ -99,13 +98,13 @@ FIRST: Final = State.DISCOVERED
 TABLE: Final = (
     Move(State.DISCOVERED, Event.ADMIT, State.ADMITTED),
     Move(State.DISCOVERED, Event.REFUSE, State.REFUSED),
-    # Whoever asks again has perhaps set the missing variable: the gate judges anew.
+    # Before a requested restart the missing variable may have been set: it is checked again.
     Move(State.REFUSED, Event.ASKED_AGAIN, State.DISCOVERED),
     Move(State.ADMITTED, Event.START, State.STARTING),
     Move(State.ADMITTED, Event.ASKED_AGAIN, State.STARTING),
     Move(State.ADMITTED, Event.STOP, State.STOPPED),
     Move(State.STARTING, Event.SHOOK_HANDS, State.READY),
-    # A pin, a path or a permission can turn out wrong as late as at the spawn or the handshake.
+    # A wrong pin, path or permission may be found as late as at the spawn or the handshake.
     Move(State.STARTING, Event.REFUSE, State.REFUSED),
     Move(State.STARTING, Event.WILL_RETRY, State.BACKOFF),
     Move(State.STARTING, Event.REST, State.ADMITTED),
@@ -132,7 +131,7 @@ _NEXT: Final = {(row.state, row.event): row.next for row in TABLE}
 
 
 def step(state: State, event: Event) -> State:
-    """Where this event leads from this state. Raises IllegalMove."""
+    """Return the state after this event. Raises IllegalMove."""
     try:
         return _NEXT[state, event]
     except KeyError:
@@ -140,7 +139,7 @@ def step(state: State, event: Event) -> State:
 
 
 class Facts(NamedTuple):
-    """What a state means to everyone else. `crashed` is the health word after a crash."""
+    """What a state means to other code. `crashed` is the health word after a crash."""
 
     serves: bool
     waits: bool
@@ -148,9 +147,9 @@ class Facts(NamedTuple):
     crashed: Health
 
 
-# An open breaker keeps its tools listed: the call that probes must be able to find them, or it
-# would stay open for ever. Backoff does too: its calls wait, and a list that flickers with each
-# crash makes every onlooker ask again.
+# While the breaker is open the tools stay listed: a call must find its tool to be a probe, or the
+# breaker would stay open for ever. In backoff they stay listed, too: calls wait, and a list that
+# changes with each crash would make every client request it again.
 FACTS: Final = {
     State.DISCOVERED: Facts(False, False, Health.UNKNOWN, Health.UNKNOWN),
     State.REFUSED: Facts(False, False, Health.REFUSED, Health.REFUSED),
@@ -166,23 +165,23 @@ FACTS: Final = {
 
 
 def serves(state: State) -> bool:
-    """Whether its tools are listed: it can serve them, or will be started for a call."""
+    """Return whether tools are listed: the extension can serve them, or a call will start it."""
     return FACTS[state].serves
 
 
 def waits(state: State) -> bool:
-    """Whether a call that arrives now waits for a process; in `admitted` it also causes one."""
+    """Return whether a new call waits for a process; in `admitted` it also causes a start."""
     return FACTS[state].waits
 
 
 def health(state: State, *, crashed: bool) -> Health:
-    """The health word; `crashed` says whether a process of it has crashed before."""
+    """Return the health word. `crashed`: a process of the extension has crashed before."""
     facts = FACTS[state]
     return facts.crashed if crashed else facts.health
 
 
 def rests(state: State) -> bool:
-    """Whether nothing runs and nothing will by itself: only asking again leads out."""
+    """Return whether nothing runs and only a requested restart starts something."""
     return state in _RESTING
 
 
@@ -194,7 +193,7 @@ _RESTING: Final = frozenset(
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram."""
+    """Return the table as a Mermaid state diagram."""
     rows = (f"    {row.state.value} --> {row.next.value}: {row.event.value}" for row in TABLE)
     return "\n".join(["stateDiagram-v2", f"    [*] --> {FIRST.value}", *rows])
 

@@ -1,5 +1,7 @@
-"""What a caller can get wrong that asyncio, or nobody, would tell: a time limit that is none, and a
-call from another loop than the host's."""
+"""Errors for two mistakes of callers: a timeout that is not a number, and a call in another loop.
+
+Without these checks asyncio would report them in its own terms, or nobody would.
+"""
 
 import asyncio
 from typing import Any
@@ -7,25 +9,31 @@ from typing import Any
 from exthost.errors import UsageError
 
 
-def given(timeout: Any) -> float:
-    """A caller's own limit: not a number would never be over."""
-    # A tuple of types, because `int | float` is an object that is made anew each time.
+def checked_timeout(timeout: Any) -> float:
+    """Return the timeout of a caller. Raises UsageError for anything but a number.
+
+    NaN is refused as well: a deadline with it would never pass.
+    """
+    # A tuple of types, because `int | float` would make a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
         return timeout
     raise UsageError(
         "X1318",
         f"a timeout is a number of seconds, and not {timeout!r}",
-        help="write timeout=5; left out, the limits of the extension hold",
+        help="write timeout=5; without a timeout, the limits of the extension apply",
     )
 
 
-def elsewhere(queue: Any, error: RuntimeError) -> BaseException:
-    """Why a task cannot wait for a call: asyncio says it in words about futures."""
+def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
+    """Return the error for a task of another loop that waits for a call.
+
+    `error` is the one that asyncio raises, which speaks of futures.
+    """
     if asyncio.get_running_loop() is queue.loop:
         return error
     return UsageError(
         "X1319",
-        "this host was opened in another event loop, and only that can wait for its calls",
+        "this host was opened in another event loop, and only that loop can wait for its calls",
         extension=queue.extension,
         help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
     )

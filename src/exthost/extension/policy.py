@@ -13,10 +13,10 @@ from exthost.model import UNLIMITED, Breaker, Restart, Spec
 
 
 def restart_of(spec: Spec, dialect: Dialect) -> Restart:
-    """The restart policy in force; in it, `max_retries` None is no limit.
+    """Return the restart policy in force. In it, `max_retries` None means no limit.
 
-    On demand every start has somebody who asks for it, so a dialect's budget, which is meant for
-    restarts that come by themselves, does not bind it.
+    With the strategy "on-demand" a caller causes every start. The limit of a dialect is meant for
+    automatic restarts, so it does not apply then.
     """
     policy = spec.restart.over(dialect.traits.restart)
     on_demand = policy.strategy == "on-demand" and spec.restart.max_retries is None
@@ -26,7 +26,7 @@ def restart_of(spec: Spec, dialect: Dialect) -> Restart:
 
 
 class PoolSize(NamedTuple):
-    """How many processes: at a start, at most, and how many are kept when they are idle."""
+    """The number of processes: at a start, at most, and how many are kept when idle."""
 
     least: int
     most: int
@@ -34,13 +34,13 @@ class PoolSize(NamedTuple):
 
 
 def pool_of(spec: Spec) -> PoolSize:
-    """One process, unless more are wanted."""
+    """Return the pool size in force: one process, unless more are configured."""
     least = max(1, spec.pool.min or 1)
     return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
 
 
 def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
-    """The breaker in force: the dialect's, or one because the operator wants one; else none."""
+    """Return the breaker in force: that of the config or of the dialect, or None."""
     usual = dialect.traits.breaker
     if usual is None:
         return None if spec.breaker == Breaker() else spec.breaker.over(DEFAULTS)

@@ -6,7 +6,7 @@ from exthost.extension.policy import PoolSize
 
 
 class PoolGrowth:
-    """Whether one more process is wanted, and from when on it may start."""
+    """Whether one more process is wanted, and when it may start."""
 
     __slots__ = ("_not_before", "_wanted", "size")
 
@@ -16,11 +16,11 @@ class PoolGrowth:
         self._not_before = 0.0
 
     def request(self) -> None:
-        """Every process is busy: want one more."""
+        """Request one more process, because all are busy."""
         self._wanted = True
 
     def request_at(self, when: float) -> None:
-        """A process was lost: want one more, from `when` on."""
+        """Request one more process at the time `when`, because one was lost."""
         self._wanted, self._not_before = True, when
 
     def stop(self) -> None:
@@ -28,19 +28,19 @@ class PoolGrowth:
         self._not_before = math.inf
 
     def reset(self) -> None:
-        """A restart was requested: no delay holds any more."""
+        """Forget the delay and the limit, because a restart was requested."""
         self._not_before = 0.0
 
     def cancel(self) -> None:
-        """Nobody wants more any longer."""
+        """Withdraw the request for one more process."""
         self._wanted = False
 
     def next_due(self) -> float:
-        """Return when to start one more; infinity if none is wanted."""
+        """Return when to start one more process; infinity if none is wanted."""
         return self._not_before if self._wanted else math.inf
 
     def take_due(self, now: float) -> bool:
-        """Return whether one more is to start now, and stop wanting it."""
+        """Return whether to start one more process now, and withdraw the request if so."""
         is_due = self._wanted and now >= self._not_before
         if is_due:
             self._wanted = False

@@ -105,7 +105,7 @@ class ProcessChoice:
         return chosen if len(chosen.pending) < max_in_flight else None
 
     def replied(self, session: Session, method: str, replies: int, seconds: float) -> None:
-        """One read of this process brought so many replies; the first took so many seconds."""
+        """Note that one read of this process had this many replies; the first took `seconds`."""
         average = self._replies_per_read.get(method, 1.0)
         if seconds > _LATE_SECONDS and replies == 1:
             average = 1.0
@@ -117,7 +117,7 @@ class ProcessChoice:
         self.freed(session)
 
     def freed(self, session: Session) -> None:
-        """A call of this process ended, with a reply or without one."""
+        """Note that a call of this process ended, with or without a reply."""
         if not len(session.pending) and session in self._members:
             self._idle[session] = None
 

@@ -1,12 +1,12 @@
 """The processes of one extension: those that start, serve, exit and leave.
 
-Keeps them and ends them; decides nothing. The supervisor starts and dismisses them, and is woken
-whenever one of them has come to its end.
+Keeps them and ends them, but makes no decisions. The supervisor starts and dismisses them, and is
+woken whenever one of them has ended.
 
     starting   spawned, not ready yet
     serving    ready: calls go to them
-    exiting    ended by themselves, and not reaped yet; nothing starts in their place until they
-               are, since they may still hold what the next process needs
+    exiting    ended by themselves, and not reaped yet; nothing starts in their place until then,
+               since they may still lock files or ports that the next process needs
     leaving    dismissed: they end when their calls are answered; only the end of the extension
                waits for them
 """
@@ -40,7 +40,7 @@ class Worker:
     first_id: int
 
     def has_served(self, answered: int) -> bool:
-        """Return whether it answered a call, if the extension has `answered` so many by now."""
+        """Return whether it answered a call; the extension has `answered` this many by now."""
         session = self.session
         ended_some = session.next_id - self.first_id > session.lost_calls
         # A session retires after an operation that it has answered, before that is counted.
@@ -82,12 +82,12 @@ class Processes:
 
     @property
     def count(self) -> int:
-        """How many serve or start."""
+        """The number of processes that serve or start."""
         return len(self.serving) + len(self.starting)
 
     @property
     def is_replacing(self) -> bool:
-        """Whether a process starts that is to take the place of those that serve."""
+        """Whether a process is starting that will replace those that serve."""
         return any(start.replaces for start in self.starting)
 
     @property
@@ -124,8 +124,8 @@ class Processes:
         return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])
 
     def on_exit(self, session: Session) -> Worker | None:
-        """A session has ended: if it served, stop counting it, reap its process and return its
-        worker."""
+        """Handle the end of a session. If it served, stop counting it, reap its process and return
+        its worker."""
         self._last_id = max(self._last_id, session.next_id)
         worker = next((one for one in self.serving if one.session is session), None)
         if worker is not None:
@@ -176,16 +176,16 @@ class Processes:
         return not self._queue.waiting and all(one.is_idle for one in self._queue.live_sessions)
 
     async def close(self) -> None:
-        """End all of them as their dialect has it."""
+        """End all processes by the shutdown steps of their dialect."""
         self.cancel_starts()
         self._closing += [worker.session for worker in self.serving]
-        self.serving = []  # from here on their ends are ours
+        self.serving = []  # from here on their ends are expected
         closing = [session.close() for session in self.sessions]
         await asyncio.gather(*closing, *self._leaving, *self._exiting)
         self._closing = []
 
     async def kill_and_wait(self) -> None:
-        """End all of them without a word, in a loop that is being torn down."""
+        """Kill all processes, in a loop that is being closed."""
         sessions = [*self.sessions, *self._exiting.values()]
         self.serving, self._closing = [], []
         for session in sessions:
@@ -202,6 +202,6 @@ async def _close_when_quiet(session: Session) -> None:
         await asyncio.wait([session.ended], timeout=DOORS_SECONDS)
         await session.until_idle()
         await session.close()
-    except asyncio.CancelledError:  # the loop is being torn down around us
+    except asyncio.CancelledError:  # the loop is being closed
         await session.kill_and_wait()
         raise

@@ -1,8 +1,8 @@
-"""What follows when a process ends by itself or does not get ready.
+"""Decides what to do when a process ends by itself or does not get ready.
 
-Decides by three pure tables: the life cycle, the restart policy, the breaker. Synchronous, and
-starts nothing: it moves the status, sets `due`, opens the breaker or closes the queue. The
-supervisor starts the next process by what is decided here, when the one that ended is reaped.
+Uses three pure modules: the life cycle, the restart policy and the breaker. Synchronous, and starts
+nothing: it changes the status, sets `due`, opens the breaker or closes the queue. The supervisor
+starts the next process accordingly, after the one that ended is reaped.
 """
 
 import logging
@@ -70,7 +70,7 @@ class Recovery:
             self.gate.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
-        """A process that served ended by itself."""
+        """Handle a process that served and ended by itself."""
         session, status = worker.session, self._status
         by_us = session.retired
         has_served = self._processes.has_served(worker)
@@ -96,7 +96,7 @@ class Recovery:
         self.on_last_ended(error)
 
     def on_worker_lost(self, error: ExthostError) -> None:
-        """One of several processes is gone, and the extension still serves."""
+        """Handle the loss of one of several processes: the extension still serves."""
         match self.restarts.decide(error):
             case Again(delay):
                 self.growth.request_at(self._now() + delay)
@@ -109,7 +109,7 @@ class Recovery:
                 pass
 
     def on_last_ended(self, error: ExthostError) -> None:
-        """The last process ended by itself, or did not get ready: let the policy decide."""
+        """Let the policy decide: the last process ended by itself, or did not get ready."""
         status, failed_start = self._status, self._status.state is State.STARTING
         status.cause = error
         if isinstance(error, Refused):
@@ -135,7 +135,7 @@ class Recovery:
                 self.due = self._now() + delay
 
     def begin_again(self) -> None:
-        """Move to `starting`, from wherever a requested restart finds the extension."""
+        """Move to `starting` from any state, for a requested restart."""
         status = self._status
         if status.state is State.REFUSED:
             status.move(Event.ASKED_AGAIN)
@@ -157,8 +157,8 @@ class Recovery:
         self._queue.close(lambda method: given_up(cause, reason))
 
     def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
-        """Too many failures: reject calls, and let those end that are under way. `waiting` makes
-        the errors of the calls that wait, where they are not to be rejected like later ones."""
+        """Reject calls after too many failures; those in flight may end. `waiting` makes the errors
+        of the calls that wait, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
             status.cause, status.ready_at = self.gate.last, None

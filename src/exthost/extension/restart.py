@@ -1,42 +1,40 @@
-"""The restart policy: what follows when a process has ended, from its past and the time.
+"""The restart policy: decides what to do after the end of a process, from its history and the time.
 
-Pure: no clock is read and no chance is taken here; the caller passes `at`, `now` (seconds of any
-one monotonic clock) and `jitter` (a number in [0, 1)). Knows nothing of processes or dialects;
-the settings come as a `model.Restart`, the past as a `History`, which the extension's owner
-advances and keeps. Fails only by ValueError for a word in the settings that it does not know.
+Pure: reads no clock and makes no random number; the caller passes `at`, `now` (seconds of any one
+monotonic clock) and `jitter` (a number in [0, 1)). Knows no processes and no dialects. The settings
+are a `model.Restart`, the past is a `History`, which `RestartTracker` keeps. Raises only
+ValueError, for an unknown word in the settings.
 
-    history = history.started(at)            about to spawn, whatever the reason
-    history = history.ready(at)              hands were shaken
-    history = history.served()               it answered a caller (the handshake is no call)
-    history = history.ended(policy, at)      it is gone, or never came to be
+    history = history.started(at)            a process is about to be spawned
+    history = history.ready(at)              its handshake is done
+    history = history.served()               it answered a call (the handshake is not a call)
+    history = history.ended(policy, at)      it ended, or could not be spawned
     decision, history = decide(policy, history, now=…, jitter=…)
-    history = history.asked_again()          a person or the API wants it: the slate is clean
+    history = history.asked_again()          a restart was requested: all but the totals is reset
 
-An end that is followed by no `decide` (the breaker opened) costs no retry, and neither does the
-start after it. A retry is spent when the process is really started, not when it is granted.
+An end without a `decide` (the breaker opened) uses no retry, and neither does the start after it. A
+retry is used when the process is started, not when it is granted.
 
-**Budgets.** There are two. A *first start* (never ready since it was loaded or asked for) is not
-repeated unless `start_retries` says so: every page wants one clear error there, not a loop. Once
-it has been ready, `max_retries` counts every further start, after a crash as after a re-start
-that failed: within the sliding `window`, or, without one, since the count was last forgiven.
-`max_retries` None is no limit. Permanent causes are never retried. On demand nothing is retried
-by itself, so neither rule applies: the next use is somebody asking; `max_retries`, where given,
-still counts (first starts too).
+**Budgets.** There are two. A *first start* (never ready since the load or a requested restart) is
+repeated only as often as `start_retries` says, because one clear error is better than a loop. After
+it has been ready, `max_retries` counts every further start, after a crash and after a restart that
+failed: within the sliding `window`, or, without one, since the last reset. `max_retries` None means
+no limit. Permanent causes are never retried. With "on-demand" nothing is retried automatically: the
+next use causes the next start, and `max_retries`, if set, counts these starts, first ones included.
 
-**Forgiving.** `forgiven_by` "uptime": the process had been ready for 60 s; "call": it had served
-a call; None: "uptime", or with a `window` the passing of time alone. Never a mere handshake.
+**Reset.** `forgiven_by` "uptime": after the process was ready for 60 s; "call": after it served a
+call; None: "uptime", or, with a `window`, only by the passing of time. Never by a handshake alone.
 
-**Delays.** exponential: initial_delay doubled with each retry counted, at most max_delay, less up
-to 20 % by jitter: never longer than written (so never above max_delay), never below 80 % of it.
-immediate: none.
+**Delays.** exponential: initial_delay, doubled with each retry, at most max_delay; jitter takes off
+up to 20 %, so the delay is never above max_delay and never below 80 % of it. immediate: no delay.
 
-**The floor.** A policy without limit must not spin when a child shakes hands and dies: after three
-processes in a row that neither served a call nor were ready for 60 s, each further one waits at
-least 0.1 s, doubling up to max_delay (30 s if not said; the 0.1 s holds even above a smaller
-max_delay). Limited policies need no floor: the budget ends them.
+**The floor.** A policy without a limit must not spin when a child completes its handshake and dies:
+after three processes in a row that neither served a call nor were ready for 60 s, each further one
+waits at least 0.1 s, doubled up to max_delay (30 s if not set; the 0.1 s applies even above a
+smaller max_delay). Policies with a limit need no floor: the limit ends them.
 
-**Memory.** A History holds at most max_retries + 1 times (65 without a limit, one without a
-window), however long the host lives.
+**Memory.** A History has at most max_retries + 1 times (65 without a limit, one without a window),
+however long the host runs.
 """
 
 from dataclasses import dataclass, replace
@@ -46,14 +44,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from exthost.extension.lifecycle import Event
 from exthost.model import Restart
 
-# Long enough that no child which dies of its own start reaches it (DESIGN, decision 9).
+# Long enough that no child that fails soon after its start reaches it (docs/lifecycle.md).
 SUSTAINED_UPTIME_S: Final = 60.0
-# For settings of which neither the user nor the dialect said anything.
+# For settings that neither the config nor the dialect sets.
 DEFAULT_INITIAL_DELAY_S: Final = 1.0
 DEFAULT_MAX_DELAY_S: Final = 30.0
-# Enough to pull apart extensions that died together; downwards only, so that a limit is a limit.
+# Enough to separate the restarts of extensions that ended together. Jitter only shortens a delay,
+# so that max_delay is never exceeded.
 JITTER_SHARE: Final = 0.2
-# "immediate" keeps its word for a hiccup; only a series is slowed down.
+# "immediate" means no delay for single failures; only a series of them is slowed down.
 FREE_FRUITLESS: Final = 3
 FLOOR_S: Final = 0.1
 # 2**64 of any sensible unit is beyond any max_delay, and floats do not overflow there.
@@ -61,25 +60,25 @@ MAX_DOUBLINGS: Final = 64
 
 
 class Phase(Enum):
-    """How far the present (or the last) process got."""
+    """The progress of the present (or the last) process."""
 
-    EMPTY_MAPPING = "never started"
+    NOT_STARTED = "never started"
     STARTING = "never got ready"
     SERVING = "crashed while serving"
 
 
 class Again(NamedTuple):
-    """Start it again after so many seconds."""
+    """Start the extension again after `delay` seconds."""
 
     delay: float
 
 
 class OnDemand(NamedTuple):
-    """Start it again when it is next used."""
+    """Start the extension again at its next use."""
 
 
 class GiveUp(NamedTuple):
-    """Leave it, until somebody asks again."""
+    """Do not start the extension again until a restart is requested."""
 
     reason: str
 
@@ -94,22 +93,22 @@ _EVENTS: Final[dict[type, Event]] = {
 
 
 def event_of(decision: Decision) -> Event:
-    """The life-cycle event that a decision is."""
+    """Return the life-cycle event of a decision."""
     return _EVENTS[type(decision)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What the policy must remember of one extension. See the module's docstring for its use.
+    """The history of one extension, as the policy needs it. The module's docstring shows its use.
 
-    attempts       when retries were spent, newest last; pruned by `decide`
-    used           retries spent since the count was last forgiven
+    attempts       when retries were used, newest last; pruned by `decide`
+    used           retries used since the last reset
     failed_starts  first starts in a row that never got ready
     fruitless      processes in a row that ended without a served call or sustained uptime
-    crashes        processes that were ready and then ended by themselves, since last asked for
-    restarts       retries spent in all its life; never reset
-    granted        which budget the next start is charged to
-    final          why it was given up, until asked again
+    crashes        processes that were ready and then ended by themselves, since the last request
+    restarts       retries used since the extension was loaded; never reset
+    granted        the budget that the next start counts against
+    final          why the extension was given up, until a restart is requested
     """
 
     attempts: tuple[float, ...] = ()
@@ -118,7 +117,7 @@ class History:
     fruitless: int = 0
     crashes: int = 0
     restarts: int = 0
-    phase: Phase = Phase.EMPTY_MAPPING
+    phase: Phase = Phase.NOT_STARTED
     ready_at: float | None = None
     has_served: bool = False
     been_ready: bool = False
@@ -126,7 +125,7 @@ class History:
     final: str = ""
 
     def started(self, at: float) -> "History":
-        """A process is about to be spawned: first, again, on demand, or as a probe."""
+        """Return the history before a spawn: first, again, on demand, or as a probe."""
         retry = self.granted == "retry"
         return replace(
             self,
@@ -140,21 +139,22 @@ class History:
         )
 
     def ready(self, at: float) -> "History":
-        """It shook hands. Forgives nothing."""
+        """Return the history after a handshake, which resets nothing."""
         return replace(self, phase=Phase.SERVING, ready_at=at, been_ready=True, failed_starts=0)
 
     def of(self, ready_at: float, *, has_served: bool) -> "History":
-        """The same, as told of one process among several: it was ready then, and served or not."""
+        """Return the history as seen by one process of several, which got ready at this time."""
         return replace(
             self, phase=Phase.SERVING, ready_at=ready_at, been_ready=True, has_served=has_served
         )
 
     def served(self) -> "History":
-        """It served a call. Cheap to repeat: the first one of each process says it all."""
+        """Return the history after a served call. Only the first call of a process changes it."""
         return self if self.has_served else replace(self, has_served=True)
 
     def ended(self, policy: Restart, at: float, *, by_us: bool = False) -> "History":
-        """Its process is gone. `by_us`: we ended it (a probe's replacement, idleness): no fault."""
+        """Return the history after the end of a process. `by_us`: the host ended it, without a
+        fault of the process (it was idle, or replaced by a probe)."""
         sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
         forgiven = {"uptime": sustained, "call": self.has_served, "": False}[_forgiver(policy)]
         first_start_failed = self.phase is Phase.STARTING and not self.been_ready and not by_us
@@ -169,7 +169,7 @@ class History:
         )
 
     def asked_again(self) -> "History":
-        """A person or the API wants it started: everything but the life's total is forgotten."""
+        """Return the history after a requested restart: all but the total `restarts` is reset."""
         return History(restarts=self.restarts)
 
 
@@ -182,9 +182,9 @@ def decide(
     permanent: bool = False,
     start_retries: int = 0,
 ) -> tuple[Decision, History]:
-    """What to do about the end that `history` was last told of, and the history that knows it.
+    """Return what to do about the last end in `history`, and the history after that decision.
 
-    `permanent`: the cause cannot go away by itself (no such file, not executable, bad version).
+    `permanent`: the cause cannot go away by itself (no such file, not executable, wrong version).
     """
     if history.final:
         return GiveUp(history.final), history
@@ -233,7 +233,7 @@ def _doubled(first: float, times: int, longest: float) -> float:
 
 
 def _remembered(policy: Restart, history: History, now: float) -> tuple[float, ...]:
-    """The attempts that can still matter: inside the window, and no more than can be counted."""
+    """Return the attempts that still count: inside the window, and no more than the limit."""
     if policy.window is None:
         return ()
     keep = MAX_DOUBLINGS if policy.max_retries is None else policy.max_retries

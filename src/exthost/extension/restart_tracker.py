@@ -1,7 +1,7 @@
-"""What the restart policy remembers of one extension, and what it decides.
+"""Keeps the restart history of one extension, and applies the restart policy.
 
-Joins the pure policy (`restart`) with a clock, a random number and the two counts that never go
-back. The supervisor reports every start, handshake and end here, and asks what to do next.
+Gives the pure policy (`restart`) a clock, a random number and the two counts that are never reset.
+The supervisor reports every start, handshake and end here, and gets the decision.
 """
 
 import random
@@ -13,8 +13,8 @@ from exthost.model import Restart
 
 
 class RestartTracker:
-    """The restart history of one extension. `crashes` counts in all its life, and is never
-    reset; `has_crashed` is forgotten when a restart is requested."""
+    """The restart history of one extension. `crashes` is never reset; `has_crashed` is reset by a
+    requested restart."""
 
     __slots__ = ("_history", "_now", "_policy", "crashes")
 
@@ -26,7 +26,7 @@ class RestartTracker:
 
     @property
     def restarts(self) -> int:
-        """How many restarts were spent in all its life."""
+        """The number of restarts since the extension was loaded."""
         return self._history.restarts
 
     @property
@@ -35,33 +35,33 @@ class RestartTracker:
         return self._history.crashes > 0
 
     def started(self) -> None:
-        """A process is about to be spawned."""
+        """Record that a process is about to be spawned."""
         self._history = self._history.started(self._now())
 
     def ready(self) -> None:
-        """A process finished its handshake."""
+        """Record that a process finished its handshake."""
         self._history = self._history.ready(self._now())
 
     def start_failed(self) -> None:
-        """A process did not get ready."""
+        """Record that a process did not get ready."""
         self._history = self._history.ended(self._policy, self._now())
 
     def worker_ended(self, ready_at: float, *, has_served: bool, by_us: bool) -> None:
-        """A process that served ended by itself. `by_us`: it retired, for no fault of its own."""
+        """Record that a process that served has ended. `by_us`: it was retired, without a fault."""
         history = self._history.of(ready_at, has_served=has_served)
         self._history = history.ended(self._policy, self._now(), by_us=by_us)
         self.crashes += not by_us
 
     def idle_ended(self) -> None:
-        """The last process was ended because it was idle."""
+        """Record that the last process was ended because it was idle."""
         self._history = self._history.ended(self._policy, self._now(), by_us=True)
 
     def forgive(self) -> None:
-        """A restart was requested: forget everything but the counts."""
+        """Reset everything but the counts, because a restart was requested."""
         self._history = self._history.asked_again()
 
     def decide(self, error: ExthostError) -> Decision:
-        """Decide what to do about the end that was last reported, which `error` describes."""
+        """Return what to do about the end that was reported last, which `error` describes."""
         permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
         decision, self._history = decide(
             self._policy,

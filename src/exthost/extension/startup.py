@@ -92,8 +92,8 @@ class Starter:
         return host_environ() if self._environ is None else self._environ
 
     def admit(self) -> None:
-        """Raise Refused unless everything that the extension requires is there, and for whatever
-        keeps us from finding that out."""
+        """Raise Refused if a requirement of the extension is missing, or if that cannot be
+        checked."""
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
@@ -146,7 +146,7 @@ class Start:
         return self._task.done()
 
     def result(self) -> Session:
-        """Return the open session, or raise why there is none."""
+        """Return the open session, or raise the error of the start."""
         return self._task.result()
 
     async def cancel(self) -> None:

@@ -142,7 +142,7 @@ class Supervisor:
     # -- the task ----------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
-        """Have the task look at its commands, and make it if there is none."""
+        """Wake the task for its commands; start it if it does not run."""
         if self._task is None:
             name = f"supervisor of {self._starter.spec.id}"
             self._task = self._loop.create_task(self._run(), name=name)
@@ -165,7 +165,7 @@ class Supervisor:
                     await self._wakeup.wait_until(self._next_due())
         finally:
             self._task = None
-            if not self._queue.is_forked:  # the loop is being torn down around us, or we failed
+            if not self._queue.is_forked:  # the loop is being closed, or this task failed
                 await self.processes.kill_and_wait()
             commands.complete_all()
         self._finish()

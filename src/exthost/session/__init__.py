@@ -2,7 +2,7 @@
 
 A call goes down through `Session.start` and `Conversation.send` to the child's stdin. What the
 child writes comes back through `Conversation.receive` as effects, which the session performs. The
-call queue (`exthost.extension.call_queue`) stands above and owns the calls.
+call queue (`exthost.extension.call_queue`) owns the calls.
 
 In reading order:
 
@@ -13,9 +13,9 @@ In reading order:
     operations       generators of dialects, run step by step
     stream_table     the open streams, and which events are theirs
     conversation     pure: calls and bytes in, effects out
-    failures         why a session ended, as data; errors of peers and consumers
+    failures         why a session ended, as data; errors of a child or a consumer
     session          the driver: reads, writes, performs, ends
-    effect_performer everything the child causes besides replies
+    effect_performer performs every effect except completed calls
     call_owner       what a session needs of the call queue
 
     handshake        the first operation, and a clear error when it fails

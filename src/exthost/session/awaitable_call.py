@@ -1,13 +1,13 @@
 """A call that a task awaits directly, without a future between the two.
 
 An `asyncio.Future` wakes its task through the loop's queue: one more object, one more turn of the
-loop, and with it one more look at every descriptor. A task asks of what it awaits only what stands
-here: this is the protocol by which `asyncio.isfuture` recognises futures of other libraries. So the
-task is resumed straight from the callback that read its reply. Measured with `host.call_tool` on
-asyncio, split cores: docs/architecture.md has the figures with and without.
+loop, and with it one more poll of every descriptor. A task only needs the members that this class
+has: they are the protocol by which `asyncio.isfuture` recognises the futures of other libraries. So
+the callback that reads a reply resumes the task directly. docs/architecture.md has the measurements
+with and without.
 
-One call is awaited by one task, once, on the loop's thread. Whatever may be awaited twice or
-elsewhere gets a real future (`FutureCall`).
+One task awaits a call, once, on the loop's thread. Every other use needs a real future
+(`FutureCall`).
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class WakeBatch:
                 context = call.context_of_task
                 if context is not None:  # else the call ended before it was awaited
                     context.run(call.resume_task, call)
-        except BaseException:  # a task passes on an interrupt, which is not meant for the others
+        except BaseException:  # an interrupt that a task passes on must not stop the other tasks
             self.is_held = False
             self.ended[:0] = ended[ended.index(call) + 1 :]
             self._loop.call_soon(self.wake)
@@ -71,7 +71,7 @@ class Queue(Protocol):
 class AwaitableCall(Call):
     """A call and the future of its outcome in one. Use `await call`, then `call.value`."""
 
-    # By these names a task recognises what it can await, and its loop.
+    # asyncio recognises an awaitable future, and its loop, by these names.
     _asyncio_future_blocking = True
     _loop: asyncio.AbstractEventLoop
 
@@ -110,10 +110,10 @@ class AwaitableCall(Call):
         """Return when there is a `value`; raise the error that the call ended with."""
         if self.ended:
             if asyncio.get_running_loop() is not self._loop:
-                raise RuntimeError("a call of another loop")  # as a task says of a pending one
+                raise RuntimeError("a call of another loop")  # a task does so for a pending call
             self.result()
             return iter(())  # type: ignore[return-value]
-        # A task needs no more than an iterator, and one written in C has no frame to set up.
+        # A task only needs an iterator, and one written in C has no frame to set up.
         return iter((self,))  # type: ignore[return-value]
 
     def add_done_callback(
@@ -129,7 +129,7 @@ class AwaitableCall(Call):
         return self.value
 
     def cancel(self, msg: object = None) -> bool:
-        """The task is being cancelled: end the call, and let the task find the cancellation."""
+        """End the call because its task is being cancelled; the task gets a CancelledError."""
         if self.ended:
             return False
         self._queue.cancel(self)

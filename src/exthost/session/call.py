@@ -1,7 +1,7 @@
 """One accepted call: its request, its deadline, and the object that handles its reply.
 
-A call ends exactly once. Whoever sets `ended` then delivers the value or rejects the call with an
-error; subclasses pass either one on to the caller. The call queue counts the outcome.
+A call ends exactly once. The code that sets `ended` then delivers the value or rejects the call
+with an error; subclasses pass it on to the caller. The call queue counts the outcome.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ class Call:
     internal = False  # made by the host itself: it is not counted and not published
     final_deadline: float | None = None  # of the whole call, while one request has its own
     extended = 0.0  # the seconds by which progress has moved the deadline
-    unreadable_reply: tuple[Id, Noise] | None = None  # what came under its id and is no message
+    unreadable_reply: tuple[Id, Noise] | None = None  # bytes with its id that are not a message
     context: Any = None
     on_progress: OnProgress | None = None
 
@@ -62,13 +62,13 @@ class Call:
         return last - self.timeout - self.extended
 
     def limit_request(self, deadline: float | None) -> None:
-        """Give the request in flight a deadline of its own; None: that of the call again."""
+        """Give the request in flight its own deadline. None restores the deadline of the call."""
         if self.final_deadline is None:
             self.final_deadline = self.deadline
         self.deadline = self.final_deadline if deadline is None else deadline
 
     def extend_deadline(self, now: float, most_seconds: float) -> None:
-        """Start its time limit again, but allow at most this many seconds in all."""
+        """Start the time limit again, but allow at most this many seconds in total."""
         later = max(self.deadline, min(now + self.timeout, self.started_at + most_seconds))
         self.extended += later - self.deadline
         self.deadline = later
@@ -88,10 +88,10 @@ class FutureCall(Call):
         future: Any,
     ) -> None:
         super().__init__(method, params, on_reply, timeout, now)
-        self.future = future  # an asyncio future, or what has its methods
+        self.future = future  # an asyncio future, or an object with the same methods
 
     def deliver(self, value: Any) -> None:
-        if not self.future.done():  # the caller may have given up in this very step
+        if not self.future.done():  # the caller may have given up at the same moment
             self.future.set_result(value)
 
     def reject(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""What a session needs of whoever owns its calls: the call queue (`extension/call_queue.py`)."""
+"""The interface that a session needs of the owner of its calls (`extension/call_queue.py`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from exthost.session.effects import Completions
 
 
 class CallOwner(Protocol):
-    """Owns the calls of one extension. `is_shared`: other threads send calls, too."""
+    """Owns the calls of one extension. If `is_shared` is true, other threads send calls, too."""
 
     extension: str
     bus: Bus
@@ -26,19 +26,19 @@ class CallOwner(Protocol):
         """Whether a call waits to be sent."""
 
     def complete(self, completions: Completions) -> None:
-        """These calls were answered."""
+        """Deliver the values of these calls, which have got their replies."""
 
     def fail(self, call: Call, error: ExthostError) -> None:
-        """This call ends with an error."""
+        """End this call with an error."""
 
     def cancel(self, call: Call) -> None:
-        """Nobody waits for this call any more."""
+        """End this call, because nobody waits for it any more."""
 
     def watch_deadline(self, call: Call) -> None:
-        """The deadline of this call was set anew."""
+        """Watch the new deadline of this call."""
 
     def acknowledged(self, call: Call) -> None:
-        """The stream of this call was accepted: its place is free."""
+        """Free the place of this call: the child has accepted its stream."""
 
     def hold(self) -> None:
         """Send no call until `release`."""
@@ -46,10 +46,10 @@ class CallOwner(Protocol):
     def release(self) -> None: ...
 
     def session_began(self, session: Any) -> None:
-        """A session exists: its calls have deadlines from now on."""
+        """Watch the deadlines of a new session's calls from now on."""
 
     def stop_sending(self, session: Any) -> None:
         """Send no further call through this session."""
 
     def session_ended(self, session: Any, calls: list[Call]) -> None:
-        """A session is over, and these calls of it were not answered."""
+        """Handle the end of a session that leaves these calls without a reply."""

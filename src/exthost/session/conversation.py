@@ -5,15 +5,15 @@ process. The session (`session.py`) reads and writes the pipes and performs the 
 
     send       numbers a request, remembers its call and returns the frame
     begin      starts a call that is more than a single request
-    receive    decodes what the child wrote, and tells what follows from it
-    abandon    gives a call up
+    receive    decodes the child's output and returns the effects
+    abandon    gives up a call
     end        closes the conversation; returns the calls that are left
 
-The rules that live here:
+The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;
-- a reply without an id answers the call that has waited longest, in dialects that answer by order,
-  if that call was sent before the reply was read;
-- an event goes to the streams that it is for (`stream_table.py`).
+- in dialects that match replies by order, a reply belongs to the call that has waited longest, if
+  that call was sent before the reply was read;
+- an event goes to its streams (`stream_table.py`).
 """
 
 import logging
@@ -52,7 +52,7 @@ from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
 
 _log = logging.getLogger("exthost.session")
 
-# The part of a stray line in which its id is searched: a flood of them must cost next to nothing.
+# The part of a stray line that is searched for an id: a flood of stray lines must stay cheap.
 _SEARCHED_BYTES = 256
 
 
@@ -222,7 +222,7 @@ class Conversation:
         return effects
 
     def _handle(self, message: Any, size: int, effects: list[Effect]) -> None:
-        """Handle anything but the plainest of replies."""
+        """Handle any message except a plain reply."""
         match message:
             case Reply() | Failure():
                 id = message.id
@@ -241,9 +241,9 @@ class Conversation:
                     self._handle(one, size // len(messages), effects)
 
     def _oldest(self) -> Call | None:
-        """Return the call that a reply without an id answers. Where replies have ids there is
-        none: such a message complains about something that could not be read. Nor does it answer
-        a call that was sent after it was read."""
+        """Return the call that a reply without an id belongs to. In dialects with ids it is None:
+        there such a reply is an error about a message that the child could not read. A reply never
+        belongs to a call that was sent after it was read."""
         return self.requests.take_oldest(self._read_up_to) if self._by_order else None
 
     def _handle_reply(
@@ -273,7 +273,7 @@ class Conversation:
                     effects.append([(call, value)])
 
     def _handle_unmatched(self, reply: Reply | Failure, effects: list[Effect]) -> None:
-        """A reply matches no call; by order, every later one would be off by one."""
+        """Handle a reply that matches no call. By order, every later reply would match wrongly."""
         id = reply.id
         subscriptions = self.requests.subscriptions
         if subscriptions and subscriptions.pop(id, None) is not None:
@@ -293,10 +293,10 @@ class Conversation:
         effects.append(Stray(noise.data, noise.why))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
         if id is not None and (call := self.pending.get(id)) is not None:
-            call.unreadable_reply = id, noise  # its timeout will tell
+            call.unreadable_reply = id, noise  # for the error, if the call times out
 
     def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:
-        """Bytes were no frame. If they are an over-long reply, its call fails."""
+        """Handle bytes that are not a frame. The call of an over-long reply fails."""
         if skipped.why != "too long":
             effects.append(Stray(skipped.head, skipped.why))
             return
@@ -351,8 +351,8 @@ class Conversation:
     # -- giving up, ending -------------------------------------------------------------------
 
     def abandon(self, call: Call, why: str) -> list[Effect]:
-        """Give a call up: tell the child so in its dialect's words, or end a conversation in which
-        the late reply could not be recognised."""
+        """Give up a call. Send the dialect's cancellation, or end the conversation if the late
+        reply could not be recognised."""
         effects: list[Effect] = []
         was_pending = self.requests.forget(call)
         handler = call.on_reply
@@ -362,7 +362,7 @@ class Conversation:
             if isinstance(handler, GeneratorReply):
                 handler.close()
             if self._by_order:
-                # Now: the late reply may be in the pipe already, and must meet no other call.
+                # At once: the late reply may be in the pipe, and must not match another call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))
             elif self.dialect.cancel_message is not None and self.phase is not Phase.HANDSHAKE:

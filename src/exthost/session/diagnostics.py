@@ -1,4 +1,4 @@
-"""What is observed of a child besides its messages: stderr, stray output, what was dropped.
+"""Observations of a child besides its messages: stderr, stray output, counts of what was dropped.
 
 Keeps the evidence that every error about the child carries, and passes lines on to the log and the
 bus. It decides nothing.
@@ -22,7 +22,7 @@ from exthost.session.failures import SHOWN_BYTES
 from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
-# The name under which output that is no message is counted.
+# The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
 
 _log = logging.getLogger("exthost.extensions")
@@ -30,8 +30,8 @@ _log = logging.getLogger("exthost.extensions")
 # A child that died left at most this much in its stderr pipe: its traceback.
 _LAST_STDERR_BYTES = 1024 * 1024
 
-# This many things of one kind are logged one by one, then only each time their number has doubled:
-# a flood would fill somebody's disk. All of them are counted.
+# This many of one kind are logged one by one, and further ones only each time their number has
+# doubled: a flood would fill the disk. All of them are counted.
 _LOGGED_ONE_BY_ONE = 100
 
 
@@ -215,7 +215,7 @@ class Diagnostics:
 
     def count(self, what: str, warning: str = "", content: Any = None) -> bool:
         """Count something that was dropped, and log the warning, with the content if that may be
-        seen. False if such things were logged often enough."""
+        shown. Return False if this kind has been logged often enough."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1
@@ -241,7 +241,7 @@ class Diagnostics:
         return str(self._child.see_exit() or "")
 
     def evidence(self, offending: bytes = b"") -> Evidence:
-        """Return what is known of the child now."""
+        """Return the present observations as evidence for an error."""
         if self.redacts:
             offending = b""
         return Evidence(

@@ -1,8 +1,8 @@
-"""Performs the effects of a conversation, except the commonest: completed calls.
+"""Performs the effects of a conversation, except the most common one: completed calls.
 
-What the child causes besides replies is served here: events of streams, requests to the host,
-notifications, subscriptions, what was dropped. The parts for these are made when they are first
-needed, because most sessions need few of them and a host may have hundreds of sessions.
+These are events of streams, requests to the host, notifications, subscriptions and counts of
+dropped messages. The objects for them are made when they are first needed, because most sessions
+need few of them and a host may have hundreds of sessions.
 """
 
 from collections.abc import Callable, Mapping
@@ -186,7 +186,7 @@ class EffectPerformer:
         self._notifications.handle(effect)
 
     def _extend_deadline(self, call: Call) -> None:
-        """Progress gives a call more time, unless its caller said how long it may take."""
+        """Give a call with progress more time, unless its caller has set a timeout."""
         factor = self._dialect.traits.progress_multiplier
         if factor > 1 and call.timeout == self._session.limits.call:
             call.extend_deadline(self._owner.now(), factor * call.timeout)

@@ -1,8 +1,8 @@
-"""What a conversation asks its session to do. Each effect is a value; the session performs them in
-order, in the step in which they arose.
+"""Effects: the values by which a conversation tells its session what to do.
 
-The commonest effect is a plain list of `(call, value)`: the calls that one read completed, in the
-order of their replies. A list holds as many of them as follow one another.
+The session performs them at once and in order. The most common effect is a plain list of `(call,
+value)`: calls that one read completed, in the order of their replies. Another effect between two
+replies begins a new list.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -35,13 +35,13 @@ class Write(NamedTuple):
 
 
 class SendInternal(NamedTuple):
-    """Send a message of the host's own; nobody waits for its reply."""
+    """Send a message of the host itself; nobody waits for its reply."""
 
     message: Request | Notification
 
 
 class SetDeadline(NamedTuple):
-    """Give the request of this call so many seconds from now; None: the deadline of the call."""
+    """Give the request of this call this many seconds from now; None restores its own deadline."""
 
     call: Call
     seconds: float | None
@@ -63,13 +63,13 @@ class Acknowledge(NamedTuple):
 
 
 class ServeRequest(NamedTuple):
-    """The child asks the host for something."""
+    """The child sent a request to the host."""
 
     request: Request
 
 
 class RunHandler(NamedTuple):
-    """A reply to this call holds a request to the host. The answer goes back by `resume`."""
+    """A reply to this call contains a request to the host. Its answer goes to `resume`."""
 
     call: Call
     request: Request
@@ -83,15 +83,15 @@ class Subscribed(NamedTuple):
 
 
 class SubscriptionEnded(NamedTuple):
-    """The child answered a request that should stay open."""
+    """The child replied to a request that should stay open."""
 
     id: Id | None
     failure: Failure | None
 
 
 class Notified(NamedTuple):
-    """The child sent a notification. `meaning` is the dialect's reading of it; `call` is the call
-    whose progress it tells, if it tells any."""
+    """The child sent a notification. `meaning` is what it means in its dialect; `call` is the call
+    whose progress it reports, if any."""
 
     notification: Notification
     meaning: Meaning
@@ -106,8 +106,8 @@ class Stray(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Something was dropped. It is counted under this name. `warning` is logged, if there is one,
-    and `content` with it, if the dialect lets that be seen."""
+    """Something was dropped and is counted under this name. `warning` is logged if it is not empty,
+    with `content` if the dialect allows that to be shown."""
 
     what: str
     warning: str = ""
@@ -118,7 +118,7 @@ class End(NamedTuple):
     """The conversation is over."""
 
     cause: EndCause
-    # The process did nothing wrong: it was used up.
+    # The process did nothing wrong, but cannot serve another call.
     retired: bool = False
 
 

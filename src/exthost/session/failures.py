@@ -1,8 +1,8 @@
-"""Why a session ended, and the errors of a peer or a consumer that broke the rules.
+"""Why a session ended, and the errors for a child or a consumer that broke a rule.
 
-An `EndCause` is data. It becomes an error when it is told, once for each call, because between the
-two more may be known (the exit status, the last lines of stderr) and because each error names its
-own call. Whether the conversation survives is decided where the fault is seen, not here.
+An `EndCause` is data. An error is made of it later and separately for each call, because more may
+be known by then (the exit status, the last lines of stderr), and because each error names its own
+call. Whether the conversation continues is decided where the fault is found, not here.
 """
 
 from dataclasses import replace
@@ -18,15 +18,15 @@ from exthost.errors import (
 from exthost.messages import Noise
 from exthost.wire.framing import Broken
 
-# Of bytes that are no message, as many as a person needs to recognise them.
+# How many bytes of something that is not a message a person needs to recognise it.
 SHOWN_BYTES = 200
 
 _SEE_STDERR = "what it wrote to stderr tells more"
 
 
 class Observations(Protocol):
-    """What is known of the child. `exit` is how it ended, in words, or "" while it runs. With
-    `redacts`, what the child wrote must not be shown."""
+    """What is known of the child. `exit` says in words how it ended, or is "" while it runs. If
+    `redacts` is true, the child's output must not be shown."""
 
     extension: str
     redacts: bool
@@ -67,7 +67,7 @@ class ClosedPipe(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """A call was given up. In its dialect a late reply could not be told from the next one."""
+    """A call was given up. In its dialect a late reply could not be distinguished from the next."""
 
     dialect: str
     call: str
@@ -123,7 +123,7 @@ class Violated(NamedTuple):
 
 
 class NotUnderstood(NamedTuple):
-    """Our own code failed on what it wrote."""
+    """Code of the host or the dialect failed on the child's output."""
 
     exception: Exception
 
@@ -149,11 +149,11 @@ def _gone(
     return ExtensionGone(code, message, extension=seen.extension, help=help, evidence=evidence)
 
 
-# -- what a peer or a consumer did wrong -----------------------------------------------------
+# -- mistakes of a child or a consumer -------------------------------------------------------
 
 
 def unreadable(broken: Broken, dialect: str) -> ProtocolViolation:
-    """After these bytes nobody knows where the next frame begins."""
+    """Return the error for bytes after which the next frame cannot be found."""
     return ProtocolViolation(
         "X0601",
         f"its output cannot be read any further: {broken.why}",
@@ -163,7 +163,7 @@ def unreadable(broken: Broken, dialect: str) -> ProtocolViolation:
 
 
 def not_a_message(noise: Noise) -> ProtocolViolation:
-    """A frame is not a message, in a dialect in which that ends the session."""
+    """Return the error for a frame that is not a message, in a dialect where that is fatal."""
     return ProtocolViolation(
         "X0602",
         f"it wrote something that is no message: {noise.why}",
@@ -173,7 +173,7 @@ def not_a_message(noise: Noise) -> ProtocolViolation:
 
 
 def reply_too_long(why: str, method: str, head: bytes) -> ProtocolViolation:
-    """The reply to a call is over the size limit."""
+    """Return the error for a reply over the size limit."""
     return ProtocolViolation(
         "X0603",
         f"{why}, in answer to {method}",
@@ -183,7 +183,7 @@ def reply_too_long(why: str, method: str, head: bytes) -> ProtocolViolation:
 
 
 def not_understood(exception: Exception) -> ProtocolViolation:
-    """The dialect's own code failed on what the child wrote."""
+    """Return the error for an exception in the dialect's code that read the child's output."""
     return ProtocolViolation(
         "X0604",
         f"what it wrote could not be understood: {exception!r}",
@@ -192,7 +192,7 @@ def not_understood(exception: Exception) -> ProtocolViolation:
 
 
 def wrong_acknowledgement(method: str) -> ProtocolViolation:
-    """A stream was opened, and another one acknowledged."""
+    """Return the error for an acknowledgement that names another stream."""
     return ProtocolViolation(
         "X0605",
         f"it acknowledged another stream than the one that {method} opened",
@@ -201,7 +201,7 @@ def wrong_acknowledgement(method: str) -> ProtocolViolation:
 
 
 def stream_overrun(extension: str) -> UsageError:
-    """The consumer of a stream does not read, and other calls wait behind it."""
+    """Return the error for a stream that is not read while other calls wait behind it."""
     return UsageError(
         "X1306",
         "this stream was not read: its queue is full, and other calls wait behind it",
@@ -211,7 +211,7 @@ def stream_overrun(extension: str) -> UsageError:
 
 
 def used_after_fork() -> UsageError:
-    """The caller is a copy of the process that started the extension."""
+    """Return the error for a call in a fork of the process that opened the host."""
     return UsageError(
         "X1317",
         "this host was opened by another process, of which this one is a copy (fork)",
@@ -219,11 +219,11 @@ def used_after_fork() -> UsageError:
     )
 
 
-# -- errors that are told more than once -----------------------------------------------------
+# -- errors that several callers get ---------------------------------------------------------
 
 
 def copy_error(error: ExthostError) -> ExthostError:
-    """Return a copy, one for each caller: a raised error collects its raiser's traceback."""
+    """Return a copy for one caller. An error that is raised twice would collect both tracebacks."""
     copy = type(error).__new__(type(error))
     copy.__dict__.update(error.__dict__)
     copy.args = error.args
@@ -231,7 +231,7 @@ def copy_error(error: ExthostError) -> ExthostError:
 
 
 def failed_twice(first: ExthostError, second: ExthostError) -> ExthostError:
-    """Return the error of a call that was sent to two processes and answered by neither."""
+    """Return the error of a call that was sent to two processes and got no reply from either."""
     error = copy_error(second)
     error.message = f"{first.message}; sent once more: {second.message}"
     error.args = (error.message,)

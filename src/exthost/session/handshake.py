@@ -23,22 +23,22 @@ from exthost.session.session import Session
 
 
 class HandshakeProgress(NamedTuple):
-    """How far a handshake has come, seen from outside: what the child has not read yet, and how
-    its output began."""
+    """The progress of a handshake, seen from outside: how many bytes the child has not read yet,
+    and the first bytes of its output."""
 
     unread_bytes: int
     first_output: bytes
 
 
 def progress_of(session: Session) -> HandshakeProgress:
-    """Return how far the handshake of this session has come."""
+    """Return the progress of this session's handshake."""
     return HandshakeProgress(session.unread_bytes(), session.first_output)
 
 
 async def shake_hands(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
-    """Run the dialect's handshake, or its fallback. The time limit holds for each request of it."""
+    """Run the dialect's handshake, or its fallback. The time limit applies to each request."""
     make = session.dialect.fallback if fallback else None
     steps = (make or session.dialect.handshake)(context)
     offer = await _run(session, "the handshake", steps, session.open)
@@ -47,7 +47,7 @@ async def shake_hands(
 
 
 async def greet(session: Session, steps: Exchanges) -> None:
-    """Run what has to be said to a new process after its handshake, before any call."""
+    """Run the exchanges that the dialect needs after the handshake, before any call."""
     await _run(session, "what follows the handshake", steps, _ignore)
 
 

@@ -1,8 +1,8 @@
 """Requests of the child to the host. Each is served by a task of its own, so reading never waits.
 
 An `OutboundHold` begins when a request is accepted. It ends when that request, and those that came
-before the first answer, are answered. Later requests do not prolong it, because a child that goes
-on asking must not keep everything else away.
+before the first answer, are answered. Later requests do not prolong it: a child that keeps sending
+requests must not block all other messages.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _log = logging.getLogger("exthost.session")
 AT_ONCE = 256
 
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Returns the result for the params. Raises CallFailed to answer with an error of its own."""
+"""Returns the result for the params. Raises CallFailed to answer with a certain error."""
 
 OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
@@ -67,7 +67,7 @@ class InboundRequests:
         self._tasks: dict[Any, asyncio.Task[None]] = {}
 
     def serve(self, request: Request) -> None:
-        """Serve a request, or answer at once that nobody can."""
+        """Serve a request, or refuse it at once if it has no handler."""
         handler = self._handlers.get(request.method)
         if handler is None:
             self._send(self._refuse(request))
@@ -119,7 +119,7 @@ class InboundRequests:
             self._held_for.add(key)
 
     def _done(self, request: Request) -> None:
-        """This request was answered, or nobody is left to be answered."""
+        """Forget a request that was answered or whose child is gone."""
         key = _key(request.id)
         self._tasks.pop(key, None)
         self._more_are_held_for = False
@@ -133,7 +133,7 @@ class InboundRequests:
             self._hold.end()
 
     def cancel(self) -> None:
-        """Stop serving: nobody is left to be answered."""
+        """Stop serving requests: the child is gone."""
         for task in list(self._tasks.values()):
             task.cancel()
         self._end_hold()  # a task that is cancelled before its first step never runs `_done`
@@ -151,6 +151,6 @@ async def _answer(handler: Handler, request: Request) -> Reply | Failure:
 
 
 def _key(id: Any) -> Any:
-    """Return a dict key for an id. Children may use a list or `true`, and some dialects answer
-    them all the same."""
+    """Return a dict key for an id. Children may use a list or `true`, and some dialects accept
+    that."""
     return id if type(id) in (int, str) else ("odd", repr(id))

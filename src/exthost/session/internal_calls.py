@@ -1,6 +1,6 @@
 """Requests that the host makes for itself: cancellations, the handshake, a new list of the tools.
 
-They go the way of every call, but are neither counted nor published.
+They are sent like every call, but are neither counted nor published.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from exthost.session.call_owner import CallOwner
 from exthost.session.outbound_hold import OutboundHold
 from exthost.session.replies import DELIVER, GeneratorReply
 
-# The time limit of requests whose reply interests nobody, such as a cancellation.
+# The time limit of requests whose reply is not needed, such as a cancellation.
 _UNAWAITED_SECONDS = 30.0
 
 
@@ -37,8 +37,8 @@ class InternalCalls:
         self._hold = hold
 
     def send(self, message: Request | Notification) -> "asyncio.Future[Any] | None":
-        """Send a message whose reply, if there is one, interests nobody. The future, if there is
-        one, is done when the request was answered."""
+        """Send a message whose reply is not needed. For a request that was sent, return a future
+        that is done when the reply has come."""
         if type(message) is not Request:
             self._session.send(message)
             return None
@@ -69,7 +69,7 @@ class InternalCalls:
         return call
 
     def cancel(self, call: Call) -> None:
-        """Give a call up."""
+        """Give up a call."""
         self._owner.cancel(call)
 
     def _start(self, call: Call) -> bool:

@@ -1,7 +1,7 @@
-"""What a notification of the child means to the host: a log line, an event, progress, a new offer.
+"""Handles the notifications of a child: log lines, events, progress, a changed offer.
 
-The dialect reads the notification; this passes on what it read to the log, the bus and the caller
-whose call made progress. Events of streams do not come here.
+The dialect decodes a notification; this module passes the result on to the log, the bus and the
+caller whose call made progress. Events of streams do not come here.
 """
 
 import logging
@@ -19,8 +19,8 @@ _log = logging.getLogger("exthost.session")
 class Notifications:
     """Passes on the notifications of one session.
 
-    `extend_deadline` gives a call that reports progress more time, where its dialect does so.
-    `on_stale` asks the extension again what it offers.
+    `extend_deadline` gives a call that reports progress more time, in dialects that want this.
+    `on_stale` requests the offer again.
     """
 
     __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale", "_wire_id")
@@ -64,7 +64,7 @@ class Notifications:
             self._bus.publish(Noticed(extension, notification.method, notification.params))
 
     def _publish(self, kind: str, version: int, payload: object) -> None:
-        """Publish an event under the id that the extension has here, whatever it calls itself."""
+        """Publish an event under the extension's id in this host, not the one on the wire."""
         if ExtensionEvent in self._bus.kinds:
             extension = self._diagnostics.extension
             self._bus.publish(ExtensionEvent(extension, kind, version, payload))

@@ -1,8 +1,8 @@
 """Operations of more than one request: the generators that dialects write, run step by step.
 
-What a generator yields is sent, what is received is sent into it, and its return value ends the
-call. Everything else that the child says meanwhile is handled as ever. An exception of the
-dialect's own code fails that one call.
+A generator yields what is to be sent, receives the replies, and its return value ends the call.
+Other messages of the child are handled as usual meanwhile. An exception in the dialect's code fails
+only that call.
 """
 
 import logging
@@ -38,11 +38,11 @@ class Operations:
     def __init__(self, dialect: Dialect, requests: RequestTable) -> None:
         self._dialect = dialect
         self._requests = requests
-        self.offer: Offer = NO_OFFER  # what the handshake came to
-        self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # who waits for a notification, by id
+        self.offer: Offer = NO_OFFER  # the result of the handshake
+        self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # calls that wait for a notification
 
     def run(self, call: Call, heard: Any, effects: list[Effect]) -> None:
-        """Send something into the generator of a call, and do what it asks for in return."""
+        """Send a value into the generator of a call, and take the steps that it yields."""
         handler = call.on_reply
         assert isinstance(handler, GeneratorReply)
         try:
@@ -66,13 +66,13 @@ class Operations:
     def _waits_after(
         self, call: Call, handler: GeneratorReply, step: Step, effects: list[Effect]
     ) -> bool:
-        """Take one step; True if the generator now waits for an answer."""
+        """Take one step. Return True if the generator now waits for a reply."""
         requests = self._requests
         match step:
             case Request(method, params, id):
                 if handler.limits_each_request:
                     effects.append(SetDeadline(call, call.timeout))
-                elif handler.is_optional:  # that request had a time limit of its own
+                elif handler.is_optional:  # the previous request had its own time limit
                     effects.append(SetDeadline(call, None))
                 handler.is_optional = False
                 effects.append(Write(requests.send_step(call, method, params, id)))
@@ -106,7 +106,7 @@ class Operations:
         return False
 
     def on_notification(self, notification: Notification, effects: list[Effect]) -> None:
-        """Resume those that wait for this notification."""
+        """Resume the calls that wait for this notification."""
         method, params = notification
         for id, (call, step) in self._open_waits().items():
             failure = None
@@ -122,26 +122,26 @@ class Operations:
                 effects.append(failure)
 
     def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
-        """Return who still waits; those that timed out or were given up are dropped."""
+        """Return the calls that still wait; those that timed out or were given up are dropped."""
         pending = self._requests.pending
         self.waits = {id: one for id, one in self.waits.items() if pending.get(id) is one[0]}
         return dict(self.waits)
 
     def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:
-        """Send a request that stays open; its reply is its end."""
+        """Send a request that stays open; a reply ends it."""
         id, frame = self._requests.subscribe(subscription)
         effects.append(Subscribed(id, subscription))
         effects.append(Write(frame))
 
     def failed(self, call: Call, error: Exception) -> Failed:
-        """Return the effect of an exception of the dialect's code that read a reply."""
+        """Return the effect of an exception in the dialect's code that read a reply."""
         if isinstance(error, ExthostError):
             return Failed(call, error)
         _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)
         return Failed(call, failures.not_understood(error))
 
     def _retire(self, call: Call, handler: GeneratorReply, effects: list[Effect]) -> None:
-        """End the process if the call left it unusable. This comes before the call ends, because
-        its place is then free for the next one."""
+        """End the process if the call left it unusable. This must come before the end of the call,
+        because that frees its place for the next call."""
         if handler.retires_process:
             effects.append(End(failures.Retired(self._dialect.name, call.method), retired=True))

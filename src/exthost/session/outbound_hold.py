@@ -1,17 +1,17 @@
 """Messages that are held back while a child waits for our answer to its own request.
 
-Many children are a plain loop: after a request they take the next message for the answer. For
-dialects that need it (the trait `answers_first`), notifications, internal requests and further
-calls are held back from the moment a request of the child is accepted until it is answered. Then
-they go out in the order in which they arose. Calls wait in the call queue, within their own time.
-`inbound.py` decides which answers count.
+Many children are a plain loop: after sending a request they take the next message for its answer.
+In dialects with the trait `quiet_while_asked`, notifications, internal requests and further calls
+are held back from the moment a request of the child is accepted until it is answered. Then they are
+sent in their original order. Calls wait in the call queue, within their own time limits.
+`inbound.py` decides which answers end the hold.
 """
 
 from collections.abc import Callable
 
 
 class OutboundHold:
-    """What is held back for one child. `hold_calls` and `release_calls` do so with its calls."""
+    """The messages held back for one child. `hold_calls` and `release_calls` hold its calls."""
 
     __slots__ = ("_held", "_hold_calls", "_release_calls")
 
@@ -33,7 +33,7 @@ class OutboundHold:
         self._release_calls()
 
     def keep(self, send: Callable[[], object]) -> bool:
-        """Keep this for later if messages are held back now; False if it is to be sent now."""
+        """Keep this for later and return True. Return False if messages are not held back now."""
         if self._held is None:
             return False
         self._held.append(send)

@@ -1,8 +1,8 @@
 """The process of a session: its exit, the end of its pipes, and how the host ends it.
 
-Exit and end-of-file are two facts that come in either order, or one without the other. Whichever
-comes first starts a short grace period in which the other may follow; then `on_over` is called,
-once. The shutdown steps run here. `release` leaves nothing behind: no zombie, no descriptor.
+The exit and the end of a pipe are seen in either order, or one without the other. The first of them
+starts a short grace period for the other; then `on_over` is called, once. The shutdown steps run
+here. After `release` there is no zombie and no open descriptor.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ __all__ = [
 
 _log = logging.getLogger("exthost.session")
 
-# After the exit: how long the child's last output may take to come through a pipe that something
-# else still holds.
+# After the exit: how long to wait for the child's last output from a pipe that another process
+# still has open.
 LAST_OUTPUT_SECONDS = 0.25
 
-# After the end of a pipe: how long the exit may take to be seen. A process that dies closes its
-# pipes first, and on a busy machine it may take a while to go on.
+# After the end of a pipe: how long to wait for the exit. A process that exits closes its pipes
+# first, and on a busy machine the rest may take a while.
 EXIT_SECONDS = 2.0
 
 Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
@@ -94,7 +94,7 @@ class ProcessLifetime:
         loop.add_reader(child.exit_fd, self._exit_seen)
 
     def _exit_seen(self) -> None:
-        """The process has exited; its last output may still be in the pipes."""
+        """Handle the exit of the process; its last output may still be in the pipes."""
         self._loop.remove_reader(self.child.exit_fd)
         status = self.child.see_exit()
         if Exited in self._bus.kinds:
@@ -107,7 +107,7 @@ class ProcessLifetime:
         self._on_exit()
 
     def pipe_closed(self, cause: EndCause) -> None:
-        """A pipe has ended: the session is over when the exit is seen, or some time later."""
+        """Handle the end of a pipe: the session ends with the exit, or after the grace period."""
         if not self.exited.done():
             self._over_within(EXIT_SECONDS, cause)
 
@@ -117,7 +117,7 @@ class ProcessLifetime:
         self._grace = self._loop.call_later(seconds, self._on_over, cause)
 
     def release_after_exit(self) -> None:
-        """The session is over: let go of the process as soon as it has exited."""
+        """Release the process as soon as it has exited: the session is over."""
         if self._grace is not None:
             self._grace.cancel()
         if self.exited.done():
@@ -140,7 +140,7 @@ class ProcessLifetime:
         if not await run_steps(steps, self):
             _log.error("%s: its process survived SIGKILL", self._diagnostics.extension)
 
-    # What the shutdown steps need.
+    # The methods that the shutdown steps use.
 
     async def say(self, message: Request | Notification, wait: float) -> None:
         answered = self._send(message)

@@ -1,4 +1,4 @@
-"""What becomes of the reply to a call: one object, of one of these kinds.
+"""Reply handlers: the object of each call that says what happens with its reply.
 
     DELIVER            return the result unchanged
     MapResult          return the result as a function maps it
@@ -26,15 +26,15 @@ class Continue(NamedTuple):
 
 
 class ReplyHandler:
-    """Delivers the result unchanged. The other kinds override what they do differently."""
+    """Delivers the result unchanged. Subclasses override what they do differently."""
 
     __slots__ = ()
 
     # The stream that the call opens, if it opens one.
     stream: StreamQueue | None = None
-    # Whether the call is one request, and `on_result` all that becomes of its result.
+    # Whether the call is a single request whose result needs only `on_result`.
     is_simple = True
-    # Whether `request` returns what is sent. Else that is the method and the params of the call.
+    # Whether `request` makes the request. Otherwise the method and params of the call are sent.
     words_request = False
 
     def request(self, params: Any) -> tuple[str, Any]:
@@ -66,7 +66,7 @@ class MapResult(ReplyHandler):
 
 
 class MaybeMoreReply(ReplyHandler):
-    """Handles an operation whose first reply is mostly its last one."""
+    """Handles an operation whose first reply is usually its only one."""
 
     __slots__ = ("_operation",)
 
@@ -112,7 +112,7 @@ class GeneratorReply(ReplyHandler):
 
 
 class Switch(NamedTuple):
-    """The call goes on under another handler, which begins now."""
+    """The call continues with another handler, which starts now."""
 
     handler: GeneratorReply
 

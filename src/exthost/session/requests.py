@@ -14,7 +14,7 @@ from exthost.session.call import Call
 from exthost.session.effects import Frame
 from exthost.wire.framing import Framing
 
-# A larger payload is not copied to join it with its frame.
+# A larger payload is written separately from the rest of its frame, to save a copy.
 _JOIN_BYTES = 64 * 1024
 
 
@@ -97,7 +97,7 @@ class RequestTable:
         return id, frame
 
     def hold(self, call: Call) -> Any:
-        """Keep a call that waits for the host itself, under an id that no child can send."""
+        """Remember a call that waits for the host itself, under an id that no child can send."""
         id: Any = (self.next_id,)
         self.next_id += 1
         call.id = id
@@ -105,7 +105,7 @@ class RequestTable:
         return id
 
     def forget(self, call: Call) -> bool:
-        """Give a call up; True if it was waiting."""
+        """Forget a call. Return True if it was waiting."""
         return call.id is not None and self.pending.pop(call.id, None) is not None
 
     def take_oldest(self, before: int) -> Call | None:

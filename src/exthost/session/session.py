@@ -1,12 +1,12 @@
-"""One live session with one child: the thin driver round the pure conversation.
+"""One live session with one child: the thin driver around the pure conversation.
 
-It reads the child's stdout, hands the bytes to the conversation, and performs the effects. It
-writes what the conversation encodes. It decides nothing that a table could decide.
+It reads the child's stdout, passes the bytes to the conversation, and performs the effects. It
+writes the frames that the conversation encodes. The rules of the protocol are not here.
 
     start → Conversation.send → StdinWriter        read → Conversation.receive → effects → perform
 
 **The end.** A session ends once, in `end`, for one cause: the child exited, closed a pipe, broke
-the rules, stopped reading, or was closed by the host. All its calls are told at that moment.
+the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
 **Threads.** Everything runs on the loop's thread, except `start` of a simple call, which the
 blocking API runs on its callers' threads: `lock` guards the numbering and the write.
@@ -40,8 +40,8 @@ from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
 
-# When this much of what we wrote is unread, we stop reading: a child that sends requests and reads
-# no answer would otherwise fill our memory with answers.
+# When this much of our output is unread, we stop reading: a child that sends requests and does not
+# read the answers would otherwise fill our memory with answers.
 _UNREAD_BYTES = 1024 * 1024
 
 
@@ -67,18 +67,18 @@ class Session:
         wire_id: str = "",
         stop_seconds: float | None = None,
     ) -> None:
-        """`handlers` serve what the child asks of the host; `wire_id` is the id that the extension
-        gives itself, where that is not its id here. `stop_seconds` is the time that the shutdown
-        steps may take in all; None: what the dialect says."""
+        """`handlers` serve the child's requests to the host. `wire_id` is the extension's id on the
+        wire, if that is not its id in this host. `stop_seconds` is the total time of the shutdown
+        steps; None means the times of the dialect."""
         assert limits.max_message is not None and limits.write is not None
         loop = owner.loop
         self.dialect = dialect
         self.limits = limits
         self.wire_id = wire_id or owner.extension
         self.handlers: Mapping[str, Handler] = {} if handlers is None else handlers
-        self.on_stale: Callable[[], None] | None = None  # told when the offer has changed
+        self.on_stale: Callable[[], None] | None = None  # called when the offer has changed
         self.cause: EndCause | None = None
-        self.retired = False  # ended by the host because it was used up, not because of a fault
+        self.retired = False  # ended because it could serve no other call, not because of a fault
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
@@ -131,7 +131,7 @@ class Session:
         return f"<Session {self.diagnostics.extension!r} {phase}, {len(self.pending)} in flight>"
 
     def open(self, offer: Offer) -> None:
-        """The handshake is done. Raises if the child went away in the same moment."""
+        """Accept calls: the handshake is done. Raises if the child ended at the same moment."""
         if self.conversation.phase is not Phase.HANDSHAKE:
             raise self.closed_error("the handshake")
         self.conversation.open(offer)
@@ -150,7 +150,7 @@ class Session:
         self._reader.resume()
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
-        """Add what is known of the child to a violation that was found without it."""
+        """Add the evidence about the child to a violation that has none."""
         if isinstance(error, ProtocolViolation) and not error.evidence.argv:
             self.diagnostics.drain_stderr()
             failures.with_evidence(error, self.diagnostics)
@@ -158,11 +158,11 @@ class Session:
 
     @property
     def first_output(self) -> bytes:
-        """How the child's output began."""
+        """The first bytes of the child's output."""
         return self._reader.first_output
 
     def unread_bytes(self) -> int:
-        """Return how much of what was sent the child has not read yet."""
+        """Return how many bytes the child has not read yet."""
         return self._writer.unread_bytes()
 
     # -- sending -----------------------------------------------------------------------------
@@ -170,8 +170,8 @@ class Session:
     def start(self, call: Call) -> None:
         """Send a call; its outcome goes to the owner. Raises if the call cannot be sent.
 
-        A lone request is written here and now. One that comes while others are in flight is
-        written together with its neighbours at the end of the tick.
+        A single request is written at once. One that is sent while others are in flight is written
+        together with those of the same tick.
         """
         if self.cause is not None:
             raise self.closed_error(call.method)
@@ -207,8 +207,8 @@ class Session:
             self._writer.write_parts(*frame)
 
     def _read_before_sending(self, method: str) -> None:
-        """Where replies have no ids, read first: what the child has already written answers
-        something else, and would pass for the reply to this."""
+        """Read before the request is sent, in dialects without ids: output that the child has
+        already written belongs to something else, and must not match this request."""
         if not self.pending and self._reader.is_reading and get_ident() == self._thread:
             wakes = self._owner.wakes
             wakes.in_task = True
@@ -246,7 +246,7 @@ class Session:
     # -- giving up ---------------------------------------------------------------------------
 
     def abandon(self, call: Call, why: str) -> None:
-        """Give a call up, and tell the child so where its dialect has words for it."""
+        """Give up a call, and cancel it at the child if its dialect can."""
         self.perform(self.conversation.abandon(call, why))
 
     def leave_stream(self, stream: StreamQueue, why: str) -> None:
@@ -254,13 +254,13 @@ class Session:
         self.perform(self.conversation.leave(stream, why))
 
     def continue_without_reply(self, call: Call) -> None:
-        """Let a call go on whose request may stay unanswered."""
+        """Continue a call whose optional request got no reply."""
         self.perform(self.conversation.continue_without_reply(call))
 
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_items(self, items: list[Item]) -> None:
-        """Handle one read. The callers whose calls it ended are resumed when all is done."""
+        """Handle one read, and then resume the callers whose calls it ended."""
         wakes = self._owner.wakes
         wakes.is_held = True
         try:
@@ -275,7 +275,7 @@ class Session:
     # -- performing effects ------------------------------------------------------------------
 
     def perform(self, effects: list[Effect]) -> None:
-        """Do what the conversation asks for, in order."""
+        """Perform the effects of the conversation, in order."""
         for effect in effects:
             if type(effect) is list:
                 self._owner.complete(effect)
@@ -328,13 +328,13 @@ class Session:
         self.end(failures.Stalled(self._writer.stall_seconds))
 
     def end(self, cause: EndCause, *, retired: bool = False) -> None:
-        """End the conversation: tell the owner of every call, then let the process end."""
+        """End the conversation: return its calls to the owner, then let the process end."""
         if self.conversation.phase is Phase.CLOSED:
             return
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._closing is not None:  # it did what it was told, whichever sign came first
+        if self._closing is not None:  # the host asked for it, whichever sign came first
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause
@@ -348,13 +348,13 @@ class Session:
         self.ended.set_result(None)
 
     def abort(self) -> None:
-        """End the session and its process now, without telling the child."""
+        """End the session and its process now, without the shutdown steps."""
         self.end(failures.ClosedByHost())
         self.lifetime.kill()
 
     async def kill_and_wait(self) -> None:
-        """Abort, and wait for the process to exit. This works in a loop that is being torn down,
-        in which a task, as `close` makes one, would be cancelled or left over."""
+        """Abort, and wait for the process to exit. This also works in a loop that is being closed,
+        where the task that `close` makes would be cancelled or left over."""
         self.abort()
         await self.lifetime.exits_within(KILL_SECONDS)
         if self._closing is not None:

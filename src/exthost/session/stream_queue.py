@@ -1,8 +1,8 @@
-"""The events of one stream that its consumer has not taken yet, and how many there may be.
+"""The queue of one stream: the events that its consumer has not read yet, and their limit.
 
-A slow consumer must cost the others little. While nothing else of the session is awaited, a full
-queue pauses the reading of that child. While something else is awaited, the queue may grow to a
-larger bound; beyond it, that stream alone ends as overrun.
+A slow consumer must not delay others. While nothing else of the session is awaited, a full queue
+pauses the reading of that child. While something else is awaited, the queue may grow to a larger
+limit; beyond that, only this stream ends, as overrun.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import Any
 
 from exthost.dialects.streams import StreamKind
 
-# A full queue: from here on the child's output stays unread, if nothing else waits for it.
+# A full queue: at this length the child's output stays unread, if nothing else waits for it.
 STREAM_EVENTS = 256
 
 # If something else does wait, the queue may grow to this before its stream is ended.
@@ -54,8 +54,8 @@ class StreamQueue:
         return len(self.events) >= STREAM_EVENTS or self.bytes > STREAM_BYTES_MOST
 
     def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
-        """Return what to do with one more event of `size` bytes. The first event is always kept,
-        however large: the limit on messages has let it pass."""
+        """Return what to do with one more event of `size` bytes. The first event is always kept:
+        it is within the size limit of messages."""
         count, weight = len(self.events), self.bytes + size
         if count + 1 < STREAM_EVENTS and (weight <= STREAM_BYTES_MOST or not count):
             return Room.KEEP

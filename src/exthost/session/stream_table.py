@@ -1,8 +1,8 @@
-"""The open streams of one conversation: which events and which replies are theirs.
+"""The open streams of one conversation: finds the streams of events and replies.
 
-An event belongs to the streams that were opened for its method and, where the dialect names
-streams, for the key in its params. A stream ends by its reply, or by a last event after a reply
-that only acknowledged it.
+An event belongs to the streams that were opened for its method and, in dialects that name streams,
+for the key in its params. A stream ends with its reply, or with a last event after a reply that
+only acknowledged it.
 """
 
 import logging
@@ -45,7 +45,7 @@ class StreamTable:
             self._streams.setdefault((method, key), []).append(stream)
 
     def close(self, stream: StreamQueue) -> bool:
-        """Close a stream; True if it was open."""
+        """Close a stream. Return True if it was open."""
         was_open = False
         for method, member in stream.kind.notifications.items():
             place = (method, stream.key if member is not None else None)
@@ -97,7 +97,7 @@ class StreamTable:
         decoded: StreamEvent | Unreadable | None
         try:
             decoded = stream.kind.decode(method, params)
-        except Exception:  # the dialect's code failed: that costs the event, not the session
+        except Exception:  # the dialect's code failed: only this event is lost
             _log.exception("an event of %s could not be read", method)
             decoded = None
         if decoded is None or isinstance(decoded, Unreadable):
@@ -144,7 +144,7 @@ class StreamTable:
             effects.append([(call, stream.ended_by[0])])
 
     def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
-        """Close a stream that nobody reads, and tell the child so in its dialect's words."""
+        """Close a stream that nobody reads, and cancel it at the child if its dialect can."""
         if self.close(stream) and stream.kind.cancel is not None:
             message = stream.kind.cancel(stream.params, why)
             if message is not None:

@@ -1,9 +1,8 @@
 """Requests that stay open as long as their session, such as a subscription.
 
-Nobody waits for their replies: a reply is the end of the subscription. When the child ends one
-without an error, it is sent again after a pause, as often in a row as there are pauses. A
-subscription that lasted longer than the longest pause starts a new row. An error ends it, with a
-warning in the log.
+A reply ends the subscription. If it is not an error, the request is sent again after a pause, as
+often in a row as there are pauses. A subscription that lasted longer than the longest pause starts
+a new row. An error ends the subscription for good, with a warning in the log.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ class _Open(NamedTuple):
 
 
 class Subscriptions:
-    """The subscriptions of one session. `send` sends one; `on_stale` asks for the offer again."""
+    """The subscriptions of one session. `send` sends one; `on_stale` requests the offer again."""
 
     __slots__ = ("_attempt", "_extension", "_loop", "_on_stale", "_open", "_send", "_timers")
 
@@ -44,11 +43,11 @@ class Subscriptions:
         self._attempt = 0
 
     def opened(self, id: Any, subscription: Subscribe) -> None:
-        """A subscription was sent under this id."""
+        """Remember a subscription that was sent under this id."""
         self._open[id] = _Open(subscription, self._attempt, self._loop.time())
 
     def ended(self, id: Any, failure: Failure | None) -> None:
-        """The child answered it."""
+        """Handle the reply to a subscription: send it again, or warn."""
         open = self._open.pop(id, None)
         if open is None:
             return
@@ -74,18 +73,18 @@ class Subscriptions:
         finally:
             self._attempt = 0
         if subscription.stale:
-            self._on_stale()  # nobody told us what changed meanwhile
+            self._on_stale()  # a change in the meantime was not reported
 
     def _warn(self, subscription: Subscribe, why: str) -> None:
         _log.warning(
-            "[%s] %s was %s: what it would have told is not heard of any more",
+            "[%s] %s was %s: its notifications do not come any more",
             self._extension,
             subscription.request.method,
             why,
         )
 
     def cancel(self) -> None:
-        """The session is over: nothing is sent again."""
+        """Send no subscription again: the session is over."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -1,1 +1,10 @@
+"""Bytes ↔ frames, and JSON text ↔ values. Does no I/O, uses no clock, knows no dialect.
 
+In reading order:
+
+    framing    the interface of a framing: bytes in, frames and errors out
+    lines      a frame is one line
+    headers    a frame is a block of headers with Content-Length, and a body
+    prefixed   a frame is a 32-bit length and a body
+    jsontext   JSON text ↔ values
+"""

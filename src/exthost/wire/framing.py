@@ -28,7 +28,7 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 # The pipe's own default size: larger reads cost an allocation each and return no more.
 READ_BYTES = 64 * 1024
 
-# The size of a read inside a large frame: as much as there is.
+# The size of a read inside a large frame: few reads, of whatever the pipe holds.
 LARGE_READ_BYTES = 1024 * 1024
 
 # The size of a read after a flood of tiny frames: 64 KiB of them took a third of a second.
@@ -37,13 +37,16 @@ TINY_FRAMES_READ_BYTES = 4 * 1024
 # No message of any dialect is shorter; noise, and an attack, can be.
 SHORTEST_MESSAGE_BYTES = 8
 
-# Enough to show a person, or to find an id in; a hostile child decides how much there is.
+# Enough to show to a person, or to find an id in. Limited, since a child decides how much it sends.
 EVIDENCE_BYTES = 4096
 
 
 class Skipped(NamedTuple):
-    """Bytes that are not part of any frame. `head` is how they begin, `size` how many there are.
-    For a frame that is too long, `size` is the number of bytes after which that was known."""
+    """Bytes that are not part of any frame.
+
+    `head` holds the first of them, `size` is their number. For a frame that is too long, `size` is
+    the number of bytes after which the framing knew that.
+    """
 
     why: Literal["too long", "not a frame"]
     head: bytes
@@ -59,7 +62,7 @@ class Broken(NamedTuple):
 
 Item: TypeAlias = bytes | bytearray | memoryview | Skipped | Broken
 
-# A bytearray, or an object with its `find` and its slices, such as an anonymous memory map.
+# A bytearray, or an object with the same `find` and slices, such as an anonymous memory map.
 Memory: TypeAlias = Any
 
 
@@ -94,7 +97,7 @@ class Framing(Protocol):
 
     @property
     def suffix(self) -> bytes | None:
-        """What follows a payload, if a frame is nothing but the payload and this."""
+        """The bytes that follow each payload, if a frame is only the payload and these bytes."""
 
     def feed(self, data: Bytes) -> list[Item]:
         """Take the bytes of one read; return the frames that they complete."""
@@ -111,11 +114,14 @@ class Framing(Protocol):
         """Free the memory that is kept for the next large frame."""
 
     def end(self) -> Broken | None:
-        """Tell the framing that no more bytes will come."""
+        """Handle the end of the stream. Return a Broken if it comes inside a frame, else None."""
 
     def wrap(self, payload: bytes) -> bytes:
         """Return the framed payload. Raises UsageError when the payload is too large."""
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
-        """Return what precedes and follows a payload of this size, so that a large payload need
-        not be copied. Raises UsageError when the payload is too large."""
+        """Return the bytes before and after a payload of this size.
+
+        A caller that writes the three parts need not copy a large payload. Raises UsageError when
+        the payload is too large.
+        """

@@ -1,10 +1,10 @@
-"""A frame is a block of header lines, a blank line, and as many bytes as Content-Length says.
+"""Content-Length framing: header lines, a blank line, and a body of Content-Length bytes.
 
-Header names are trimmed and case does not matter; unknown headers are passed over; the last
-Content-Length wins; its value is ASCII digits and nothing else. A line without a colon is stray
-text and is reported as skipped; before the first frame blank lines among such text are passed
-over, and so is a byte-order mark.
-Everything else that is wrong is fatal, because after it nobody knows where a frame begins.
+Header names are trimmed and their case does not matter. Unknown headers are ignored. The last
+Content-Length counts; its value must be ASCII digits only. A line without a colon is stray text
+and is reported as `Skipped`. Before the first frame, blank lines and a byte-order mark are ignored.
+
+Every other mistake is fatal, because the start of the next frame is then unknown.
 """
 
 from exthost.wire.framing import (
@@ -20,10 +20,10 @@ from exthost.wire.framing import (
 )
 from exthost.wire.lines import BOM
 
-# A header line is this long at most, its line end included.
+# The maximal length of a header line, its line end included.
 HEADER_LINE_BYTES = 1024
 
-# More digits than any length we could allow; also keeps int() from being made to work.
+# More digits than any allowed length has, and few enough to be cheap for int().
 _LENGTH_DIGITS = 12
 
 
@@ -43,11 +43,11 @@ class Headers(NoReadBuffer):
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        self._first = True  # no frame yet
-        self._line = bytearray()  # the header line under way
-        self._seen_header = False  # something with a colon since the last frame
+        self._first = True  # no frame has been completed yet
+        self._line = bytearray()  # the beginning of an incomplete header line
+        self._seen_header = False  # a line with a colon has come since the last frame
         self._length: int | None = None
-        self._body: bytearray | None = None  # not None: gathering the body
+        self._body: bytearray | None = None  # not None: inside a body
         self._broken = False
         self.read_size = READ_BYTES
 
@@ -58,15 +58,15 @@ class Headers(NoReadBuffer):
         at = 0
         while at < len(view) and not self._broken:
             if self._body is None:
-                at = self._header(data, at, items)
+                at = self._read_header(data, at, items)
             else:
-                at = self._gather(view, at, items)
+                at = self._read_body(view, at, items)
         if self._body is None:
             self.read_size = next_read_size(len(view), len(items))
         return items
 
-    def _header(self, data: bytes, at: int, items: list[Item]) -> int:
-        """Take one header line, or the part of it that is there."""
+    def _read_header(self, data: bytes, at: int, items: list[Item]) -> int:
+        """Read one header line from `at` on, or its part in `data`; return where it ends."""
         room = HEADER_LINE_BYTES - len(self._line)
         newline = data.find(b"\n", at, at + room)
         if newline < 0:
@@ -77,14 +77,14 @@ class Headers(NoReadBuffer):
             return at + len(part)
         line = bytes(self._line) + data[at:newline]
         self._line.clear()
-        self._take_line(line.removesuffix(b"\r"), items)
+        self._handle_line(line.removesuffix(b"\r"), items)
         return newline + 1
 
-    def _take_line(self, line: bytes, items: list[Item]) -> None:
+    def _handle_line(self, line: bytes, items: list[Item]) -> None:
         if self._first:
             line = line.removeprefix(BOM)
         if not line.strip():
-            self._take_blank(items)
+            self._end_headers(items)
             return
         name, colon, value = line.partition(b":")
         if not colon:
@@ -100,8 +100,8 @@ class Headers(NoReadBuffer):
             return
         self._length = int(digits)
 
-    def _take_blank(self, items: list[Item]) -> None:
-        """The end of the headers; the body follows."""
+    def _end_headers(self, items: list[Item]) -> None:
+        """Handle a blank line: the body follows."""
         if self._length is None:
             if self._first and not self._seen_header:
                 return
@@ -117,7 +117,7 @@ class Headers(NoReadBuffer):
         elif self._length > READ_BYTES:
             self.read_size = LARGE_READ_BYTES
 
-    def _gather(self, view: memoryview, at: int, items: list[Item]) -> int:
+    def _read_body(self, view: memoryview, at: int, items: list[Item]) -> int:
         assert self._body is not None and self._length is not None
         part = view[at : at + self._length - len(self._body)]
         self._body += part
@@ -138,7 +138,7 @@ class Headers(NoReadBuffer):
 
     def end(self) -> Broken | None:
         if self._broken:
-            return None  # told already
+            return None  # `feed` has reported it
         if self._body is not None:
             why = f"the output ended after {len(self._body):,} of {self._length:,} bytes of a body"
             return Broken(why, bytes(self._body[:EVIDENCE_BYTES]))

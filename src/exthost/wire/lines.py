@@ -1,8 +1,8 @@
-"""A frame is a line: everything up to `\\n`. Blank lines are no frames.
+"""Line framing: a frame is one line without its `\\n`. Blank lines are ignored.
 
-Survives what children really print: a byte-order mark at the very beginning, `\\r\\n`, blank lines,
-stray text (which comes out as a frame; the codec calls it noise). A line longer than the cap is
-reported as one `Skipped` in the moment it exceeds it, and let go up to its newline.
+Accepts what real children print: a byte-order mark at the beginning, `\\r\\n`, blank lines and
+stray text. Stray text becomes a frame; the codec reports it as noise. A line over the cap is
+reported as one `Skipped` as soon as it exceeds the cap, and discarded up to its newline.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ class Lines:
 
     __slots__ = (
         "_cap",
+        "_discarding",
         "_enough",
         "_fresh",
-        "_letting_go",
         "_memory",
         "_open",
         "_used",
@@ -42,22 +42,22 @@ class Lines:
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        # So many bytes show that a line is too long, and how it began.
+        # This many bytes show that a line is too long, and are enough to report its beginning.
         self._enough = max(cap + 1, EVIDENCE_BYTES)
-        self._fresh = True  # nothing seen yet: a byte-order mark may still come
-        self._open: bytearray | None = None  # a line begun in an earlier read
-        self._letting_go = False  # inside an over-long line, which was told when it became one
-        self._memory: Memory = None  # for a long line
-        self._used = 0  # of it; not 0: the line under way is there
+        self._fresh = True  # no byte has come yet: a byte-order mark is possible
+        self._open: bytearray | None = None  # the beginning of an incomplete line
+        self._discarding = False  # inside an over-long line that has been reported
+        self._memory: Memory = None  # the read buffer for a long line
+        self._used = 0  # bytes of it in use; not 0: it holds the incomplete line
         self.read_size = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
-        midway = self._open is not None or self._letting_go or self._fresh
+        midway = self._open is not None or self._discarding or self._fresh
         last = len(data) - 1
         if not midway and 0 < last <= self._cap and data.find(b"\n") == last and data[0] > _BLANK:
-            return [data[:last]]  # one whole line: the way of a lone answer
+            return [data[:last]]  # one whole line: the common case of a single reply
         items: list[Item] = []
         begin, end = 0, data.rfind(b"\n") + 1
         if midway and end:
@@ -73,8 +73,8 @@ class Lines:
 
     def _lines(self, lines: bytes) -> list[Item]:
         """Return the frames in these whole lines."""
-        if len(lines) <= self._cap:  # the way of nearly every read: none of them is over-long
-            # What begins with more than white space is not blank; most need no closer look.
+        if len(lines) <= self._cap:  # nearly every read: no line can be over-long
+            # A line whose first byte is above white space is not blank: most need no second check.
             parts = lines.split(b"\n")
             return [part for part in parts if part > b"!" or (part and not part.isspace())]
         items: list[Item] = []
@@ -84,7 +84,7 @@ class Lines:
         return items
 
     def _feed_large(self, data: Bytes) -> list[Item]:
-        """The same for what was read inside a long line: one copy, one search of it."""
+        """Do the same for bytes read inside a long line, with one copy and one search."""
         if self._open is None:
             return self.feed(bytes(data))
         searched = len(self._open)
@@ -120,7 +120,7 @@ class Lines:
         self._used = 0
         self.read_size = READ_BYTES
         if newline < 0 or newline > self._cap:
-            return self._let_go(newline, used)
+            return self._discard(newline, used)
         line = memoryview(self._memory)[:newline]
         rest = bytes(self._memory[newline + 1 : used])
         if self._fresh and line[:3] == BOM:
@@ -129,14 +129,14 @@ class Lines:
         blank = line[0] <= _BLANK and bytes(line).isspace()
         return [*([] if blank else [line]), *(self.feed(rest) if rest else [])]
 
-    def _let_go(self, newline: int, used: int) -> list[Item]:
-        """Tell of an over-long line in memory, keep nothing of it, and go on behind it."""
+    def _discard(self, newline: int, used: int) -> list[Item]:
+        """Report the over-long line in the read buffer, discard it, and continue after it."""
         size = self._enough if newline < 0 or newline > self._enough else newline
         head = bytes(self._memory[: min(size, EVIDENCE_BYTES)])
         rest = bytes(self._memory[newline + 1 : used]) if newline >= 0 else b""
         self.release()
         self._fresh = False
-        self._letting_go = newline < 0
+        self._discarding = newline < 0
         return [Skipped("too long", head, size), *(self.feed(rest) if rest else [])]
 
     def release(self) -> None:
@@ -144,9 +144,12 @@ class Lines:
             self._memory = None
 
     def _take(self, part: bytes, items: list[Item]) -> None:
-        """One more part of a line. Told and let go of as soon as it is too long: its newline may
-        never come, and a call that waits for it is to fail now."""
-        if self._letting_go:
+        """Add a part to the incomplete line.
+
+        A line is reported and discarded as soon as it is too long. Its newline may never come, and
+        a call that waits for the line must fail now.
+        """
+        if self._discarding:
             return
         if self._open is None:
             self._open = bytearray(part)
@@ -155,16 +158,16 @@ class Lines:
         if len(self._open) >= self._enough:
             items.append(Skipped("too long", bytes(self._open[:EVIDENCE_BYTES]), self._enough))
             self._open = None
-            self._letting_go = True
+            self._discarding = True
             self._fresh = False
             self.read_size = READ_BYTES
         elif len(self._open) >= READ_BYTES:
             self.read_size = LARGE_READ_BYTES
 
     def _close(self, items: list[Item]) -> None:
-        """Its newline has come."""
+        """Complete the line: its newline has come."""
         line, self._open = self._open, None
-        self._letting_go = False
+        self._discarding = False
         self.read_size = READ_BYTES
         if line is None:
             return
@@ -178,7 +181,7 @@ class Lines:
             items.append(line)
 
     def end(self) -> Broken | None:
-        if self._letting_go:
+        if self._discarding:
             return Broken("the output ended inside an over-long line", b"")
         if self._used:
             self._open, self._used = bytearray(self._memory[: self._used]), 0
@@ -203,7 +206,7 @@ class Lines:
 
 
 def too_large(size: int, cap: int) -> UsageError:
-    """What the caller is told who asks for a message beyond the cap; nothing was written."""
+    """Return the error for a message over the cap, of which nothing was written."""
     return UsageError(
         "X1303",
         f"this message is {size:,} bytes long, over the limit of {cap:,}",

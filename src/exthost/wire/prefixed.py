@@ -1,7 +1,7 @@
-"""A frame is four bytes of big-endian length and then that many bytes. Length 0 is a frame.
+"""Length-prefixed framing: a big-endian 32-bit length, then a body of that many bytes.
 
-There is nothing to resynchronise on: a length over the cap is fatal, and is refused before a
-byte is allocated for it.
+A length of 0 is an empty frame. A length over the cap is fatal, because the framing cannot find
+the start of another frame. It is rejected before any memory is allocated for the body.
 """
 
 from exthost.wire.framing import (
@@ -19,13 +19,13 @@ _PREFIX_BYTES = 4
 
 
 class Prefixed(NoReadBuffer):
-    """u32 length framing with a cap, inclusive."""
+    """Length-prefixed framing. `cap` is the largest body that is accepted."""
 
     __slots__ = ("_broken", "_buffer", "_cap", "_length", "read_size")
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        self._length: int | None = None  # None: the prefix itself is still coming
+        self._length: int | None = None  # None: inside the prefix
         self._buffer = bytearray()
         self._broken = False
         self.read_size = READ_BYTES
@@ -42,14 +42,14 @@ class Prefixed(NoReadBuffer):
             if len(self._buffer) < needed:
                 break
             if self._length is None:
-                self._measure(items)
+                self._read_length(items)
             else:
                 items.append(self._buffer)
                 self._length, self._buffer = None, bytearray()
                 self.read_size = READ_BYTES
         return items
 
-    def _measure(self, items: list[Item]) -> None:
+    def _read_length(self, items: list[Item]) -> None:
         length = int.from_bytes(self._buffer, "big")
         if length > self._cap:
             self._broken = True

@@ -100,7 +100,7 @@ def settle_tool(call: ToolCall, result: Any) -> Any:
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
-            f"its answer to the tool {call.name} is none: it must be an object with `content`",
+            f"its reply to the tool {call.name} must be an object with `content`",
             help='answer with {"content": [{"type": "text", "text": "…"}]}',
             evidence=shown(result),
         )

@@ -154,8 +154,8 @@ def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
     if type(told) is not dict or type(told.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",
-            "its answer to `initialize` is none of an MCP server: it names no protocolVersion",
-            help="is it an MCP server? its dialect is said with --dialect or `dialect = …`",
+            "its reply to `initialize` is not one of an MCP server: it names no protocolVersion",
+            help="check the command; for another dialect use --dialect or `dialect = …`",
             evidence=shown(told),
         )
     if told["protocolVersion"] not in HANDSHAKE_REVISIONS:

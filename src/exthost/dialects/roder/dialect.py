@@ -183,7 +183,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
     ):
         raise ProtocolViolation(
             "X0640",
-            f"its answer to the tool {call.name} is none: it must be content, isError and data",
+            f"its reply to the tool {call.name} must have content, isError and data",
             help='answer with {"content": "text", "isError": false, "data": null}',
         )
     return result if "data" in result else result | {"data": None}
