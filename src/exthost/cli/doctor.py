@@ -32,8 +32,8 @@ from exthost.launch.plan import admit, prepare
 from exthost.launch.variables import grant_line, withheld
 from exthost.model import Spec
 from exthost.process import cgroups, probe
-from exthost.process.child import cannot_run
 from exthost.process.host_protection import harden
+from exthost.process.spawn_errors import cannot_run
 from exthost.sandbox.probe_result import ProbeResult
 
 # Started together; more would make each other's timings worse than they are.

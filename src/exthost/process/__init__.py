@@ -3,6 +3,7 @@
 In reading order:
 
     child            one running process: its pipes, its exit status, how it is killed
+    spawn_errors     why a program could not be executed, and what to do
     exit_status      how a process ended, and a descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`sandbox/init.c`)
     program_check    why a program could not be executed, before it is

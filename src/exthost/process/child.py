@@ -11,7 +11,6 @@ have a cgroup, which the program enters before it is executed.
 A `Child` that is garbage-collected while its process runs kills the process.
 """
 
-import errno
 import os
 import shutil
 import signal
@@ -20,9 +19,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from exthost.errors import Evidence, SpawnFailed
 from exthost.model import Ceiling, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.exit_status import ExitStatus, ExitWatch
@@ -30,6 +27,7 @@ from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
 from exthost.process.procfs import kill_children
 from exthost.process.program_check import check_program
+from exthost.process.spawn_errors import spawn_error
 from exthost.process.watchdog import watch
 
 # The value of a descriptor that was closed.
@@ -88,7 +86,7 @@ class Child:
             for fd in our_ends:
                 os.close(fd)
             if isinstance(error, OSError | ValueError):
-                raise _translated(error, plan, extension) from None
+                raise spawn_error(error, plan, extension) from None
             raise
         finally:
             for fd in child_ends:
@@ -106,7 +104,7 @@ class Child:
             self._close_group()
             for fd in our_ends:
                 os.close(fd)
-            raise _translated(error, plan, extension) from None
+            raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
         _children.add(self)
@@ -315,91 +313,3 @@ def find_program(command: str, cwd: str | None, path: str | None) -> str:
         # pathlib would take as long as the rest of the preparation of a start.
         return os.path.join(cwd or os.getcwd(), command)  # noqa: PTH109, PTH118
     return shutil.which(command, path=path) or command
-
-
-def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
-    """Return why this plan could not be executed, judged by its files; None if it could. Starts
-    nothing."""
-    try:
-        check_program(plan)
-    except OSError as error:
-        return _translated(error, plan, extension)
-    return None
-
-
-def _translated(
-    error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
-) -> SpawnFailed:
-    """Return the error for a failed spawn, judged by the system's error and the file."""
-    program = Path(plan.argv[0])
-    evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
-    number = error.errno if isinstance(error, OSError) else None
-
-    def failed(code: str, message: str, help: str) -> SpawnFailed:
-        return SpawnFailed(
-            code,
-            message,
-            permanent=number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC),
-            extension=extension,
-            help=help,
-            evidence=evidence,
-        )
-
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        if plan.cwd is not None and not Path(plan.cwd).is_dir():
-            return failed(
-                "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
-            )
-        if program.is_file() and "/" not in plan.argv[0]:  # a bare name is looked up on PATH only
-            return failed(
-                "X0401",
-                f"there is no program {plan.argv[0]!r} on PATH",
-                f"the file in this folder is run as ./{plan.argv[0]}, or by its interpreter",
-            )
-        if program.is_file():
-            interpreter = _shebang(program)
-            install = "install that interpreter, or correct the first line of the script"
-            crlf = "its line ends are those of Windows: save it with plain \\n ones"
-            return failed(
-                "X0403",
-                f"{program} exists, but the interpreter it names does not: {interpreter}",
-                crlf if interpreter.endswith(r"\r") else install,
-            )
-        return failed(
-            "X0401",
-            f"there is no program {plan.argv[0]!r}",
-            "what follows the program's name belongs into `args`"
-            if " " in plan.argv[0]
-            else "check the spelling and PATH, or give an absolute path",
-        )
-    if number == errno.EACCES and program.is_dir():
-        return failed("X0404", f"{program} is a folder", "name the program inside it")
-    if number == errno.EACCES:
-        return failed(
-            "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
-        )
-    if number == errno.ENOEXEC:
-        return failed(
-            "X0404",
-            f"{program} is no program this system can run",
-            "a script needs a first line such as `#!/usr/bin/env python3`",
-        )
-    no_room = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-    if number in no_room or isinstance(error, RuntimeError):
-        return failed(
-            "X0405",
-            f"this machine has no room for another process: {error}",
-            "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
-        )
-    return failed("X0406", f"it could not be started: {error}", "see the error of the system")
-
-
-def _shebang(program: Path) -> str:
-    try:
-        with program.open("rb") as file:
-            first = file.readline(256)
-    except OSError:
-        return "(unreadable)"
-    if first.startswith(b"#!"):
-        return first[2:].strip(b" \t\n").decode("utf-8", "replace").replace("\r", r"\r")
-    return "(a dynamic loader or library is missing)"

@@ -1,0 +1,102 @@
+"""Why a program could not be executed: the system's errors as SpawnFailed, with the next step.
+
+Looks at the files of a launch plan, because the system's own error says too little: "no such file"
+may mean the program, its interpreter or its working folder.
+"""
+
+import errno
+from pathlib import Path
+
+from exthost.errors import Evidence, SpawnFailed
+from exthost.model import LaunchPlan
+from exthost.process.program_check import check_program
+
+__all__ = ["cannot_run", "spawn_error"]
+
+
+def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
+    """Return why this plan could not be executed, judged by its files; None if it could. Starts
+    nothing."""
+    try:
+        check_program(plan)
+    except OSError as error:
+        return spawn_error(error, plan, extension)
+    return None
+
+
+def spawn_error(
+    error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
+) -> SpawnFailed:
+    """Return the error for a failed spawn, judged by the system's error and the file."""
+    program = Path(plan.argv[0])
+    evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
+    number = error.errno if isinstance(error, OSError) else None
+
+    def failed(code: str, message: str, help: str) -> SpawnFailed:
+        return SpawnFailed(
+            code,
+            message,
+            permanent=number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC),
+            extension=extension,
+            help=help,
+            evidence=evidence,
+        )
+
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        if plan.cwd is not None and not Path(plan.cwd).is_dir():
+            return failed(
+                "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
+            )
+        if program.is_file() and "/" not in plan.argv[0]:  # a bare name is looked up on PATH only
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r} on PATH",
+                f"the file in this folder is run as ./{plan.argv[0]}, or by its interpreter",
+            )
+        if program.is_file():
+            interpreter = _shebang(program)
+            install = "install that interpreter, or correct the first line of the script"
+            crlf = "its line ends are those of Windows: save it with plain \\n ones"
+            return failed(
+                "X0403",
+                f"{program} exists, but the interpreter it names does not: {interpreter}",
+                crlf if interpreter.endswith(r"\r") else install,
+            )
+        return failed(
+            "X0401",
+            f"there is no program {plan.argv[0]!r}",
+            "what follows the program's name belongs into `args`"
+            if " " in plan.argv[0]
+            else "check the spelling and PATH, or give an absolute path",
+        )
+    if number == errno.EACCES and program.is_dir():
+        return failed("X0404", f"{program} is a folder", "name the program inside it")
+    if number == errno.EACCES:
+        return failed(
+            "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
+        )
+    if number == errno.ENOEXEC:
+        return failed(
+            "X0404",
+            f"{program} is no program this system can run",
+            "a script needs a first line such as `#!/usr/bin/env python3`",
+        )
+    no_room = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    if number in no_room or isinstance(error, RuntimeError):
+        return failed(
+            "X0405",
+            f"this machine has no room for another process: {error}",
+            "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
+        )
+    return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+
+
+def _shebang(program: Path) -> str:
+    try:
+        with program.open("rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return "(unreadable)"
+    if first.startswith(b"#!"):
+        return first[2:].strip(b" \t\n").decode("utf-8", "replace").replace("\r", r"\r")
+    return "(a dynamic loader or library is missing)"
