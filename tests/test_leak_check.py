@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 LEAKY = """
 import glob, os, subprocess, threading, time
