@@ -139,14 +139,17 @@ def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
 
 def _is_private(path: str) -> bool:
     """Return whether a path may hold secrets: a hidden file or folder in a home folder, apart from
-    caches and runtimes, or a file that only its owner can read."""
+    caches and runtimes, or a file that only its owner can read. A file that does not exist yet is
+    judged by its folder."""
+    if not os.path.lexists(path):
+        path = str(Path(path).parent)
     parts = Path(path).parts
     hidden = [part for part in parts if part.startswith(".")]
     if any(part not in _HARMLESS_FOLDERS for part in hidden):
         return True
     try:
         found = os.stat(path)  # noqa: PTH116
-    except OSError:  # a file that it wants to create
+    except OSError:  # not there either
         return False
     return stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077
 
