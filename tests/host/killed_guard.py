@@ -51,10 +51,12 @@ class Killed:
 
     def kill(self, times: int) -> None:
         """Kill the guard this many times: mostly after it has judged a call, and sometimes as soon
-        as it is there. Then wait until it has judged one more."""
+        as it is there. Then wait until it has judged one more.
+
+        The first time it has judged: a first start that fails is not repeated."""
         try:
             for kill in range(times):
-                if kill % 3:
+                if kill % 3 != 2:
                     self._wait_until_it_judges()
                 pid = self._next_pid(kill)
                 os.kill(pid, signal.SIGKILL)
