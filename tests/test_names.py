@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exthost.names import nearest, prefixed_description, registered_name
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "names.toml"
+VECTORS = Path(__file__).parent / "vectors" / "names.toml"
 ROWS: list[dict[str, Any]] = tomllib.loads(VECTORS.read_text(encoding="utf-8"))["name"]
 
 # Surrogates too: they reach us in tool names that Node wrote.

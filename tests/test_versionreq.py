@@ -9,7 +9,7 @@ from tests.dialects.requirements import shows
 
 ROWS = [
     tuple(line.split("\t"))
-    for line in (Path(__file__).parents[1] / "vectors" / "versionreq.tsv").read_text().splitlines()
+    for line in (Path(__file__).parent / "vectors" / "versionreq.tsv").read_text().splitlines()
     if not line.startswith("#")
 ]
 
