@@ -97,7 +97,8 @@ class _Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(_Settings):
-    """Seconds, bytes and counts. `cpu` is seconds of processor time."""
+    """Seconds, bytes and counts. `cpu` is seconds of processor time. `store` is what the extension
+    may keep in the host's store."""
 
     start: float | None = None
     handshake: float | None = None
@@ -111,6 +112,7 @@ class Limits(_Settings):
     nofile: int | None = None
     fsize: int | None = None
     nproc: int | None = None
+    store: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

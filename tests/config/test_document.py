@@ -100,6 +100,7 @@ def test_every_setting_has_its_place_in_the_spec() -> None:
             "nofile": 64,
             "fsize": "1GB",
             "nproc": 5,
+            "store": "2MiB",
         },
         restart={"strategy": "on_demand", "window": "5m"},
         breaker={
@@ -127,6 +128,7 @@ def test_every_setting_has_its_place_in_the_spec() -> None:
         nofile=64,
         fsize=10**9,
         nproc=5,
+        store=2**21,
     )
     assert spec.restart == Restart(strategy="on-demand", window=300.0)
     assert spec.breaker == Breaker(

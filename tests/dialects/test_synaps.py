@@ -752,6 +752,28 @@ async def test_a_store_that_cannot_be_used_is_told_and_the_calls_go_on(
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
 
+@shows("synaps-ask-04")
+async def test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_operator(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    append = {"namespace": "child", "content": "x" * 4000, "meta": "y" * 4000}
+    async with child(limits={"store": "32KB"}) as ext:
+        codes = []
+        for _ in range(6):
+            answer = (
+                await ext.call_tool("ask", {"method": "memory.append", "params": append})
+            ).data
+            codes.append(answer.get("error", {}).get("code"))
+        assert codes == [None] * 2 + [-32000] * 4
+        assert "store is full" in answer["error"]["message"]
+        asked = {"method": "config.set", "params": {"key": "k", "value": "v" * 30_000}}
+        assert (await ext.call_tool("ask", asked)).data["error"]["code"] == -32000
+        found = {"method": "memory.query", "params": {"namespace": "child"}}
+        assert len((await ext.call_tool("ask", found)).data["result"]["records"]) == 2
+    warnings = [one.message for one in caplog.records if "limits.store" in one.message]
+    assert len(warnings) == 1 and warnings[0].startswith("[child]")
+
+
 @shows("synaps-hand-12")
 async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_told(
     tmp_path: Path,

@@ -27,6 +27,7 @@ class LimitSettings(TypedDict, total=False):
     nofile: int
     fsize: Size
     nproc: int
+    store: Size
 
 
 class RestartSettings(TypedDict, total=False):

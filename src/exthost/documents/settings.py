@@ -59,6 +59,7 @@ _LIMITS: Mapping[str, Reader] = {
     "nofile": count(1),
     "fsize": size,
     "nproc": count(1),
+    "store": size,
 }
 
 

@@ -11,7 +11,14 @@ from exthost.model import EMPTY_MAPPING, Limits, Spec
 
 # For limits that neither the operator nor the dialect sets.
 _LIMITS = Limits(
-    start=60, handshake=30, call=30, write=30, stop=10, max_message=64 * 2**20, max_in_flight=1024
+    start=60,
+    handshake=30,
+    call=30,
+    write=30,
+    stop=10,
+    max_message=64 * 2**20,
+    max_in_flight=1024,
+    store=64 * 2**20,
 )
 
 

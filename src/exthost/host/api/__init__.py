@@ -7,5 +7,6 @@ In reading order:
     text_index        which blocks of records contain some words
     stored_settings   settings of extensions, and who is notified of changes
     external_changes  finds settings that another host changed in the same store
+    store_quota       how much of the store each extension uses, and its limit
     store             one SQLite file and the thread that uses it
 """

@@ -25,7 +25,9 @@ from exthost.errors import CallFailed, ConfigError, UsageError
 from exthost.host.api.external_changes import ExternalChanges
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import Missing, Store
+from exthost.host.api.store_quota import QuotaExceeded
 from exthost.host.api.stored_settings import StoredSettings
+from exthost.launch.limits import limits_of
 from exthost.messages import Notification
 from exthost.model import Spec
 from exthost.process.state_dirs import state_root
@@ -57,6 +59,7 @@ class HostApi:
         self._store = Store(state_root(environ))
         self.memories = Memories(self._store)
         self.settings = StoredSettings(self._store)
+        self._full: set[str] = set()
         self.external_changes = ExternalChanges(self._store, self.settings.changed)
 
     def handlers_for(
@@ -67,7 +70,7 @@ class HostApi:
             return None
 
         def serve(peer: Peer) -> Mapping[str, Handler]:
-            server = _RequestServer(self, spec.id, peer)
+            server = _RequestServer(self, spec.id, peer, limits_of(spec, dialect).store)
             return {
                 method: _handler(server, spec, request)
                 for method, request in dialect.host_requests.items()
@@ -75,12 +78,14 @@ class HostApi:
 
         return serve
 
-    async def configure(self, extension: str, key: str, value: str) -> None:
+    async def configure(
+        self, extension: str, key: str, value: str, quota: int | None = None
+    ) -> None:
         """Store a setting of an extension and notify its processes that subscribed to it."""
         kept = None
         self.external_changes.begin_own_write(extension, key)
         try:
-            await _result(self.settings.set(extension, key, value))
+            await _result(self.settings.set(extension, key, value, quota))
             kept = value
         finally:
             self.external_changes.end_own_write(extension, key, kept)
@@ -100,6 +105,17 @@ class HostApi:
             _log.warning("[%s] its stored settings are not used: %s", spec.id, error.message)
             return spec
 
+    def warn_full(self, extension: str, quota: int) -> None:
+        """Warn the operator, once for each extension, that its store is full."""
+        if extension not in self._full:
+            self._full.add(extension)
+            _log.warning(
+                "[%s] it has used up its store: %.0f MB (limits.store); what it stores from now on "
+                "is refused",
+                extension,
+                quota / 1e6,
+            )
+
     async def close(self) -> None:
         """Stop polling and close the store."""
         await self.external_changes.close()
@@ -110,10 +126,11 @@ class HostApi:
 class _RequestServer:
     """Serves the requests of one process."""
 
-    def __init__(self, api: HostApi, extension: str, peer: Peer) -> None:
+    def __init__(self, api: HostApi, extension: str, peer: Peer, quota: int | None) -> None:
         self._api = api
         self._extension = extension
         self._peer = peer
+        self._quota = quota
         self._watched: frozenset[str] | None = frozenset()  # None: every key
         self._end_subscription: Callable[[], None] | None = None
         peer.ended.add_done_callback(lambda _: self._unsubscribe())
@@ -124,19 +141,22 @@ class _RequestServer:
         try:
             match action:
                 case Remember():
-                    return await _result(memories.append(self._extension, action))
+                    return await _result(memories.append(self._extension, action, self._quota))
                 case Recall():
                     return await _result(memories.query(self._extension, action), missing=[])
                 case ReadConfig(key):
                     return await _result(settings.get(self._extension, key))
                 case WriteConfig(key, value):
-                    return await self._api.configure(self._extension, key, value)
+                    return await self._api.configure(self._extension, key, value, self._quota)
                 case WatchConfig():
                     await self._api.external_changes.start()
                     return self._subscribe(action)
         except ConfigError as error:
             _log.error("[%s] %s", self._extension, error.message)
             raise _failed("X0750", error.message, _STORAGE) from None
+        except QuotaExceeded as error:
+            self._api.warn_full(self._extension, error.quota)
+            raise _failed("X0755", str(error), _STORAGE) from None
         except UsageError as error:
             raise _failed("X0751", f"{error.message}: {error.help}", _BAD_PARAMS) from None
 

@@ -24,6 +24,7 @@ from exthost.dialects.host_requests import Memory, Recall, Remember
 from exthost.errors import UsageError
 from exthost.host.api import text_index
 from exthost.host.api.store import Store
+from exthost.host.api.store_quota import charge, record_bytes
 from exthost.wire import jsontext
 
 __all__ = ["Memories"]
@@ -50,10 +51,13 @@ class Memories:
         self._store = store
         self._now = now
 
-    def append(self, namespace: str, action: Remember) -> Any:
-        """Return a future of the record's time; it is done when the record is on disk."""
+    def append(self, namespace: str, action: Remember, quota: int | None = None) -> Any:
+        """Return a future of the record's time; it is done when the record is on disk. It raises
+        QuotaExceeded if the namespace would have more bytes than `quota`."""
         at = int(self._now() * 1000)
-        return self._store.write(lambda connection: append(connection, namespace, action, at))
+        return self._store.write(
+            lambda connection: append(connection, namespace, action, at, quota)
+        )
 
     def query(self, namespace: str, action: Recall) -> Any:
         """Return a future of the records that match, newest first."""
@@ -85,14 +89,21 @@ class _Space(NamedTuple):
     bytes: int = 0
 
 
-def append(connection: sqlite3.Connection, namespace: str, action: Remember, at: int) -> int:
+def append(
+    connection: sqlite3.Connection,
+    namespace: str,
+    action: Remember,
+    at: int,
+    quota: int | None = None,
+) -> int:
     """Store a record, at this time or that of the record before it, whichever is later."""
+    tags = jsontext.encode(action.tags).decode()
+    meta = None if action.meta is None else jsontext.encode(action.meta).decode()
+    charge(connection, namespace, record_bytes(action.content, tags, meta), quota)
     space = _space(connection, namespace) or _new_space(connection, namespace)
     n = space.n
     last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
     at = max(at, last[0]) if last is not None else at
-    tags = jsontext.encode(action.tags).decode()
-    meta = None if action.meta is None else jsontext.encode(action.meta).decode()
     asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
     record = connection.execute(asked, (at, action.content, tags, meta)).lastrowid
     assert record is not None

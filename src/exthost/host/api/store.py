@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from exthost.errors import ConfigError, Evidence
-from exthost.host.api import text_index
+from exthost.host.api import store_quota, text_index
 
 __all__ = ["FILE_NAME", "Missing", "Store"]
 
@@ -30,11 +30,12 @@ Work = Callable[[sqlite3.Connection], T]
 FILE_NAME = "exthost.sqlite3"
 
 # Of what is in the file, all services together.
-_VERSION = 2
+_VERSION = 3
 
 # How a file of an earlier format becomes one of the next.
 _MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     1: text_index.migrate_from_format_1,
+    2: store_quota.start_counting,
 }
 
 # As many writes as one commit takes at most: the first of them waits for the last.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from exthost.host.api.store import Store
+from exthost.host.api.store_quota import charge, setting_bytes
 
 __all__ = ["StoredSettings"]
 
@@ -43,9 +44,10 @@ class StoredSettings:
 
         return self._store.read(read)
 
-    def set(self, extension: str, key: str, value: str) -> Any:
-        """Return a future that is done when the value is on disk. Then call `changed`."""
-        return self._store.write(lambda connection: _set(connection, extension, key, value))
+    def set(self, extension: str, key: str, value: str, quota: int | None = None) -> Any:
+        """Return a future that is done when the value is on disk. Then call `changed`. It raises
+        QuotaExceeded if the extension would have more bytes than `quota`."""
+        return self._store.write(lambda connection: _set(connection, extension, key, value, quota))
 
     def changed(self, extension: str, key: str, value: str) -> None:
         """Notify the subscribers, in the calling thread."""
@@ -86,6 +88,11 @@ def _get(connection: sqlite3.Connection, extension: str, key: str) -> str | None
     return None if row is None else str(row[0])
 
 
-def _set(connection: sqlite3.Connection, extension: str, key: str, value: str) -> None:
+def _set(
+    connection: sqlite3.Connection, extension: str, key: str, value: str, quota: int | None
+) -> None:
     connection.execute(_TABLE)
+    before = _get(connection, extension, key)
+    freed = 0 if before is None else setting_bytes(key, before)
+    charge(connection, extension, setting_bytes(key, value) - freed, quota)
     connection.execute("INSERT OR REPLACE INTO config VALUES (?, ?, ?)", (extension, key, value))
