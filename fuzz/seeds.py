@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from exthost.dialects import find
-from exthost.dialects.codec import Positional
+from exthost.dialects.codec import Positional, Role
 from exthost.errors import UsageError
 from exthost.messages import Failure, Message, Notification, Reply, Request
-from exthost.model import Role
 from exthost.testing.peers import PEERS
 
 

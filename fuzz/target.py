@@ -23,7 +23,8 @@ with atheris.instrument_imports(include=["exthost"]):
     from exthost.dialects import find
     from exthost.dialects.base import Dialect
     from exthost.dialects.calls import HookCall, ToolCall
-    from exthost.dialects.codec import Positional
+    from exthost.dialects.codec import Positional, Role
+    from exthost.dialects.handshake_context import HandshakeContext
     from exthost.dialects.steps import (
         AskHost,
         Exchanges,
@@ -36,7 +37,7 @@ with atheris.instrument_imports(include=["exthost"]):
     )
     from exthost.errors import ExthostError, ProtocolViolation
     from exthost.messages import Failure, Noise, Notification, Reply, Request
-    from exthost.model import HandshakeContext, Offer, Role, Tool
+    from exthost.offer import Offer, Tool
     from exthost.testing.peers import PEERS, HostilePeer
     from exthost.wire.framing import Broken, Skipped
 

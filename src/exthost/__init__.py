@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
     from exthost.host.host import Host as Host
-    from exthost.model import Offer as Offer
-    from exthost.model import Tool as Tool
+    from exthost.offer import Offer as Offer
+    from exthost.offer import Tool as Tool
     from exthost.sync.sync_connection import sync_connect as sync_connect
     from exthost.sync.sync_extension import SyncExtension as SyncExtension
     from exthost.sync.sync_host import SyncHost as SyncHost
@@ -28,10 +28,10 @@ _HOMES = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
     "Host": "exthost.host.host",
-    "Offer": "exthost.model",
+    "Offer": "exthost.offer",
     "SyncExtension": "exthost.sync.sync_extension",
     "SyncHost": "exthost.sync.sync_host",
-    "Tool": "exthost.model",
+    "Tool": "exthost.offer",
     "ToolResult": "exthost.tool_result",
     "attach": "exthost.control.attached_host",
     "connect": "exthost.connect_command",

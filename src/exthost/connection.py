@@ -12,10 +12,11 @@ from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
-from exthost.model import DEFAULT_DIALECT, LaunchPlan, Spec
+from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.session.handshake import HandshakeProgress, progress_of
 from exthost.session.inbound import Handler
+from exthost.spec import DEFAULT_DIALECT, Spec
 
 
 def connection_spec(

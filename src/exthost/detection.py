@@ -24,8 +24,8 @@ from exthost.dialects import find
 from exthost.errors import NOTHING, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.model import Spec
 from exthost.session.inbound import Handler
+from exthost.spec import Spec
 
 __all__ = ["Attempt", "DetectedConnection", "detection_order"]
 

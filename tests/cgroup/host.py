@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exthost.model import Cgroup, LaunchPlan, Wrapper
+from exthost.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process import probe
 from exthost.process.child import Child
 from exthost.process.host_protection import harden

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from exthost.errors import ExtensionGone
-from exthost.model import Ceiling
+from exthost.launch_plan import Ceiling
 from exthost.process import cgroups
 from exthost.sandbox.cgroup import plan_cgroup
 from exthost.sandbox.strict import NOBODY

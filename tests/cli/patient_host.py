@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from exthost.cli import main
 from exthost.dialects.morphir import dialect as morphir
-from exthost.model import CloseStdin
+from exthost.shutdown_steps import CloseStdin
 
 PATIENCE_SECONDS = 600
 

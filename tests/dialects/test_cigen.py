@@ -27,9 +27,9 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited
 from exthost.extension.extension import Extension
-from exthost.model import CloseStdin
 from exthost.session.effects import Frame
 from exthost.session.session import Session
+from exthost.shutdown_steps import CloseStdin
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import accounted, closing, failing, pid_of, until

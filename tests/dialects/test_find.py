@@ -100,7 +100,7 @@ from exthost.dialects.options import FLAG
 from exthost.dialects.package import Detection, DialectPackage, FirstBytes
 from exthost.documents.entry import Entry
 from exthost.documents.settings import NO_SETTINGS
-from exthost.model import Spec
+from exthost.spec import Spec
 from exthost.wire.lines import Lines
 
 DIALECT = replace(find_dialect("morphir"), name="broken", options={"loud": FLAG})

@@ -11,7 +11,8 @@ from exthost.extension.policy import breaker_of, pool_of, restart_of
 from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
 from exthost.launch.limits import limits_of
 from exthost.messages import Request
-from exthost.model import Breaker, CloseStdin, Restart, Say, Spec, Terminate, Write
+from exthost.shutdown_steps import CloseStdin, Say, Terminate, Write
+from exthost.spec import Breaker, Restart, Spec
 from tests.dialects.requirements import shows
 
 PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)

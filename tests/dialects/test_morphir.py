@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.codec import Role
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
@@ -23,7 +24,7 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited, LogLine, Spawned
 from exthost.messages import Failure, Noise, Notification, Reply, Request
-from exthost.model import CloseStdin, Role, Terminate
+from exthost.shutdown_steps import CloseStdin, Terminate
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock

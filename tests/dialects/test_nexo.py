@@ -12,7 +12,9 @@ import exthost
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
-from exthost.model import Breaker, CloseStdin, Restart, Tool, Write
+from exthost.offer import Tool
+from exthost.shutdown_steps import CloseStdin, Write
+from exthost.spec import Breaker, Restart
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD, config, plugin

@@ -11,7 +11,7 @@ from exthost.discovery.configfile import read_config, wanted
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
 from exthost.launch.gate import clash
-from exthost.model import Limits, Spec
+from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
 
 HEAD = """

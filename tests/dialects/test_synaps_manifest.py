@@ -13,7 +13,7 @@ from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, rea
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
 from exthost.launch.gate import configured
-from exthost.model import Setting, Spec
+from exthost.spec import Setting, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
 

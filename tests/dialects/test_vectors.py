@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exthost.dialects.codec import Role
 from exthost.errors import ProtocolViolation
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
-from exthost.model import Role
 from exthost.testing.vector_notation import Stated, messages_in, parse
 from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
 from exthost.testing.vectors.reading import Reading

@@ -16,7 +16,7 @@ from exthost.discovery.filters import (
     prune,
 )
 from exthost.discovery.report import Candidate
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def candidate(id: str, home: str, root: int = 0) -> Candidate:

@@ -19,7 +19,7 @@ from exthost.dialects.manifest_format import (
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def read_toml(found: Found) -> Verdict:

@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from exthost.extension.lifecycle import Event
-from exthost.extension.restart import (
-    Again,
-    Decision,
-    GiveUp,
-    History,
-    OnDemand,
-    decide,
-    event_of,
-)
-from exthost.model import Restart
+from exthost.extension.restart import Again, Decision, GiveUp, History, OnDemand, decide, event_of
+from exthost.spec import Restart
 
 MORPHIR = Restart(
     strategy="exponential", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"

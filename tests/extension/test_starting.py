@@ -139,7 +139,7 @@ async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
 async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> None:
     from dataclasses import replace
 
-    from exthost.model import Requires
+    from exthost.spec import Requires
 
     program, *args = command()
     source = {"type": "process", "command": program, "args": args}

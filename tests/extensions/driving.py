@@ -17,7 +17,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
 from exthost.extension.accounting import LOSSES
 from exthost.extension.extension import Extension
-from exthost.model import CloseStdin, Terminate
+from exthost.shutdown_steps import CloseStdin, Terminate
 
 HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *LOSSES)

@@ -19,12 +19,12 @@ from typing import Any
 from exthost.config import spec_from_mapping
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Positional
+from exthost.dialects.codec import Positional, Role
 from exthost.discovery.configfile import completed
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.messages import Message, Reply
-from exthost.model import Role, Write
+from exthost.shutdown_steps import Write
 from exthost.testing import hostile as program
 from exthost.testing.behaviours import ID
 from exthost.testing.peers import PEERS, HostilePeer

@@ -15,7 +15,7 @@ import pytest
 
 from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
-from exthost.model import Write
+from exthost.shutdown_steps import Write
 from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import Ledger, outcome, pid_of, until

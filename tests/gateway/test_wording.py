@@ -12,7 +12,7 @@ from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
 from exthost.gateway import wording
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 from tests.dialects.requirements import shows
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from exthost.dialects.calls import Fragment
 from exthost.errors import CallFailed, Refused, UsageError
 from exthost.host.file_merge import merge_fragments
 from exthost.host.file_writer import write_files
-from exthost.model import Fragment
 from tests.dialects.requirements import shows
 
 

@@ -14,7 +14,8 @@ from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.host.hooks import MAX_HANDLERS, Hooks
-from exthost.model import Offer, Spec
+from exthost.offer import Offer
+from exthost.spec import Spec
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import config, plugin

@@ -12,7 +12,7 @@ import exthost
 from exthost.errors import UsageError
 from exthost.host.model_calls import read_calls
 from exthost.host.registered_tools import RegisteredTools
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 
 TEXT = Path(__file__).parents[2] / "examples" / "morphir" / "text.py"
 ENTRY = {

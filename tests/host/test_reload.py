@@ -13,7 +13,7 @@ from exthost.config import spec_from_mapping
 from exthost.errors import ExthostError
 from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
 from exthost.messages import Request
-from exthost.model import Requires, Spec
+from exthost.spec import Requires, Spec
 from tests.extensions.driving import OUTCOMES, command, failing, until
 
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")

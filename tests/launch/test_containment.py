@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from exthost.launch.containment import suggest_grant
-from exthost.model import LaunchPlan, Wrapper
+from exthost.launch_plan import LaunchPlan, Wrapper
 
 SANDBOXED = LaunchPlan(
     argv=("/bin/true",), wrapper=Wrapper(options=(), init=b"", filter=b"a filter")

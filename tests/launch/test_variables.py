@@ -8,10 +8,11 @@ import pytest
 from exthost.dialects.mcp.dialect import DIALECT as MCP
 from exthost.dialects.morphir.dialect import DIALECT as MORPHIR
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
 from exthost.launch.plan import prepare
 from exthost.launch.variables import environment_of, grant_line, withheld
-from exthost.model import EMPTY_MAPPING, HostEnvRef, Package, Permissions, Requires, Setting, Spec
+from exthost.spec import HostEnvRef, Package, Permissions, Requires, Setting, Spec
 
 HOST = {
     "PATH": "/usr/bin:/bin",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from exthost.errors import SpawnFailed
-from exthost.model import Cgroup, LaunchPlan
+from exthost.launch_plan import Cgroup, LaunchPlan
 from exthost.process import cgroups, probe
 from exthost.process.child import Child
 from exthost.sandbox.cgroup import CgroupBase, Owner

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.model import LaunchPlan
+from exthost.launch_plan import LaunchPlan
 from exthost.process import probe
 from exthost.sandbox.probe_result import ProbeResult, Tools
 

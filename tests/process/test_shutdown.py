@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from exthost.messages import Notification, Request
-from exthost.model import CloseStdin, Say, ShutdownStep, Terminate, Write
 from exthost.process.shutdown import CLEAN_KILL_SECONDS, KILL_SECONDS, run_steps
+from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
 
 class Scripted:

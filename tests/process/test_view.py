@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
-from exthost.model import EMPTY_MAPPING, Package
 from exthost.process.runtimes import installation
 from exthost.process.view import ViewRequest, compute_view, system_view
 from exthost.sandbox.strict import View
+from exthost.spec import Package
 
 
 @pytest.fixture

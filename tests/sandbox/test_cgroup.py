@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from exthost.model import Ceiling
+from exthost.launch_plan import Ceiling
 from exthost.sandbox.cgroup import (
     CgroupBase,
     FoundCgroup,

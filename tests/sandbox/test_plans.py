@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import exthost
-from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
+from exthost.launch_plan import Ceiling, ResourceLimit
 from exthost.sandbox import pid_namespace, seccomp, strict
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
 from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import ShownPath, View
+from exthost.spec import Limits, Permissions
 
 USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
 ROOT = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)

@@ -21,7 +21,7 @@ from exthost.dialects.steps import (
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.messages import Batch, Failure, Incoming, Noise, Notification, Reply, Request
-from exthost.model import NO_OFFER, Offer
+from exthost.offer import NO_OFFER, Offer
 from exthost.session.conversation import PHASES, Conversation, Phase
 from exthost.session.effects import (
     Acknowledge,

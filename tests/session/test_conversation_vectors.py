@@ -18,11 +18,11 @@ import pytest
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall
-from exthost.dialects.codec import Positional
+from exthost.dialects.codec import Positional, Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.extension.call_factory import CallFactory
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
-from exthost.model import HandshakeContext, Limits, Role, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
@@ -38,6 +38,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from exthost.session.replies import GeneratorReply
+from exthost.spec import Limits, Spec
 from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse_message
 from exthost.testing.vectors import Vector
 from exthost.testing.vectors.expectations import assert_error, assert_offer

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.caller import Caller
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.dialects.roder.facets import Inference
 from exthost.errors import UsageError
-from exthost.model import Caller
 from exthost.sync.loop_thread import LoopThread
 from exthost.sync.sync_extension import SyncExtension
 from tests.extensions.driving import closing, unstarted

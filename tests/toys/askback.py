@@ -9,11 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.meanings import Log
 from exthost.dialects.steps import Handshake, Outgoing, Simple, expect
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notification, Reply, Request
-from exthost.model import CloseStdin, HandshakeContext, Limits, Offer, Role, Say, Tool
+from exthost.offer import Offer, Tool
+from exthost.shutdown_steps import CloseStdin, Say
+from exthost.spec import Limits
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.headers import Headers

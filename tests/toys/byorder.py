@@ -9,10 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
-from exthost.model import CloseStdin, HandshakeContext, Limits, Offer, Restart, Role
+from exthost.offer import Offer
+from exthost.shutdown_steps import CloseStdin
+from exthost.spec import Limits, Restart
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.prefixed import Prefixed

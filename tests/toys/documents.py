@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.caller import Caller
 from exthost.dialects.steps import Exchanges, WaitFor, expect
 from exthost.messages import Notification, Request
-from exthost.model import Caller, CloseStdin, Limits, Restart, Spec
+from exthost.shutdown_steps import CloseStdin
+from exthost.spec import Limits, Restart, Spec
 from exthost.wire.lines import Lines
 from tests.toys import askback
 

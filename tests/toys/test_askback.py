@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 
 from exthost.dialects.base import Dialect
-from exthost.errors import (
-    CallFailed,
-    CallTimeout,
-    ExtensionGone,
-    ProtocolViolation,
-    UsageError,
-)
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
 from exthost.events import Bus, Exited, LogLine
 from exthost.extension.extension import Extension
-from exthost.model import Limits, Spec
 from exthost.session.inbound import Handler
 from exthost.session.stream_queue import STREAM_BYTES_MOST, STREAM_EVENTS, STREAM_EVENTS_MOST
+from exthost.spec import Limits, Spec
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock

@@ -27,12 +27,7 @@ from exthost.cli.common import (
     show_text,
     timeout_option,
 )
-from exthost.cli.running_host import (
-    is_path_of_another,
-    running_host,
-    show_event,
-    standalone_option,
-)
+from exthost.cli.running_host import is_path_of_another, running_host, show_event, standalone_option
 from exthost.cli.stream_display import StreamDisplay
 from exthost.cli.target import (
     find_spec,
@@ -52,8 +47,8 @@ from exthost.dialects.streams import ProgressBar
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
-from exthost.model import Spec
 from exthost.names import capability_fits
+from exthost.spec import Spec
 from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM

@@ -14,7 +14,7 @@ from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.discovery.configfile import config_in
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 # Only to tell whether a host runs.
 _HELLO_SECONDS = 1.0

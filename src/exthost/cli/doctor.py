@@ -30,11 +30,11 @@ from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
 from exthost.launch.variables import grant_line, withheld
-from exthost.model import Spec
 from exthost.process import cgroups, probe
 from exthost.process.host_protection import harden
 from exthost.process.spawn_errors import cannot_run
 from exthost.sandbox.probe_result import ProbeResult
+from exthost.spec import Spec
 
 # Started together; more would make each other's timings worse than they are.
 _AT_ONCE = 4

@@ -16,9 +16,9 @@ from exthost.extension.policy import restart_of
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import limits_of
 from exthost.launch.plan import prepare
-from exthost.model import Spec
 from exthost.names import registered_name
 from exthost.process.environment import looks_secret
+from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:

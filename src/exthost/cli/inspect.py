@@ -25,7 +25,7 @@ from exthost.cli.target import find_spec, run_async, started
 from exthost.control.description import describe_extension
 from exthost.control.protocol import Request
 from exthost.errors import NotFound, UsageError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from exthost.extension.lifecycle import State
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
-from exthost.model import Spec
+from exthost.spec import Spec
 
 # A listing does not wait for a host that hangs.
 _ASK_SECONDS = 1.0

@@ -21,9 +21,9 @@ from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
-from exthost.model import DEFAULT_DIALECT, Permissions, Spec
 from exthost.names import nearest
 from exthost.process.host_protection import harden
+from exthost.spec import DEFAULT_DIALECT, Permissions, Spec
 
 
 def has_config(args: Args) -> bool:

@@ -25,7 +25,7 @@ from exthost.control.description import describe_tools
 from exthost.control.protocol import Request, read_error
 from exthost.errors import NotFound, Refused
 from exthost.host.host import Host
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:

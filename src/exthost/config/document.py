@@ -30,8 +30,9 @@ from exthost.documents.readers import kind, table, text
 from exthost.documents.settings import NO_SETTINGS, Settings, hook_policy, settings, within
 from exthost.documents.toml_positions import line_of
 from exthost.documents.toml_text import parse_toml
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ConfigError, Evidence
-from exthost.model import EMPTY_MAPPING, Spec
+from exthost.spec import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,7 @@ from typing import Any
 
 from exthost.dialects.find import NAMES
 from exthost.documents.entry import SETTING_KEYS, Entry, name
-from exthost.documents.problems import (
-    UNKNOWN_DIALECT,
-    UNSUPPORTED_SOURCE,
-    WRONG_VALUE,
-    Place,
-)
+from exthost.documents.problems import UNKNOWN_DIALECT, UNSUPPORTED_SOURCE, WRONG_VALUE, Place
 from exthost.documents.readers import (
     Reader,
     cut,
@@ -35,7 +30,7 @@ from exthost.documents.readers import (
     words,
 )
 from exthost.documents.settings import readers, settings_of, within
-from exthost.model import DEFAULT_DIALECT, Spec
+from exthost.spec import DEFAULT_DIALECT, Spec
 
 # The built-in dialects, and those of installed packages.
 DIALECTS = NAMES

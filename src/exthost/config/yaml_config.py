@@ -18,7 +18,7 @@ from exthost.documents.readers import Reader, count, kind, table
 from exthost.documents.settings import Settings
 from exthost.documents.toml_positions import Path
 from exthost.errors import ConfigError, Evidence
-from exthost.model import Limits
+from exthost.spec import Limits
 
 __all__ = ["config_from_yaml"]
 

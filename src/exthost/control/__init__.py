@@ -4,6 +4,7 @@ One socket per config, this user's alone. In reading order:
 
 protocol           what crosses the socket, as lines of JSON
 address, peer      where the socket is, and who is at its other end
+served_host        what the verbs use of a host
 server             the host's end: one host for a config
 server_connection  one client of the host
 requests           what each verb does
@@ -13,5 +14,4 @@ as_data            values of a dialect as data
 client             the command line's end, blocking
 async_client       the same for asyncio, many requests at a time
 attached_host      a host of another process, used as if it were our own; its streams
-embedded           the socket of a host in a Python program
 """

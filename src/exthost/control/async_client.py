@@ -8,8 +8,8 @@ from typing import Any
 from exthost.control import protocol
 from exthost.control.client import host_gone
 from exthost.control.protocol import REPLY_BYTES, HostLine, Request
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
-from exthost.model import EMPTY_MAPPING
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 

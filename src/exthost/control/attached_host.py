@@ -21,10 +21,10 @@ from exthost.control.client import connect_to_host
 from exthost.control.protocol import read_error
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
-from exthost.host.registry import RegisteredTool
-from exthost.model import EMPTY_MAPPING
 from exthost.names import nearest
+from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult, tool_failed
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
-from exthost.host.host import Host
 from exthost.names import prefixed_description, registered_name
 
 
@@ -42,7 +42,7 @@ def describe_extension(extension: Extension) -> dict[str, Any]:
     }
 
 
-def describe_tools(host: Host, name: str = "") -> dict[str, Any]:
+def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
     """Return the tools that can be called, of one extension or of all; who was not asked for its
     tools, and who failed."""
     extensions = [host[name]] if name else host.extensions

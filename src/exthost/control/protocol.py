@@ -20,8 +20,8 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from exthost import errors
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
-from exthost.model import EMPTY_MAPPING
 from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 

@@ -8,9 +8,9 @@ still wants to know.
 import time
 from typing import Any
 
+from exthost.control.served_host import ServedHost
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
-from exthost.host.host import Host
 
 # Moves into these states have a reason that a person calls an error.
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
@@ -19,7 +19,7 @@ _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
 class Report:
     """The rows of one host. Make it before the host starts anything."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServedHost) -> None:
         self._host = host
         self._last: dict[str, dict[str, Any]] = {}
         self._processes: dict[int, str] = {}

@@ -14,14 +14,14 @@ from exthost.control.as_data import as_data, event_as_data
 from exthost.control.description import describe_extension, describe_tools
 from exthost.control.protocol import Request
 from exthost.control.report import Report
+from exthost.control.served_host import ServedHost
 from exthost.dialects.meanings import Progress
 from exthost.dialects.streams import ProgressBar
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import LogLine
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
-from exthost.host.host import Host
-from exthost.model import EMPTY_MAPPING
 from exthost.tool_result import ToolResult
 
 # States from which a start has nothing to begin anew.
@@ -52,7 +52,7 @@ class Requests:
     eager extension is ready or has failed."""
 
     def __init__(
-        self, host: Host, report: Report, config: str, *, is_program: bool = False
+        self, host: ServedHost, report: Report, config: str, *, is_program: bool = False
     ) -> None:
         self._host = host
         self._report = report
@@ -110,7 +110,12 @@ class Requests:
 
     async def _reload(self, request: Request, _: EventSender) -> dict[str, Any]:
         outcome = await self._host.reload()
-        return outcome._asdict() | {"failed": [error.as_dict() for error in outcome.failed]}
+        return {
+            "added": outcome.added,
+            "changed": outcome.changed,
+            "removed": outcome.removed,
+            "failed": [error.as_dict() for error in outcome.failed],
+        }
 
     async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()

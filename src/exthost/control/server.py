@@ -19,9 +19,9 @@ from exthost.control.address import private_folder, sockets
 from exthost.control.peer import is_same_user
 from exthost.control.report import Report
 from exthost.control.requests import Requests
+from exthost.control.served_host import ServedHost
 from exthost.control.server_connection import ServerConnection
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
-from exthost.host.host import Host
 
 # Each costs a descriptor; programs and shell loops that call in parallel need some.
 MAX_CLIENTS = 128
@@ -32,7 +32,7 @@ class Control:
 
     def __init__(
         self,
-        host: Host,
+        host: ServedHost,
         report: Report,
         config: str,
         environ: Mapping[str, str] = os.environ,

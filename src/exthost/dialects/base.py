@@ -8,28 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from exthost.dialects.calls import EventSink
-from exthost.dialects.codec import Codec
+from exthost.dialects.caller import Caller
+from exthost.dialects.calls import EventSink, Fragment
+from exthost.dialects.codec import Codec, Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.host_requests import HostRequest
 from exthost.dialects.meanings import Meaning
 from exthost.dialects.options import Option
 from exthost.dialects.steps import Handshake, Operation, Outgoing
 from exthost.dialects.streams import ProgressBar, StreamKind
 from exthost.dialects.value_result import VALUE_RESULT
+from exthost.empty_mapping import empty_mapping
 from exthost.errors import ExthostError
 from exthost.messages import Failure, Reply, Request
-from exthost.model import (
-    Breaker,
-    Caller,
-    Fragment,
-    HandshakeContext,
-    Limits,
-    Restart,
-    Role,
-    ShutdownStep,
-    Spec,
-    empty_mapping,
-)
+from exthost.shutdown_steps import ShutdownStep
+from exthost.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import ResultReader
 from exthost.wire.framing import Framing
 

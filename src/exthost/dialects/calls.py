@@ -1,10 +1,13 @@
 """The params and results of the neutral operations, which each dialect translates."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.messages import Notification
-from exthost.model import EMPTY_MAPPING, Spec, Tool
+from exthost.offer import Tool
+from exthost.spec import Spec
 
 
 class ToolCall(NamedTuple):
@@ -45,6 +48,20 @@ class HookAnswer(NamedTuple):
     confirm: str | None = None
     inject: str | None = None
     final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a file that an extension wants to be written.
+
+    `strategy` says how it is combined with what the file already contains.
+    """
+
+    path: str
+    content: str
+    strategy: Literal["replace", "merge", "append"] = "replace"
+    order: int = 0
+    format: str = ""
 
 
 class EventSink(NamedTuple):

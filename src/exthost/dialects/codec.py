@@ -3,9 +3,17 @@
 A codec is made anew for each session, so it may remember what it sent.
 """
 
+from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 from exthost.messages import Id, Incoming, Message
+
+
+class Role(Enum):
+    """The side of the pipe that a codec works for. The same dialect serves both."""
+
+    HOST = "host"
+    GUEST = "guest"
 
 
 class Codec(Protocol):

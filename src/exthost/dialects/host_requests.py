@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from exthost.messages import Notification
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 class Remember(NamedTuple):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from exthost.errors import Evidence, ManifestError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["Accepted", "ManifestFormat", "Found", "Rejected", "Verdict", "invalid"]
 

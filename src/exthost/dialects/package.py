@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from exthost.dialects.base import Dialect
-from exthost.model import empty_mapping
+from exthost.empty_mapping import empty_mapping
 from exthost.wire.framing import Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from exthost.errors import CallFailed, HandshakeFailed
 from exthost.messages import Failure, Notification, Reply, Request
-from exthost.model import Offer
+from exthost.offer import Offer
 
 
 class GetOffer(NamedTuple):

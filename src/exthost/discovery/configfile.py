@@ -25,8 +25,8 @@ from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
-from exthost.model import Package, Spec
 from exthost.process.environment import looks_secret
+from exthost.spec import Package, Spec
 
 DEFAULT_CONFIG = "exthost.toml"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exthost.errors import ManifestError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["Candidate", "Diagnostic", "Report"]
 

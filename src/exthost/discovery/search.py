@@ -21,7 +21,7 @@ from exthost.discovery.filters import filter_candidates
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
-from exthost.model import Package, Spec
+from exthost.spec import Package, Spec
 
 __all__ = ["Settings", "base_folders", "canonical", "discover", "roots"]
 

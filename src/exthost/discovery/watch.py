@@ -23,7 +23,7 @@ from exthost.discovery.report import Candidate, Diagnostic
 from exthost.discovery.search import base_folders, discover, roots
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["Change", "Watch"]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from exthost.documents import units
 from exthost.documents.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
-from exthost.model import HostEnvRef
+from exthost.spec import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 

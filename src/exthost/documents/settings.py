@@ -34,17 +34,8 @@ from exthost.documents.readers import (
     variables_or_names,
     words,
 )
-from exthost.model import (
-    EMPTY_MAPPING,
-    UNLIMITED,
-    Breaker,
-    Limits,
-    Permissions,
-    Pins,
-    Pool,
-    Restart,
-    Spec,
-)
+from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
 
 _LIMITS: Mapping[str, Reader] = {
     "start": some_duration,

@@ -1,7 +1,7 @@
 """The circuit breaker: after how many failures an extension gets no more calls, and for how long.
 
 Pure: reads no clock; the caller passes `now` (seconds of any one monotonic clock). Knows no
-processes, calls or dialects. The settings are a `model.Breaker`; `failed` and `succeeded` report
+processes, calls or dialects. The settings are a `spec.Breaker`; `failed` and `succeeded` report
 what happened and return the next `Circuit`. `BreakerGate` keeps the circuit and opens and closes
 the call queue by it; the supervisor starts the new process that a probe is sent to.
 
@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
-from exthost.model import Breaker
+from exthost.spec import Breaker
 
 # For settings in which only some keys are set.
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from exthost.errors import NOTHING, BreakerOpen, CallFailed, ExthostError
 from exthost.extension.breaker import Circuit, Phase, counts
 from exthost.extension.call_queue import CallQueue
-from exthost.model import Breaker
+from exthost.spec import Breaker
 
 
 class BreakerGate:

@@ -15,15 +15,10 @@ from exthost.dialects.steps import MaybeMore, Operation, Simple
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import checked_timeout
 from exthost.launch.limits import method_limits_of
-from exthost.model import Limits, Spec, Tool
+from exthost.offer import Tool
 from exthost.schema import Checker
-from exthost.session.replies import (
-    DELIVER,
-    GeneratorReply,
-    MapResult,
-    MaybeMoreReply,
-    ReplyHandler,
-)
+from exthost.session.replies import DELIVER, GeneratorReply, MapResult, MaybeMoreReply, ReplyHandler
+from exthost.spec import Limits, Spec
 
 _log = logging.getLogger("exthost.extension")
 

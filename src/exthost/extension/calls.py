@@ -20,11 +20,12 @@ from exthost.extension.misuse import checked_timeout, wrong_loop_error
 from exthost.extension.policy import pool_of
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
-from exthost.model import Limits, Spec, Tool
 from exthost.names import nearest
+from exthost.offer import Tool
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.failures import copy_error, failed_twice
 from exthost.session.session import Session
+from exthost.spec import Limits, Spec
 from exthost.tool_result import ToolResult, tool_failed
 
 # States in which a start is under way or a call would cause one.

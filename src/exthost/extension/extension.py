@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.meanings import OnProgress
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
@@ -29,15 +30,17 @@ from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
+from exthost.launch_plan import LaunchPlan
 from exthost.messages import Notification
-from exthost.model import EMPTY_MAPPING, LaunchPlan, Offer, Spec, Tool
 from exthost.names import registered_name
+from exthost.offer import Offer, Tool
 from exthost.process.child import Child
 from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.stream import EventStream
+from exthost.spec import Spec
 from exthost.tool_result import ToolResult
 
 if TYPE_CHECKING:

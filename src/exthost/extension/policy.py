@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from exthost.dialects.base import Dialect
 from exthost.extension.breaker import DEFAULTS
-from exthost.model import UNLIMITED, Breaker, Restart, Spec
+from exthost.spec import UNLIMITED, Breaker, Restart, Spec
 
 
 def restart_of(spec: Spec, dialect: Dialect) -> Restart:

@@ -2,7 +2,7 @@
 
 Pure: reads no clock and makes no random number; the caller passes `at`, `now` (seconds of any one
 monotonic clock) and `jitter` (a number in [0, 1)). Knows no processes and no dialects. The settings
-are a `model.Restart`, the past is a `History`, which `RestartTracker` keeps. Raises only
+are a `spec.Restart`, the past is a `History`, which `RestartTracker` keeps. Raises only
 ValueError, for an unknown word in the settings.
 
     history = history.started(at)            a process is about to be spawned
@@ -42,7 +42,7 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from exthost.extension.lifecycle import Event
-from exthost.model import Restart
+from exthost.spec import Restart
 
 # Long enough that no child that fails soon after its start reaches it (docs/lifecycle.md).
 SUSTAINED_UPTIME_S: Final = 60.0

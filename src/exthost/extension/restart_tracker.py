@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.extension.restart import Decision, History, decide
-from exthost.model import Restart
+from exthost.spec import Restart
 
 
 class RestartTracker:

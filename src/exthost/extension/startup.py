@@ -19,12 +19,14 @@ from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.machine_check import find_out, is_known
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.model import NO_OFFER, LaunchPlan, Limits, Offer, Spec, Tool
+from exthost.launch_plan import LaunchPlan
+from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
 from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
+from exthost.spec import Limits, Spec
 
 _log = logging.getLogger("exthost.extension")
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
 from exthost.extension.lifecycle import FIRST, Event, Health, State, step
-from exthost.model import Offer, Spec, Tool
+from exthost.offer import Offer, Tool
+from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.extension")
 

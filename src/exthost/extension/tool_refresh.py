@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.steps import MaybeMore, Simple
-from exthost.model import Tool
+from exthost.offer import Tool
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")

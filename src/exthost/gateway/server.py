@@ -31,7 +31,7 @@ from exthost.events import ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.gateway import wording
 from exthost.host.host import Host
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
 _log = logging.getLogger("exthost.gateway")

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from exthost.dialects.value_result import value_text
 from exthost.errors import CallFailed, ExthostError
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
 # The dialect whose results and tools are in these words already.

@@ -15,7 +15,7 @@ from exthost.extension.parallel_start import start_all
 from exthost.host.api.host_api import HostApi
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["ConfiguredExtensions", "ReloadOutcome"]
 

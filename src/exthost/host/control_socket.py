@@ -1,14 +1,10 @@
-"""How a host opens its control socket, which belongs to a package above it.
+"""The control socket of a host in a Python program: `Host(control=True)`."""
 
-`exthost.control` looks at hosts, so it imports this package and not the other way round. It is
-found by name here, as an installed dialect is, and only if the socket is wanted.
-"""
-
-import importlib
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from exthost.config import Config
+from exthost.control.served_host import ServedHost
 from exthost.errors import UsageError
 
 
@@ -34,8 +30,15 @@ def control_path(control: bool | str | Path, config: Config) -> str | None:
     return config.origin
 
 
-async def open_control_socket(host: object, path: str) -> ControlSocket:
-    """Open the socket of this host."""
-    embedded: Any = importlib.import_module("exthost.control.embedded")
-    control: ControlSocket = await embedded.open_control(host, path)
+async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
+    """Open the socket of this host under the path of its config, and serve it.
+
+    Raises UsageError if another host has it.
+    """
+    # Few hosts have a socket; the others do not pay for its modules.
+    from exthost.control.report import Report
+    from exthost.control.server import Control
+
+    control = Control(host, Report(host), path, is_program=True)
+    await control.serve()
     return control

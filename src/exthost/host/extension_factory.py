@@ -12,8 +12,9 @@ from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
 from exthost.launch.gate import clash
-from exthost.model import Offer, Spec
+from exthost.offer import Offer
 from exthost.session.inbound import Handler
+from exthost.spec import Spec
 
 __all__ = ["ExtensionFactory"]
 

@@ -12,8 +12,8 @@ from exthost.extension.extension import Extension
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
-from exthost.model import Spec
 from exthost.names import nearest
+from exthost.spec import Spec
 
 __all__ = ["ExtensionSet", "not_open"]
 

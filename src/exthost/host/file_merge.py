@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from exthost.dialects.calls import Fragment
 from exthost.errors import CallFailed, Refused, UsageError
-from exthost.model import Fragment
 
 __all__ = ["merge_fragments", "path_refused", "safe_path"]
 

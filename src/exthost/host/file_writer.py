@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from exthost.dialects.calls import Fragment
 from exthost.errors import CallFailed, Evidence, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused
-from exthost.model import Fragment
 
 __all__ = ["is_protected", "write_files"]
 

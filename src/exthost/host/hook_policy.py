@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exthost.errors import ExthostError
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["HookFailure", "fails_closed", "may_block"]
 

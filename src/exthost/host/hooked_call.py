@@ -8,7 +8,7 @@ from typing import Any
 from exthost.errors import ExthostError, Refused
 from exthost.host.hook_policy import HookFailure
 from exthost.host.hooks import Hooks
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
 __all__ = ["HookedCall"]

@@ -24,10 +24,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.events import Bus, HookFailed
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
-from exthost.model import EMPTY_MAPPING, Offer, Spec
+from exthost.offer import Offer
+from exthost.spec import Spec
 
 __all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcome"]
 

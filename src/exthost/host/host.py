@@ -17,10 +17,8 @@ from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
-from exthost.errors import (
-    CallFailed,
-    UsageError,
-)
+from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.errors import CallFailed, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
@@ -35,14 +33,15 @@ from exthost.host.hooks import Confirm, Hooks
 from exthost.host.manifest_reload import ManifestReloader
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
-from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import ROUNDS, complete_with_tools
-from exthost.model import EMPTY_MAPPING, Spec
+from exthost.offer import RegisteredTool
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
+from exthost.spec import Spec
 from exthost.tool_result import ToolResult, tool_failed
 
 

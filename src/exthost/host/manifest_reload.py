@@ -15,7 +15,7 @@ from contextlib import aclosing
 from exthost.discovery.watch import Change, Watch
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
-from exthost.model import Spec
+from exthost.spec import Spec
 
 __all__ = ["ManifestReloader", "Replace", "Unload"]
 

@@ -8,7 +8,7 @@ that is not of an object, takes any object.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 
 __all__ = ["RegisteredTools"]
 

@@ -12,13 +12,12 @@ extensions that get ready one after another cost one rebuild. Knows no process a
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
 from exthost.errors import NotFound
-from exthost.model import Offer, Tool
 from exthost.names import capability_fits, nearest, prefixed_description, registered_name
+from exthost.offer import Offer, RegisteredTool, Tool
 
 _log = logging.getLogger("exthost.host.registry")
 
@@ -37,18 +36,6 @@ class Server(Protocol):
     def tools(self) -> Mapping[str, Tool]: ...
     @property
     def offer(self) -> Offer: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredTool(Tool):
-    """A tool as the host lists it: `name` is its registered name, `tool` its own. `extension` is
-    the id of its extension, `provider` that extension's name for itself, and `capabilities` are
-    what it can be chosen by."""
-
-    tool: str = ""
-    extension: str = ""
-    provider: str = ""
-    capabilities: tuple[str, ...] = ()
 
 
 class Registry:

@@ -4,8 +4,9 @@ import asyncio
 
 from exthost.errors import ExthostError, NotFound
 from exthost.host.extension_set import ExtensionSet
-from exthost.host.registry import RegisteredTool, Registry
+from exthost.host.registry import Registry
 from exthost.names import registered_name
+from exthost.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
 

@@ -16,11 +16,12 @@ from exthost.launch.integrity import file_digest
 from exthost.launch.machine_check import can_enforce, policy_of
 from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
-from exthost.model import LaunchPlan, Pins, Spec
+from exthost.launch_plan import LaunchPlan
 from exthost.process import probe
 from exthost.process.shown_paths import is_below
 from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
 from exthost.sandbox.strict import View
+from exthost.spec import Pins, Spec
 
 __all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide"]
 

@@ -17,12 +17,13 @@ from typing import Any
 from exthost.errors import Refused
 from exthost.launch.admission import Admission, check_unchanged
 from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
-from exthost.model import Ceiling, Cgroup, LaunchPlan, Limits, Permissions, ResourceLimit, Spec
+from exthost.launch_plan import Ceiling, Cgroup, LaunchPlan, ResourceLimit
 from exthost.process import cgroups, probe
 from exthost.process.runtimes import installation
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
+from exthost.spec import Limits, Permissions, Spec
 
 __all__ = ["contain", "suggest_grant"]
 

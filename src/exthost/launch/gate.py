@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Requires, Setting, Spec
+from exthost.spec import Requires, Setting, Spec
 
 __all__ = ["Missing", "clash", "configured", "gate"]
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.program_files import program_files
-from exthost.model import LaunchPlan, Pins, Spec, Tool
+from exthost.launch_plan import LaunchPlan
+from exthost.offer import Tool
+from exthost.spec import Pins, Spec
 
 __all__ = ["check_files", "check_tools", "digests", "file_digest", "tools_digest"]
 

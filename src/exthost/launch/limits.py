@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from exthost.dialects.base import Dialect
-from exthost.model import EMPTY_MAPPING, Limits, Spec
+from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.spec import Limits, Spec
 
 # For limits that neither the operator nor the dialect sets.
 _LIMITS = Limits(

@@ -9,9 +9,9 @@ import asyncio
 
 from exthost.errors import Refused, SpawnFailed
 from exthost.launch.own_user import user_of
-from exthost.model import Permissions, Spec
 from exthost.process import probe
 from exthost.sandbox.probe_result import ProbeResult, Tools
+from exthost.spec import Permissions, Spec
 
 __all__ = ["can_enforce", "find_out", "has_pid_namespace", "is_known", "policy_of", "weaker"]
 

@@ -15,7 +15,9 @@ from typing import Any
 from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.base import Dialect
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import objection
+from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
@@ -24,16 +26,11 @@ from exthost.launch.integrity import check_files
 from exthost.launch.limits import limits_of
 from exthost.launch.machine_check import policy_of, weaker
 from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
-from exthost.model import (
-    HandshakeContext,
-    HostEnvRef,
-    LaunchPlan,
-    Spec,
-    empty_mapping,
-)
+from exthost.launch_plan import LaunchPlan
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables
 from exthost.process.state_dirs import state_folder
+from exthost.spec import HostEnvRef, Spec
 
 _log = logging.getLogger("exthost.launch")
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.launch.machine_check import policy_of
-from exthost.model import HostEnvRef, Spec
 from exthost.process.environment import Environment, child_environment
 from exthost.process.view import toml_key
+from exthost.spec import HostEnvRef, Spec
 
 __all__ = ["environment_of", "grant_line", "host_variables", "resolve", "withheld"]
 

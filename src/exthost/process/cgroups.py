@@ -15,7 +15,7 @@ import os
 import threading
 import time
 
-from exthost.model import Cgroup
+from exthost.launch_plan import Cgroup
 from exthost.process.procfs import descendants
 from exthost.sandbox.cgroup import (
     OPTIONAL_FILES,

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from exthost.model import Ceiling, LaunchPlan
+from exthost.launch_plan import Ceiling, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-from exthost.model import ResourceLimit, Wrapper
+from exthost.launch_plan import ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 from exthost.process.memory_file import memory_file

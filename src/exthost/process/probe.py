@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cache
 
 from exthost.errors import SpawnFailed
-from exthost.model import LaunchPlan
+from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.view import system_view
 from exthost.sandbox import pid_namespace, strict

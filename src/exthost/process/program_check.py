@@ -7,7 +7,7 @@ raises the error that `execve` would give.
 import errno
 import os
 
-from exthost.model import LaunchPlan
+from exthost.launch_plan import LaunchPlan
 
 __all__ = ["check_program"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from exthost.messages import Notification, Request
-from exthost.model import CloseStdin, Say, ShutdownStep, Terminate, Write
+from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
 # After SIGKILL a process remains only if it is stuck in the kernel.
 KILL_SECONDS = 5.0

@@ -8,7 +8,7 @@ import errno
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
-from exthost.model import LaunchPlan
+from exthost.launch_plan import LaunchPlan
 from exthost.process.program_check import check_program
 
 __all__ = ["cannot_run", "spawn_error"]

@@ -22,10 +22,10 @@ from functools import cache
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.model import Package
 from exthost.process.runtimes import Lookup, Runtimes, listed_paths
 from exthost.process.shown_paths import SYSTEM_FOLDERS, Collection, is_below, is_too_wide
 from exthost.sandbox.strict import View
+from exthost.spec import Package
 
 __all__ = ["ViewRequest", "compute_view", "system_view", "toml_key"]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from exthost.model import Ceiling
+from exthost.launch_plan import Ceiling
 from exthost.process.procfs import (
     children_of,
     cpu_seconds,

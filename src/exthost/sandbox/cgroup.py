@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exthost.model import Ceiling, Cgroup
+from exthost.launch_plan import Ceiling, Cgroup
 from exthost.sandbox.limits import tasks
 from exthost.sandbox.probe_result import ProbeResult
 

@@ -8,7 +8,8 @@ made, it limits all processes together (`cgroup`).
 
 from collections.abc import Iterable
 
-from exthost.model import Ceiling, Limits, Permissions, ResourceLimit
+from exthost.launch_plan import Ceiling, ResourceLimit
+from exthost.spec import Limits, Permissions
 
 __all__ = [
     "CPU",

@@ -12,7 +12,7 @@ Files, network, variables and uid stay the same. docs/security.md lists the diff
 sees only the pids of its namespace, and gains no rights from set-user-ID programs.
 """
 
-from exthost.model import LaunchPlan, ResourceLimit, Wrapper
+from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox.initcode import INIT
 
 __all__ = ["ENFORCED", "plan_probe", "plan_wrapper"]

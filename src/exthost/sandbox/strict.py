@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from exthost.model import LaunchPlan, ResourceLimit, Wrapper
+from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox import seccomp
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import Tools

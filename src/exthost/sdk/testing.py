@@ -31,7 +31,7 @@ from exthost.discovery.configfile import completed
 from exthost.errors import SpawnFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension as Client
-from exthost.model import LaunchPlan, Spec
+from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus
 from exthost.sdk.connection import serve
@@ -41,6 +41,7 @@ from exthost.sdk.extension import Extension
 from exthost.sdk.manifests import FILES
 from exthost.sdk.wire.descriptors import Wire
 from exthost.session.inbound import Handler
+from exthost.spec import Spec
 
 __all__ = ["Client", "connect"]
 

@@ -22,11 +22,12 @@ from enum import Enum
 from typing import Any
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.codec import Role
 from exthost.dialects.meanings import Progress
 from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Batch, Failure, Noise, Notification, Reply, Request
-from exthost.model import Offer, Role
+from exthost.offer import Offer
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import (

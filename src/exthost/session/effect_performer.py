@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from exthost.dialects.steps import Subscribe
 from exthost.messages import Failure, Message, Reply
-from exthost.model import Limits
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
@@ -43,6 +42,7 @@ from exthost.session.outbound_hold import OutboundHold
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import Room, StreamQueue
 from exthost.session.subscriptions import Subscriptions
+from exthost.spec import Limits
 
 
 class SessionPort(Protocol):

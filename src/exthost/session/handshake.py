@@ -9,16 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.sniff import sniff
 from exthost.dialects.steps import Exchanges, Handshake
-from exthost.errors import (
-    CallFailed,
-    CallTimeout,
-    ExtensionGone,
-    ExthostError,
-    HandshakeFailed,
-)
-from exthost.model import HandshakeContext, Offer
+from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
+from exthost.offer import Offer
 from exthost.session.session import Session
 
 

@@ -20,7 +20,7 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import ExthostError
 from exthost.messages import Notification, Request
-from exthost.model import NO_OFFER, Offer
+from exthost.offer import NO_OFFER, Offer
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, SetDeadline, Subscribed, Write

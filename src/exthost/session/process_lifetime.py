@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 from exthost.events import Bus, Exited
 from exthost.messages import Notification, Request
-from exthost.model import ShutdownStep, Write
 from exthost.process.child import Child
 from exthost.process.shutdown import KILL_SECONDS, run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
+from exthost.shutdown_steps import ShutdownStep, Write
 
 __all__ = [
     "KILL_SECONDS",

@@ -21,7 +21,7 @@ from threading import get_ident
 from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Message, Notification
-from exthost.model import Limits, Offer
+from exthost.offer import Offer
 from exthost.process.child import Child
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
@@ -38,6 +38,7 @@ from exthost.session.internal_calls import InternalCalls
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
+from exthost.spec import Limits
 from exthost.wire.framing import Item
 
 # When this much of our output is unread, we stop reading: a child that sends requests and does not

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
-from exthost.model import Stream
+from exthost.dialects.caller import Stream
 from exthost.sync.loop_thread import LoopThread
 
 __all__ = ["Forwarded", "SyncStream", "forward", "forward_plain", "forward_stream"]

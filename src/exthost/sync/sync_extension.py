@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.meanings import OnProgress
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Health, State
 from exthost.extension.stats import Stats
 from exthost.extension.toolbox import Toolbox
-from exthost.model import EMPTY_MAPPING, Offer, Spec, Tool
+from exthost.offer import Offer, Tool
 from exthost.process.environment import Environment
+from exthost.spec import Spec
 from exthost.sync.blocking_call import BlockingCall
 from exthost.sync.blocking_view import BlockingView, blocking_view
 from exthost.sync.facets import FacetProperty

@@ -15,6 +15,7 @@ from exthost.config import Config
 from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import read_config
 from exthost.discovery.report import Diagnostic
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.hooks import Confirm, Hooks
@@ -22,7 +23,7 @@ from exthost.host.host import Host, HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.tool_loop import ROUNDS
-from exthost.model import EMPTY_MAPPING, Spec
+from exthost.spec import Spec
 from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension

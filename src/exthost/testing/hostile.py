@@ -29,10 +29,9 @@ if __name__ == "__main__":  # run by its path: nothing needs to be installed
         sys.path.append(FLAGS["path"])
 
 from exthost.dialects import find  # noqa: E402
-from exthost.dialects.codec import Positional  # noqa: E402
+from exthost.dialects.codec import Positional, Role  # noqa: E402
 from exthost.dialects.hostile_peer import Flags, HostilePeer  # noqa: E402
 from exthost.messages import Failure, Id, Incoming, Reply, Request  # noqa: E402
-from exthost.model import Role  # noqa: E402
 from exthost.testing.behaviours import perform, wait_forever, write  # noqa: E402
 from exthost.testing.peers import find_peer  # noqa: E402
 

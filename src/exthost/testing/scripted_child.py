@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Positional
+from exthost.dialects.codec import Positional, Role
 from exthost.messages import Message, Noise, Reply, Request
-from exthost.model import Role, Say
+from exthost.shutdown_steps import Say
 from exthost.testing.vector_notation import Stated, messages_in, parse_message
 
 COMPLAINT = "scripted child:"

@@ -6,13 +6,17 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits, method_unknown
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import DialectEvent, Log, Unusable
 from exthost.dialects.options import TEXT
 from exthost.dialects.steps import Handshake, initialized
 from exthost.errors import HandshakeFailed
 from exthost.messages import Failure, Incoming, Notification, Reply, Request
-from exthost.model import CloseStdin, HandshakeContext, Limits, Offer, Restart, Role, Say
+from exthost.offer import Offer
+from exthost.shutdown_steps import CloseStdin, Say
+from exthost.spec import Limits, Restart
 from exthost.wire.framing import Bytes
 from exthost.wire.headers import Headers
 from exthost_language_server import tools

@@ -1,8 +1,8 @@
 """`ext.documents`: documents that stay open, also in the process that replaces a crashed one."""
 
+from exthost.dialects.caller import Caller
 from exthost.dialects.steps import Exchanges
 from exthost.messages import Notification
-from exthost.model import Caller
 from exthost_language_server.positions import item, uri_of
 
 

@@ -12,7 +12,7 @@ from exthost.dialects.calls import ToolCall
 from exthost.dialects.steps import Exchanges, GetOffer, WaitFor, expect
 from exthost.errors import ExthostError, UsageError
 from exthost.messages import Notification, Request
-from exthost.model import Offer, Tool
+from exthost.offer import Offer, Tool
 from exthost_language_server.positions import item, markup_text, uri_of
 
 _PLACE = {

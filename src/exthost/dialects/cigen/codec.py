@@ -9,9 +9,9 @@ from google.protobuf.message import Message as Proto
 
 from exthost.dialects.cigen.proto import plugin_pb2 as messages
 from exthost.dialects.cigen.proto.mapping import decoded, mistyped, to_message
+from exthost.dialects.codec import Role
 from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.messages import Id, Incoming, Message, Reply, Request
-from exthost.model import Role
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
 __all__ = ["EXCHANGES", "codec"]

@@ -24,25 +24,20 @@ from typing import Any
 from google.protobuf.message import Message as Proto
 
 from exthost.dialects.base import Dialect, Traits
-from exthost.dialects.calls import ToolCall
+from exthost.dialects.caller import Caller
+from exthost.dialects.calls import Fragment, ToolCall
 from exthost.dialects.cigen import messages
 from exthost.dialects.cigen.codec import EXCHANGES, codec
 from exthost.dialects.cigen.proto.mapping import fields, to_message, unfit
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import FLAG, TEXT, some_of
 from exthost.dialects.steps import Exchanges, GetOffer, Handshake, Received, RetireProcess, expect
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
 from exthost.messages import Request
-from exthost.model import (
-    Caller,
-    CloseStdin,
-    Fragment,
-    HandshakeContext,
-    Limits,
-    Offer,
-    Restart,
-    Tool,
-)
 from exthost.names import capability_fits
+from exthost.offer import Offer, Tool
+from exthost.shutdown_steps import CloseStdin
+from exthost.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
 
 __all__ = ["DIALECT", "Typed"]

@@ -5,7 +5,7 @@ own name (`provider/github`) and its capabilities come with the handshake.
 """
 
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def _read(found: Found) -> Verdict:

@@ -22,7 +22,7 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Reply, Request
-from exthost.model import Offer, Tool
+from exthost.offer import Offer, Tool
 from exthost.schema import Checker
 from exthost.wire import jsontext
 

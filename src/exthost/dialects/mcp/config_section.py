@@ -13,7 +13,7 @@ from exthost.documents.entry import SETTING_KEYS, Entry, name, remote_server
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import Reader, flag, kind, table, text, variables, word
 from exthost.documents.settings import readers, settings_of
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def read_mcp_servers(

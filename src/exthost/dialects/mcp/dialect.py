@@ -16,6 +16,8 @@ from typing import Any
 
 from exthost._version import __version__
 from exthost.dialects.base import Dialect, Traits, method_unknown
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.mcp.calls import (
     ASKING,
     ask_tool,
@@ -40,17 +42,9 @@ from exthost.dialects.options import FLAG, TEXT
 from exthost.dialects.steps import Handshake, MaybeMore, Received, TryRequest, initialized
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
-from exthost.model import (
-    Breaker,
-    CloseStdin,
-    HandshakeContext,
-    Limits,
-    Offer,
-    Restart,
-    Role,
-    Terminate,
-    Tool,
-)
+from exthost.offer import Offer, Tool
+from exthost.shutdown_steps import CloseStdin, Terminate
+from exthost.spec import Breaker, Limits, Restart
 from exthost.wire.lines import Lines
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -7,10 +7,10 @@ came. Lists are read to their last page, up to a cap; a server that pages for ev
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+from exthost.dialects.caller import Caller
 from exthost.dialects.steps import expect
 from exthost.errors import ProtocolViolation
 from exthost.messages import Request
-from exthost.model import Caller
 
 # So many pages of one list, and no more: real servers have one to three.
 MOST_PAGES = 100

@@ -13,29 +13,16 @@ from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import ToolCall
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import decoder, noise
 from exthost.dialects.meanings import Log
 from exthost.dialects.steps import Exchanges, Handshake, Operation, Simple, expect, initialized
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
-from exthost.messages import (
-    Failure,
-    Id,
-    Incoming,
-    Message,
-    Notification,
-    Reply,
-    Request,
-)
-from exthost.model import (
-    CloseStdin,
-    HandshakeContext,
-    Limits,
-    Offer,
-    Restart,
-    Role,
-    Terminate,
-    Tool,
-)
+from exthost.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
+from exthost.offer import Offer, Tool
+from exthost.shutdown_steps import CloseStdin, Terminate
+from exthost.spec import Limits, Restart
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.jsontext import encode_fast

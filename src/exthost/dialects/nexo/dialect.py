@@ -16,22 +16,16 @@ from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, written
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
-from exthost.model import (
-    Breaker,
-    CloseStdin,
-    HandshakeContext,
-    Limits,
-    Offer,
-    Restart,
-    Role,
-    Tool,
-    Write,
-)
+from exthost.offer import Offer, Tool
+from exthost.shutdown_steps import CloseStdin, Write
+from exthost.spec import Breaker, Limits, Restart
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.lines import Lines

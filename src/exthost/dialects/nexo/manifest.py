@@ -36,8 +36,10 @@ from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, sh
 from exthost.documents.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
 from exthost.documents.toml_positions import Path, line_of
 from exthost.documents.toml_text import parse_toml
+from exthost.empty_mapping import empty_mapping
 from exthost.errors import ManifestError
-from exthost.model import Requires, Spec, Tool, empty_mapping
+from exthost.offer import Tool
+from exthost.spec import Requires, Spec
 
 __all__ = ["FORMAT", "Manifest", "RESERVED_IDS"]
 

@@ -27,7 +27,8 @@ from exthost.documents.readers import (
     words,
 )
 from exthost.documents.settings import within
-from exthost.model import Requires, Spec, empty_mapping
+from exthost.empty_mapping import empty_mapping
+from exthost.spec import Requires, Spec
 
 __all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
 

@@ -14,7 +14,7 @@ from exthost.documents.entry import SETTING_KEYS, Entry, name
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import Reader, count, flag, json_value, kind, table, text, words
 from exthost.documents.settings import readers, settings_of, within
-from exthost.model import Limits, Spec
+from exthost.spec import Limits, Spec
 
 
 def read_process_extensions(

@@ -17,6 +17,8 @@ from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import EventSink, ToolCall
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import KINDS, TEXTS
@@ -34,25 +36,11 @@ from exthost.dialects.roder.types import (
 from exthost.dialects.steps import Exchanges, Handshake, Outgoing, expect
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
-from exthost.errors import (
-    CallFailed,
-    ExthostError,
-    HandshakeFailed,
-    ProtocolViolation,
-    UsageError,
-)
+from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Incoming, Notification, Reply, Request
-from exthost.model import (
-    Breaker,
-    CloseStdin,
-    HandshakeContext,
-    Limits,
-    Offer,
-    Restart,
-    Role,
-    Say,
-    Spec,
-)
+from exthost.offer import Offer
+from exthost.shutdown_steps import CloseStdin, Say
+from exthost.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes

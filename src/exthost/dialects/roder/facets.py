@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
+from exthost.dialects.caller import Caller, Stream
 from exthost.dialects.roder import types
 from exthost.dialects.roder.manifest import Manifest
 from exthost.errors import ProtocolViolation, UsageError
-from exthost.model import Caller, Stream
 
 # For what happens outside any conversation: the same for the life of this host.
 HOST_THREAD = str(uuid.uuid4())

@@ -18,8 +18,10 @@ from typing import Any, Final
 
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat
 from exthost.documents.toml_text import parse_toml
+from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
-from exthost.model import Claim, Limits, Spec, Tool, empty_mapping
+from exthost.offer import Tool
+from exthost.spec import Claim, Limits, Spec
 from exthost.versionreq import NotAVersion, Version, VersionReq
 
 __all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]

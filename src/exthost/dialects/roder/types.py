@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from exthost.dialects.streams import StreamEvent
-from exthost.model import empty_mapping
+from exthost.empty_mapping import empty_mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

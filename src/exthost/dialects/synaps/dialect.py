@@ -16,6 +16,8 @@ from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
+from exthost.dialects.codec import Role
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
 from exthost.dialects.options import TEXTS
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
@@ -28,7 +30,8 @@ from exthost.dialects.synaps.offer import offer
 from exthost.dialects.value_result import VALUE_RESULT, value_text
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
-from exthost.model import CloseStdin, HandshakeContext, Limits, Restart, Role, Say, Spec
+from exthost.shutdown_steps import CloseStdin, Say
+from exthost.spec import Limits, Restart, Spec
 from exthost.tool_result import Block, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes

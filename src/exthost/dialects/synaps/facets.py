@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
+from exthost.dialects.caller import Caller, Stream
 from exthost.dialects.synaps import types
 from exthost.dialects.synaps.offer import Model, Provider
 from exthost.errors import NotFound, ProtocolViolation
-from exthost.model import Caller, Stream
 from exthost.names import nearest
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from exthost.dialects.host_requests import (
 from exthost.dialects.synaps.manifest import PERMISSIONS, Manifest
 from exthost.errors import CallFailed
 from exthost.messages import Notification
-from exthost.model import Spec
+from exthost.spec import Spec
 
 _BAD_PARAMS = -32602
 _CONTENT_BYTES = 16 * 1024

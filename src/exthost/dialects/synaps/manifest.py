@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
 from exthost.errors import Evidence, ManifestError
-from exthost.model import Setting, Spec
 from exthost.names import nearest
+from exthost.spec import Setting, Spec
 from exthost.wire import jsontext
 
 __all__ = ["FORMAT", "HOOKS", "PERMISSIONS", "PROTOCOL_VERSION", "HookKind", "Manifest"]

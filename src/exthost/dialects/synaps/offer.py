@@ -14,7 +14,7 @@ from typing import Any
 
 from exthost.dialects.synaps.manifest import PERMISSIONS, PROTOCOL_VERSION
 from exthost.errors import Evidence, HandshakeFailed
-from exthost.model import Offer, Tool
+from exthost.offer import Offer, Tool
 from exthost.wire import jsontext
 
 _ID_BYTES = 64

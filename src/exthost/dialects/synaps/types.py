@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exthost.dialects.meanings import DialectEvent, Unusable
-from exthost.model import empty_mapping
+from exthost.empty_mapping import empty_mapping
 
 # -- providers ---------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ from exthost.host.api.store_quota import QuotaExceeded
 from exthost.host.api.stored_settings import StoredSettings
 from exthost.launch.limits import limits_of
 from exthost.messages import Notification
-from exthost.model import Spec
 from exthost.process.state_dirs import state_root
 from exthost.session.inbound import Handler
+from exthost.spec import Spec
 
 __all__ = ["HostApi", "read_stored_settings"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from exthost.dialects.meanings import Log, Progress, Unusable
 from exthost.errors import ExthostError
 from exthost.messages import Notification
-from exthost.model import Offer, Tool
+from exthost.offer import Offer, Tool
 from exthost.testing.vector_notation import parse_message
 from exthost.testing.vectors.vector import Vector
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from exthost.dialects.codec import Codec, Positional
+from exthost.dialects.codec import Codec, Positional, Role
 from exthost.errors import ProtocolViolation
 from exthost.messages import Noise, Request
-from exthost.model import Role
 from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse, parse_message
 from exthost.testing.vectors.vector import Vector
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped

@@ -6,6 +6,7 @@ from typing import Any
 
 from exthost.dialects.base import method_unknown
 from exthost.dialects.calls import ToolCall
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.steps import (
     AskHost,
     GetOffer,
@@ -18,7 +19,6 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import CallFailed
 from exthost.messages import Notification, Reply, Request
-from exthost.model import HandshakeContext
 from exthost.testing.vector_notation import Stated, parse_message
 from exthost.testing.vectors.vector import Vector
 

@@ -10,7 +10,7 @@ from typing import Any
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.manifest_format import Found
-from exthost.model import Limits, Spec
+from exthost.spec import Limits, Spec
 
 __all__ = ["TABLES", "Vector", "load_vectors"]
 

@@ -1,87 +1,22 @@
-"""The values that packages exchange: what an extension offers, how it is configured, what to run.
+"""How an extension is configured: a `Spec`, and the groups of settings in it.
 
-All values are frozen. No I/O, and no default that belongs to one dialect. `None` in a setting means
-that it is not set: the dialect's own default then applies (see `Limits.over`).
+All values are frozen. No default here belongs to one dialect. `None` in a setting means that it is
+not set: the dialect's own default then applies (see `Limits.over`).
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self
 
-from exthost.messages import Notification, Request
-
-EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
-
-
-def empty_mapping() -> Mapping[str, Any]:
-    """Return the empty mapping: a default that a dataclass accepts."""
-    return EMPTY_MAPPING
-
+from exthost.empty_mapping import empty_mapping
+from exthost.offer import Tool
 
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
 
 # The number of retries without a limit. None would mean that the setting is not set.
 UNLIMITED = -1
-
-
-class Role(Enum):
-    """The side of the pipe that a codec works for. The same dialect serves both."""
-
-    HOST = "host"
-    GUEST = "guest"
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool that can be called by name. `extra` has the other members that its dialect gave it."""
-
-    name: str
-    description: str = ""
-    input_schema: Any = None
-    output_schema: Any = None
-    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What an extension offers, as its handshake says, or its manifest where there is no handshake.
-
-    `name` is the extension's own name for itself. `capabilities` are labels such as
-    `provider:github` by which it can be chosen, in dialects that have them. `details` are values of
-    the dialect for its facets. `extra` is shown to a person who inspects the extension.
-    """
-
-    tools: tuple[Tool, ...] = ()
-    version: str = ""
-    name: str = ""
-    hooks: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
-    capabilities: tuple[str, ...] = ()
-    details: tuple[Any, ...] = field(default=(), compare=False)
-
-
-# The offer of an extension whose handshake has not happened yet.
-NO_OFFER = Offer()
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of a file that an extension wants to be written.
-
-    `strategy` says how it is combined with what the file already contains.
-    """
-
-    path: str
-    content: str
-    strategy: Literal["replace", "merge", "append"] = "replace"
-    order: int = 0
-    format: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,156 +221,3 @@ class Spec:
     settings: tuple[Setting, ...] = ()
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     package: Package | None = None
-
-
-class ResourceLimit(NamedTuple):
-    """A resource limit of the kernel for each process. `resource` is its number, the same on every
-    supported machine."""
-
-    resource: int
-    soft: int
-    hard: int
-
-
-class Ceiling(NamedTuple):
-    """Limits over all processes of an extension together: bytes of memory, their number, and
-    seconds of processor time. None is no limit."""
-
-    memory: int | None = None
-    processes: int | None = None
-    cpu: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
-    """What is executed around a program to contain it.
-
-    options  a program and its arguments, which make a namespace and start `init`; without them
-             `init` makes the namespace itself
-    init     the code of the first process in the namespace: it applies `limits` and starts the
-             program
-    filter   the seccomp filter, b"" for none
-    private_mounts  file systems in memory that only the program sees
-    """
-
-    options: tuple[str, ...]
-    init: bytes = field(repr=False)
-    limits: tuple[ResourceLimit, ...] = ()
-    filter: bytes = field(default=b"", repr=False)
-    private_mounts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cgroup:
-    """A cgroup to be created below `base` for all processes of a program.
-
-    settings     its files, and what is written to them
-    controllers  what must be enabled for cgroups below `base`
-    moves_host   whether the host must move into a leaf first
-    init         the program that enters the cgroup, if there is no wrapper
-    """
-
-    base: str
-    settings: tuple[tuple[str, str], ...]
-    controllers: tuple[str, ...] = ()
-    moves_host: bool = False
-    init: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchPlan:
-    """Exactly what is executed: a program by its absolute path with its arguments, its working
-    folder and its variables; a wrapper around it, or a command `before` it. The watchdog enforces
-    `ceiling`, as far as the cgroup `group` does not."""
-
-    argv: tuple[str, ...]
-    cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=empty_mapping)
-    wrapper: Wrapper | None = None
-    before: tuple[str, ...] = ()
-    ceiling: Ceiling = Ceiling()
-    group: Cgroup | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandshakeContext:
-    """What a handshake may send to the extension, or needs in order to check its reply."""
-
-    extension: str
-    config: Any = None
-    options: Mapping[str, Any] = field(default_factory=empty_mapping)
-    cwd: str = ""
-    env: Mapping[str, str] = field(default_factory=empty_mapping)
-    host_version: str = ""
-    state_folder: str = ""
-    manifest: Any = None
-    wire_id: str = ""
-    handles: frozenset[str] = frozenset()
-
-
-class Say(NamedTuple):
-    """Send this message, and give the child `wait` seconds to reply or to exit."""
-
-    message: Request | Notification
-    wait: float
-
-
-class Write(NamedTuple):
-    """Write these bytes as they are."""
-
-    data: bytes
-
-
-class CloseStdin(NamedTuple):
-    """Close the child's stdin, and give it `wait` seconds to exit."""
-
-    wait: float
-
-
-class Terminate(NamedTuple):
-    """Send SIGTERM to the child's process group, and give it `wait` seconds to exit."""
-
-    wait: float
-
-
-ShutdownStep: TypeAlias = Say | Write | CloseStdin | Terminate
-
-
-class Stream(Protocol):
-    """The events of one call, in order. `result` is set after the last event."""
-
-    result: Any
-
-    def __aiter__(self) -> AsyncIterator[Any]: ...
-
-    async def __anext__(self) -> Any: ...
-
-
-class Caller(Protocol):
-    """What a facet may use of an extension: three operations, its id, manifest and offer.
-
-    An extension implements this; so does a scripted peer in a test.
-    """
-
-    @property
-    def id(self) -> str:
-        """The extension's id in this host."""
-
-    @property
-    def manifest(self) -> Any:
-        """The manifest as the dialect has read it; None for an extension without a manifest."""
-
-    @property
-    def offer(self) -> Offer:
-        """What the extension offered in its last handshake."""
-
-    async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Send a request and return the result of its reply."""
-
-    def stream(
-        self, method: str, params: Any = None, *, timeout: float | None = None
-    ) -> AbstractAsyncContextManager[Stream]:
-        """Send a request whose reply is a stream of events."""
-
-    async def notify(self, method: str, params: Any = None) -> None:
-        """Send a notification, which has no reply."""
