@@ -11,7 +11,7 @@ from exthost.errors import ProtocolViolation
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
 from exthost.testing.vector_notation import Stated, messages_in, parse
 from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
-from exthost.testing.vectors.reading import Reading
+from exthost.testing.vectors.read_vector import ReadVector
 from tests.dialects import runner
 from tests.dialects.runner import vectors
 from tests.extensions.clock import installed_clock
@@ -72,7 +72,7 @@ def test_a_pure_function_has_the_value_that_the_vector_says(vector: Vector) -> N
 
 _READ = vectors("read")
 _DIALECTS = sorted({vector.module: vector for vector in _READ}.values(), key=str)
-_FRAMES = [Reading(vector).bytes for vector in _READ]
+_FRAMES = [ReadVector(vector).bytes for vector in _READ]
 
 
 @pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
@@ -105,7 +105,7 @@ def test_each_role_has_a_canonical_vector_of_all_it_can_say(file: str) -> None:
     """Else "in both roles" would be an empty word."""
     ours = [vector for vector in vectors("read") if vector.file == file]
     for role in Role:
-        readings = [(vector, Reading(vector)) for vector in ours]
+        readings = [(vector, ReadVector(vector)) for vector in ours]
         readings = [(vector, reading) for vector, reading in readings if reading.role is role]
         kinds = {
             stated.kind for _, one in readings for stated in one.means if isinstance(stated, Stated)

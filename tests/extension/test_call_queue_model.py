@@ -233,10 +233,10 @@ class Accounting(RuleBasedStateMachine):
     @invariant()
     def the_books_balance(self) -> None:
         ended = [one.outcome for one in self.made if one.place == "ended"]
-        assert self.queue.accounting.results == ended.count("result")
+        assert self.queue.outcomes.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
-            assert self.queue.accounting.losses[outcome] == ended.count(outcome)
-        assert self.queue.accounting.refusals == ended.count("error")
+            assert self.queue.outcomes.losses[outcome] == ended.count(outcome)
+        assert self.queue.outcomes.refusals == ended.count("error")
         assert [call.params for call in self.queue.waiting] == [one.n for one in self.waiting]
         if self.watched:
             assert self.told == [len(self.made), len(ended)]

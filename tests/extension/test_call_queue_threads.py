@@ -67,7 +67,7 @@ async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
     queue.submit_threadsafe(call)
     await until(lambda: call.ended)
     assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
-    assert queue.accounting.losses == {"gone": 1} and not queue.waiting
+    assert queue.outcomes.losses == {"gone": 1} and not queue.waiting
 
 
 async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
@@ -86,7 +86,7 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
     await until(lambda: len(puppet.heard()) == 2)
     puppet.die()
     await until(lambda: second.ended)
-    assert queue.accounting.results == 1 and queue.accounting.losses == {"gone": 1}
+    assert queue.outcomes.results == 1 and queue.outcomes.losses == {"gone": 1}
     assert first.ends == second.ends == 1
 
 
@@ -115,7 +115,7 @@ async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgot
     session.lock = EndsAtLock(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):
         queue.submit_threadsafe(call_of(queue, 1))
-    assert not session.pending and not queue.accounting.losses
+    assert not session.pending and not queue.outcomes.losses
     await until(session.lifetime.released.done)
 
 

@@ -15,7 +15,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
-from exthost.extension.accounting import LOSSES
+from exthost.extension.call_outcomes import LOSSES
 from exthost.extension.extension import Extension
 from exthost.shutdown_steps import CloseStdin, Terminate
 

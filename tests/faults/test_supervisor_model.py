@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
-from exthost.extension.accounting import LOSSES
+from exthost.extension.call_outcomes import LOSSES
 from exthost.extension.extension import Extension
 from exthost.process import probe
 from tests.extensions.puppet import Puppet

@@ -42,7 +42,7 @@ from exthost.spec import Limits, Spec
 from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse_message
 from exthost.testing.vectors import Vector
 from exthost.testing.vectors.expectations import assert_error, assert_offer
-from exthost.testing.vectors.reading import CAP, Reading
+from exthost.testing.vectors.read_vector import CAP, ReadVector
 from tests.dialects.runner import vectors
 from tests.session.talking import StubCall, is_empty, whole
 
@@ -96,7 +96,7 @@ def test_every_dialect_is_played() -> None:
 class Received:
     """A conversation that has asked for everything that a `read` vector answers."""
 
-    def __init__(self, reading: Reading, times: int) -> None:
+    def __init__(self, reading: ReadVector, times: int) -> None:
         self.conversation = Conversation(reading.dialect, reading.cap, 1_000_000)
         self.calls: list[Call] = []
         for _ in range(times):
@@ -135,7 +135,7 @@ class Received:
         return found
 
 
-def assert_effects(reading: Reading, heard: Received, effects: list[Any], times: int) -> None:
+def assert_effects(reading: ReadVector, heard: Received, effects: list[Any], times: int) -> None:
     """Each message that the vector states has its effect, in order, and there is no other."""
     remaining = deque(effect for effect in effects if not _is_unclaimed_event(effect))
     open_calls = list(heard.calls)
@@ -196,13 +196,13 @@ def _assert_garbage(
         assert stated.says in effect.cause.violation.message
 
 
-HOST_READS = [vector for vector in vectors("read") if Reading(vector).role is Role.HOST]
-GUEST_READS = [vector for vector in vectors("read") if Reading(vector).role is Role.GUEST]
+HOST_READS = [vector for vector in vectors("read") if ReadVector(vector).role is Role.HOST]
+GUEST_READS = [vector for vector in vectors("read") if ReadVector(vector).role is Role.GUEST]
 
 
 @pytest.mark.parametrize("vector", HOST_READS, ids=str)
 def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
-    reading = Reading(vector)
+    reading = ReadVector(vector)
     data = reading.bytes
 
     def play(chunks: list[bytes], times: int = 1) -> None:
@@ -221,7 +221,7 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     "vector", [vector for vector in HOST_READS if "answers" in vector.row], ids=str
 )
 def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> None:
-    reading = Reading(vector)
+    reading = ReadVector(vector)
     answers = vector.row["answers"]
     for chunks in ([reading.bytes], bytewise(reading.bytes)):
         heard = Received(reading, 1)
@@ -236,7 +236,7 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
     "vector", [vector for vector in GUEST_READS if vector.row.get("canonical")], ids=str
 )
 def test_a_conversation_writes_the_very_bytes_that_a_child_reads(vector: Vector) -> None:
-    reading = Reading(vector)
+    reading = ReadVector(vector)
     conversation = Conversation(reading.dialect, reading.cap)
     guest = reading.dialect.codec(Role.GUEST)
     for role, stated in reading.after:

@@ -4,11 +4,18 @@ In reading order:
 
     extension        the public object: calls, life, facts
     calls            makes calls, checks their arguments, sends them through the queue
-    streaming        calls whose reply is a stream of events
+    call_factory     pure: method, params, reply handler and time limit of a call
+    timeouts         the error of a call whose time is over
+    stream_calls     calls whose reply is a stream of events
     toolbox, facets  `ext.tools`, and the attributes that a dialect adds
     after_fork       what a fork of our process must not use
     misuse           errors of callers: a timeout that is not a number, another event loop
     stats            what `ext.stats` shows; counts that a reload keeps
+
+    call_queue       sends calls to processes; calls wait here while no process has room
+    process_choice   which process of a pool gets the next call
+    deadlines        ends calls whose time is up; deadline_timer is the timer below
+    call_outcomes    counts and publishes how calls ended, and wakes their callers
 
     supervisor       the task that starts and ends processes: `reconcile`
     wakeup           the event and timer that wake the supervisor's task

@@ -76,8 +76,8 @@ class BreakerGate:
         """Reset the count of failures if a call succeeded since the last one."""
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
-            answered = queue.accounting.results + (
-                0 if settings.count_error_replies else queue.accounting.refusals
+            answered = queue.outcomes.results + (
+                0 if settings.count_error_replies else queue.outcomes.refusals
             )
             if answered > self._answered:
                 self.circuit = self.circuit.succeeded(settings)
@@ -93,7 +93,7 @@ class BreakerGate:
         """Let one call at a time through, to a process that is yet to start."""
         self.circuit = self.circuit.probing()
         self._queue.set_concurrency(1)
-        self._queue.accounting.on_answer = self._on_answer
+        self._queue.outcomes.on_answer = self._on_answer
 
     def reset(self) -> None:
         """Close the breaker and forget every failure: a restart was requested."""
@@ -101,7 +101,7 @@ class BreakerGate:
         self._stop_probing()
 
     def _stop_probing(self) -> None:
-        self._queue.accounting.on_answer = None
+        self._queue.outcomes.on_answer = None
         self._queue.set_concurrency(None)
 
     def reject_calls(self) -> None:

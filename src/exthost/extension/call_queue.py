@@ -1,11 +1,11 @@
 """The calls of one extension: accepted here, sent when there is room, counted when they end.
 
-The queue outlives processes. It owns what belongs to the extension and not to one process: waiting,
-the room for calls in flight, deadlines, the accounting, and the choice among processes. A call is
-sent at once if a process is open and has room; otherwise it waits here, within its own time limit.
-Waiting costs no task: the caller awaits the same object either way.
+The queue outlives processes. It owns what belongs to the extension and not to one process: waiting
+calls, the limit of calls in flight, deadlines, the counts of outcomes, and the choice among
+processes. A call is sent at once if a process is open and has room; otherwise it waits here, within
+its own time limit. Waiting needs no task: the caller awaits the same object either way.
 
-Each call ends in exactly one of result, error, timeout, cancelled, gone (`accounting.py`).
+Each call ends in exactly one of result, error, timeout, cancelled, gone (`call_outcomes.py`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from exthost.errors import CallFailed, ExthostError
 from exthost.events import Bus
 from exthost.extension import after_fork
-from exthost.extension.accounting import Accounting
+from exthost.extension.call_outcomes import CallOutcomes
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.timeouts import timeout_error
@@ -39,9 +39,9 @@ class CallQueue:
 
     __slots__ = (
         "__weakref__", "_capacity", "_choice", "_concurrency", "_held", "_is_pumping", "_listeners",
-        "_live", "_one", "accounting", "bus", "closed", "deadlines", "extension", "is_forked",
+        "_live", "_one", "bus", "closed", "deadlines", "extension", "is_forked",
         "is_pool", "is_serial", "is_shared", "loop", "max_in_flight", "now", "on_busy", "on_needed",
-        "on_session_ended", "on_trouble", "retry_once", "sessions", "waiting", "wakes",
+        "on_session_ended", "on_trouble", "outcomes", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +78,7 @@ class CallQueue:
         self._live: list[Session] = []  # every session that may have calls in flight
         self.waiting: OrderedDict[Call, None] = _NO_CALLS
         self.wakes = WakeBatch(loop)
-        self.accounting = Accounting(extension, bus, self.now, self.wakes)
+        self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
@@ -108,7 +108,7 @@ class CallQueue:
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
         if self._listeners:
-            self.accounting.publish_started(call)
+            self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
         """The same from any thread, whose caller watches the deadline itself."""
@@ -121,7 +121,7 @@ class CallQueue:
         else:
             session.start(call)
         if self._listeners:
-            self.loop.call_soon_threadsafe(self.accounting.publish_started, call)
+            self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
         """Return the process that can take this call now."""
@@ -300,7 +300,7 @@ class CallQueue:
             call = completions[0][0]
             seconds = self.now() - call.started_at
             self._choice.replied(call.session, call.method, len(completions), seconds)
-        self.accounting.complete(completions)
+        self.outcomes.complete(completions)
         if self.waiting:
             self.pump()
 
@@ -327,7 +327,7 @@ class CallQueue:
             error = call.session.with_evidence(error)
         if call.first_error is not None and not isinstance(error, CallFailed):
             error = failed_twice(call.first_error, error)
-        self.accounting.reject(call, error)
+        self.outcomes.reject(call, error)
         if self.waiting:
             self.pump()
 
@@ -340,7 +340,7 @@ class CallQueue:
         if call.session is not None:
             call.session.abandon(call, why)
             self._freed(call.session)
-        self.accounting.lose(call, "cancelled")
+        self.outcomes.lose(call, "cancelled")
         if self.waiting:
             self.pump()
 

@@ -25,7 +25,7 @@ from exthost.extension.misuse import checked_timeout
 from exthost.extension.startup import Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
-from exthost.extension.streaming import make_stream
+from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests

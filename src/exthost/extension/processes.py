@@ -118,7 +118,7 @@ class Processes:
 
     def _answered(self) -> int:
         """Return how many calls the extension answered, with a result or an error of its own."""
-        return self._queue.accounting.results + self._queue.accounting.refusals
+        return self._queue.outcomes.results + self._queue.outcomes.refusals
 
     def _next_id(self) -> int:
         return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])

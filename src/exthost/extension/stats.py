@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.extension.accounting import LOSSES
+from exthost.extension.call_outcomes import LOSSES
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -71,8 +71,8 @@ class Counts:
         queue, restarts = self._queue, self._supervisor.recovery.restarts
         under_way = [call for one in queue.live_sessions for call in one.conversation.calls()]
         return {
-            "result": queue.accounting.results,
-            **{name: queue.accounting.losses[name] for name in LOSSES},
+            "result": queue.outcomes.results,
+            **{name: queue.outcomes.losses[name] for name in LOSSES},
             "in_flight": sum(not call.internal for call in under_way),
             "waiting": len(queue.waiting),
             "restarts": restarts.restarts,

@@ -29,7 +29,7 @@ from exthost.dialects.meanings import Progress
 from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.gateway import wording
+from exthost.gateway import mcp_values
 from exthost.host.host import Host
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
@@ -134,7 +134,7 @@ class Gateway:
         version = ctx.protocol_version
         if version not in self._worded:
             offered = [(tool, self._is_native(tool)) for tool in self.host.tools.values()]
-            self._worded[version] = wording.tools(offered, version)
+            self._worded[version] = mcp_values.tools(offered, version)
         return types.ListToolsResult(tools=self._worded[version])
 
     def _schema(self, name: str) -> Mapping[str, Any] | None:
@@ -143,7 +143,7 @@ class Gateway:
         return schema if isinstance(schema, Mapping) else None
 
     def _is_native(self, tool: RegisteredTool) -> bool:
-        return self.host[tool.extension].dialect.name == wording.NATIVE
+        return self.host[tool.extension].dialect.name == mcp_values.NATIVE
 
     def _on_change(self, _: ToolsChanged) -> None:
         self._worded.clear()
@@ -186,14 +186,14 @@ class Gateway:
             result = await self._run(ctx, found.name, params.arguments or {})
             if result.error_reply is not None:
                 raise result.error_reply
-            return wording.result(result, native=native, version=ctx.protocol_version)
+            return mcp_values.result(result, native=native, version=ctx.protocol_version)
         except NotFound as error:
             raise MCPError(
-                types.INVALID_PARAMS, error.message, wording.about_error(error)
+                types.INVALID_PARAMS, error.message, mcp_values.about_error(error)
             ) from None
         except ExthostError as error:
             _log.warning("%s failed: %s", params.name, error)
-            return wording.error(error)
+            return mcp_values.error(error)
 
     async def _run(self, ctx: Context, name: str, arguments: dict[str, Any]) -> ToolResult:
         forward = _Forward(ctx.session)
@@ -236,7 +236,7 @@ class _Forward:
     async def _send(self) -> None:
         while self._kept:
             _, progress, total, message = self._kept.popleft()
-            said = wording.clean(message) or None
+            said = mcp_values.clean(message) or None
             await self._session.report_progress(progress, total, said)
 
     async def finish(self) -> None:

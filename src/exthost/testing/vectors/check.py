@@ -6,7 +6,7 @@ from typing import Any
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed
 from exthost.testing.vectors.expectations import assert_error, assert_offer, meaning, value
 from exthost.testing.vectors.processes import Scripted, operate
-from exthost.testing.vectors.reading import Reading, fit
+from exthost.testing.vectors.read_vector import ReadVector, fit
 from exthost.testing.vectors.scripts import handshake_without_process, operation_without_process
 from exthost.testing.vectors.vector import Vector
 from exthost.wire.framing import Skipped
@@ -65,7 +65,7 @@ async def _error_of(call: Any) -> ExthostError:
 
 def _check_read(vector: Vector) -> None:
     """However the bytes come, they mean the same; the other role writes the canonical ones."""
-    reading = Reading(vector)
+    reading = ReadVector(vector)
     data = reading.bytes
     _assert_read(reading, [data], "whole")
     _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
@@ -87,7 +87,7 @@ def _check_read(vector: Vector) -> None:
         _assert_equal(data if request is None else request, data)
 
 
-def _assert_read(reading: Reading, chunks: list[bytes], way: str, times: int = 1) -> None:
+def _assert_read(reading: ReadVector, chunks: list[bytes], way: str, times: int = 1) -> None:
     heard, _ = reading.read(chunks, times)
     assert fit(reading.means * times, heard), f"{way}: {heard}"
 

@@ -28,7 +28,7 @@ _OUTCOMES = {
 }
 
 
-class Accounting:
+class CallOutcomes:
     """The counts of one extension."""
 
     __slots__ = (

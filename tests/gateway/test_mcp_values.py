@@ -11,7 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
-from exthost.gateway import wording
+from exthost.gateway import mcp_values
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 from tests.dialects.requirements import shows
@@ -30,7 +30,7 @@ def nested(depth: int) -> Any:
 
 
 def shown(version: str = NEWEST, native: bool = False, **about: Any) -> types.Tool:
-    (tool,) = wording.tools([(RegisteredTool(name="ext_a_b", **about), native)], version)
+    (tool,) = mcp_values.tools([(RegisteredTool(name="ext_a_b", **about), native)], version)
     return tool
 
 
@@ -40,7 +40,7 @@ def said(
     reader = MCP_RESULT if native else VALUE_RESULT
     if is_error:
         reader = reader._replace(is_error=lambda raw: True)
-    told = wording.result(ToolResult(result, reader), native=native, version=version)
+    told = mcp_values.result(ToolResult(result, reader), native=native, version=version)
     types.CallToolResult.model_validate(told)
     types.JSONRPCResponse(jsonrpc="2.0", id=1, result=told).model_dump_json()
     return told
@@ -166,7 +166,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
         help="wait longer",
         evidence=Evidence(stderr=("a secret",), argv=("/bin/secret",)),
     )
-    told = wording.error(error)
+    told = mcp_values.error(error)
     assert told["isError"] is True and "secret" not in json.dumps(told)
     assert told["content"][0]["text"] == "a: it took too long [X0801]\nhelp: wait longer"
     assert told["structuredContent"]["error"] == {
@@ -181,7 +181,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
 def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -> None:
     def failed(data: Any) -> Any:
         error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
-        return wording.error(error)
+        return mcp_values.error(error)
 
     answer = failed({"a": 1})["structuredContent"]["error"]["answer"]
     assert answer == {"code": -1, "message": "\ufffd", "data": {"a": 1}}

@@ -60,7 +60,7 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
     # Its events carry no name: what the child still sends would pass for the next call's. So the
     # call keeps its place until the reply comes.
     call.ended = True
-    queue.accounting.lose(call, "cancelled")
+    queue.outcomes.lose(call, "cancelled")
     session.leave_stream(stream, _LEFT)
 
 

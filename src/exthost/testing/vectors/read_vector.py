@@ -10,12 +10,12 @@ from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse,
 from exthost.testing.vectors.vector import Vector
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 
-__all__ = ["Reading", "fit"]
+__all__ = ["ReadVector", "fit"]
 
 CAP = 2**20
 
 
-class Reading:
+class ReadVector:
     """A vector of the table `read`."""
 
     def __init__(self, vector: Vector) -> None:
