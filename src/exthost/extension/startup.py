@@ -6,7 +6,7 @@ leaves no process.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
@@ -19,12 +19,14 @@ from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_tools
 from exthost.launch.machine_check import find_out, is_known
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.model import NO_OFFER, LaunchPlan, Limits, Offer, Spec, Tool
+from exthost.model import NO_OFFER, HostEnvRef, LaunchPlan, Limits, Offer, Spec, Tool
 from exthost.process.child import Child
 from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
+from exthost.trace.secrets import find_secrets
+from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 
@@ -49,6 +51,7 @@ class Starter:
         "queue",
         "spawn",
         "spec",
+        "traffic",
         "vet",
     )
 
@@ -65,6 +68,7 @@ class Starter:
         objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Callable[[LaunchPlan, str], Child] = Child,
+        traffic: Traffic | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -74,6 +78,7 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.spawn = spawn
+        self.traffic = Traffic(queue.bus) if traffic is None else traffic
         self.argv = spec.argv
         # What was decided when it was admitted; None before.
         self.admission: Admission | None = None
@@ -117,6 +122,15 @@ class Starter:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
         self._weaker = found
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets that its processes get, and those of the host."""
+        spec, host = self.spec, self.environ()
+        launch = self.prepared()
+        given = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
+        given += [setting.secret for setting in spec.settings]
+        yield from find_secrets(launch.plan.env or {}, given, launch.context.config)
+        yield from find_secrets(host, (), None)
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""
@@ -222,6 +236,7 @@ class Start:
             wire_id=starter.spec.wire_id,
             stop_seconds=starter.spec.limits.stop,
         )
+        starter.traffic.follow(session, starter.secrets)
         if starter.attend is not None and isinstance(handlers, dict):
             # Before a byte is read: its first message may be a question.
             handlers |= {**starter.attend(session), **starter.handlers}

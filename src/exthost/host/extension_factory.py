@@ -14,6 +14,7 @@ from exthost.host.api.host_api import HostApi
 from exthost.launch.gate import clash
 from exthost.model import Offer, Spec
 from exthost.session.inbound import Handler
+from exthost.trace.traffic import Traffic
 
 __all__ = ["ExtensionFactory"]
 
@@ -35,6 +36,7 @@ class ExtensionFactory:
         shared: bool,
         on_change: Callable[[], None],
         others: Callable[[], Iterable[Extension]],
+        traffic: Traffic,
     ) -> None:
         self._bus = bus
         self._handlers = handlers
@@ -43,6 +45,7 @@ class ExtensionFactory:
         self._shared = shared
         self._on_change = on_change
         self._others = others
+        self._traffic = traffic
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension; nothing is started. `replaces`: it publishes nothing before
@@ -60,6 +63,7 @@ class ExtensionFactory:
             vet=self._check_own_name(spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
+            traffic=self._traffic,
         )
 
     def _find_clash(self, spec: Spec) -> Refused | None:

@@ -17,10 +17,7 @@ from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.watch import Watch
-from exthost.errors import (
-    CallFailed,
-    UsageError,
-)
+from exthost.errors import CallFailed, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
@@ -44,6 +41,7 @@ from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
 from exthost.tool_result import ToolResult, tool_failed
+from exthost.trace.traffic import Traffic
 
 
 class HostSettings(TypedDict, total=False):
@@ -79,6 +77,7 @@ class Host:
             host_protection.harden()
         self.config = config or Config()
         self.events = Bus()
+        self.traffic = Traffic(self.events)
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         environ = host_environ() if environ is None else dict(environ)
@@ -96,6 +95,7 @@ class Host:
             shared=shared,
             on_change=self.registry.changed,
             others=self._by_id.values,
+            traffic=self.traffic,
         )
         self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
