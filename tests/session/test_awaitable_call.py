@@ -163,7 +163,7 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
             queue.bus.subscribe(CallEnded, lambda _: None)
         session = session_with(puppet, queue)
         conversation = session.conversation
-        conversation._codec = _Interrupted(conversation._codec)  # type: ignore[assignment]
+        conversation.decode = _Interrupted(conversation._codec).decode
         queue.attach(session)
         call = _call(queue)
         queue.submit(call)

@@ -42,6 +42,7 @@ from exthost.session.session import Session
 from exthost.session.stream import EventStream
 from exthost.spec import Spec
 from exthost.tool_result import ToolResult
+from exthost.trace.traffic import Traffic
 
 if TYPE_CHECKING:
     from exthost.dialects.cigen.dialect import Typed
@@ -85,12 +86,13 @@ class Extension:
         spawn: Callable[[LaunchPlan, str], Child] = Child,
         shared: bool = False,
         replaces: bool = False,
+        traffic: Traffic | None = None,
     ) -> None:
         """`objection` returns why a host must not admit the extension; it is called every time
         that is decided. `vet` raises if an offer conflicts with another extension. `attend`
         returns the handlers for one process; `handlers` are for all of them, and go first.
         `spawn` executes a launch plan: tests put something else in the place of a process.
-        `replaces`: no change is published before `take_over`."""
+        `replaces`: no change is published before `take_over`. `traffic` is that of its host."""
         loop = asyncio.get_running_loop()
         limits = limits_of(spec, dialect)
         bus = bus or Bus()
@@ -109,6 +111,7 @@ class Extension:
             objection=objection,
             attend=attend,
             spawn=spawn,
+            traffic=traffic,
         )
         self._status = Status(
             spec,
@@ -339,6 +342,11 @@ class Extension:
     def argv(self) -> tuple[str, ...]:
         """What was executed, or would be."""
         return self._starter.argv
+
+    @property
+    def traffic(self) -> Traffic:
+        """Its messages, or those of all extensions of its host, for whoever wants to see them."""
+        return self._starter.traffic
 
     @property
     def environment(self) -> Environment:

@@ -6,7 +6,7 @@ leaves no process.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
@@ -26,7 +26,9 @@ from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.spec import Limits, Spec
+from exthost.spec import HostEnvRef, Limits, Spec
+from exthost.trace.secrets import find_secrets
+from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 
@@ -51,6 +53,7 @@ class Starter:
         "queue",
         "spawn",
         "spec",
+        "traffic",
         "vet",
     )
 
@@ -67,6 +70,7 @@ class Starter:
         objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Callable[[LaunchPlan, str], Child] = Child,
+        traffic: Traffic | None = None,
     ) -> None:
         self.spec = spec
         self.dialect = dialect
@@ -76,6 +80,7 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.spawn = spawn
+        self.traffic = Traffic(queue.bus) if traffic is None else traffic
         self.argv = spec.argv
         # What was decided when it was admitted; None before.
         self.admission: Admission | None = None
@@ -119,6 +124,15 @@ class Starter:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
         self._weaker = found
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets that its processes get, and those of the host."""
+        spec, host = self.spec, self.environ()
+        launch = self.prepared()
+        given = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
+        given += [setting.secret for setting in spec.settings]
+        yield from find_secrets(launch.plan.env or {}, given, launch.context.config)
+        yield from find_secrets(host, (), None)
 
     def prepared(self) -> Launch:
         """Return what the next start would execute."""
@@ -224,6 +238,7 @@ class Start:
             wire_id=starter.spec.wire_id,
             stop_seconds=starter.spec.limits.stop,
         )
+        starter.traffic.follow(session, starter.secrets)
         if starter.attend is not None and isinstance(handlers, dict):
             # Before a byte is read: its first message may be a question.
             handlers |= {**starter.attend(session), **starter.handlers}

@@ -15,6 +15,7 @@ from exthost.launch.gate import clash
 from exthost.offer import Offer
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
+from exthost.trace.traffic import Traffic
 
 __all__ = ["ExtensionFactory"]
 
@@ -36,6 +37,7 @@ class ExtensionFactory:
         shared: bool,
         on_change: Callable[[], None],
         others: Callable[[], Iterable[Extension]],
+        traffic: Traffic,
     ) -> None:
         self._bus = bus
         self._handlers = handlers
@@ -44,6 +46,7 @@ class ExtensionFactory:
         self._shared = shared
         self._on_change = on_change
         self._others = others
+        self._traffic = traffic
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension; nothing is started. `replaces`: it publishes nothing before
@@ -61,6 +64,7 @@ class ExtensionFactory:
             vet=self._check_own_name(spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
+            traffic=self._traffic,
         )
 
     def _find_clash(self, spec: Spec) -> Refused | None:

@@ -43,6 +43,7 @@ from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.tool_result import ToolResult, tool_failed
+from exthost.trace.traffic import Traffic
 
 
 class HostSettings(TypedDict, total=False):
@@ -78,6 +79,7 @@ class Host:
             host_protection.harden()
         self.config = config or Config()
         self.events = Bus()
+        self.traffic = Traffic(self.events)
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         environ = host_environ() if environ is None else dict(environ)
@@ -95,6 +97,7 @@ class Host:
             shared=shared,
             on_change=self.registry.changed,
             others=self._by_id.values,
+            traffic=self.traffic,
         )
         self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)

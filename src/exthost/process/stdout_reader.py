@@ -48,7 +48,6 @@ class StdoutReader:
         "_loop",
         "_memory_timer",
         "_on_end",
-        "_on_items",
         "_pending",
         "_slice_timer",
         "first_output",
@@ -56,6 +55,7 @@ class StdoutReader:
         "is_noisy",
         "is_reading",
         "noise",
+        "on_items",
     )
 
     def __init__(
@@ -71,7 +71,7 @@ class StdoutReader:
         self._framing = framing
         self._feed = framing.feed
         self._loop = loop
-        self._on_items = on_items
+        self.on_items = on_items
         self._on_end = on_end
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
@@ -98,7 +98,7 @@ class StdoutReader:
         items, self._pending = self._pending, []
         self.is_noisy = False
         if items and not self.is_closed:
-            self._on_items(items)
+            self.on_items(items)
         self.is_reading = False
         self.resume()
 
@@ -144,7 +144,7 @@ class StdoutReader:
             self._pending = items
             self._pass_on_slice()
         elif items:
-            self._on_items(items)
+            self.on_items(items)
             if self.noise:
                 self.is_noisy, self.noise = self.noise > _NOISY_LINES, 0
         if framing.read_size > READ_BYTES and not self._is_wide:
@@ -157,7 +157,7 @@ class StdoutReader:
         end = perf_counter() + _SLICE_SECONDS
         while self._pending and perf_counter() < end:
             items, self._pending = self._pending[:_SLICE_ITEMS], self._pending[_SLICE_ITEMS:]
-            self._on_items(items)
+            self.on_items(items)
             if not self.is_reading:
                 return
         after = self._pass_on_slice if self._pending else self._read_again

@@ -28,5 +28,6 @@ In reading order:
     stream           the consumer's end of a stream
     awaitable_call   a call that a task awaits without a future in between
     diagnostics      stderr, stray output, what was dropped: the evidence of errors
+    observation      shows the messages of a conversation to an observer, while there is one
     process_lifetime exit, end of output, shutdown
 """

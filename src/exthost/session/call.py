@@ -28,6 +28,7 @@ class Call:
     extended = 0.0  # the seconds by which progress has moved the deadline
     unreadable_reply: tuple[Id, Noise] | None = None  # bytes with its id that are not a message
     context: Any = None
+    trace_number: int | None = None  # its number in a trace, if there is one
     on_progress: OnProgress | None = None
 
     def __init__(

@@ -82,11 +82,12 @@ class Conversation:
     __slots__ = (
         "_by_order",
         "_codec",
-        "_decode_replies",
         "_max_message",
         "_operations",
         "_read_up_to",
         "_streams",
+        "decode",
+        "decode_replies",
         "dialect",
         "framing",
         "pending",
@@ -101,8 +102,9 @@ class Conversation:
         self.phase = Phase.HANDSHAKE
         self.framing: Framing = dialect.framing(max_message)
         self._codec = dialect.codec(Role.HOST)
-        self._decode_replies: Callable[[list[Any]], list[Any] | None] | None
-        self._decode_replies = getattr(self._codec, "decode_replies", None)
+        self.decode = self._codec.decode  # an observer replaces these two, and `send`
+        self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
+        self.decode_replies = getattr(self._codec, "decode_replies", None)
         self._by_order = dialect.traits.positional
         self._max_message = max_message
         self._read_up_to = first  # what is being read answers only requests before this id
@@ -177,10 +179,10 @@ class Conversation:
         self._read_up_to = self.requests.next_id
         effects: list[Effect] = []
         completed: Completions = []  # the run of replies under way; an effect from its first one on
-        pop, decode = self.pending.pop, self._codec.decode
+        pop, decode = self.pending.pop, self.decode
         messages: list[Any] = items
-        if len(items) > 1 and self._decode_replies is not None:
-            messages = self._decode_replies(items) or items
+        if len(items) > 1 and self.decode_replies is not None:
+            messages = self.decode_replies(items) or items
         try:
             for item in messages:
                 message = item

@@ -4,6 +4,7 @@ An id is never used twice in a conversation. A request that cannot be encoded or
 frame is not remembered.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.codec import Codec
@@ -29,6 +30,7 @@ class RequestTable:
         "_suffix",
         "_wrap",
         "next_id",
+        "on_sent",
         "pending",
         "subscriptions",
     )
@@ -41,6 +43,8 @@ class RequestTable:
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
+        # Called with a frame, its method and its call, before it is written. Not by `send`.
+        self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
 
@@ -72,6 +76,8 @@ class RequestTable:
             self.next_id += 1
         call.id = number
         self.pending[number] = call
+        if self.on_sent is not None:
+            self.on_sent(frame, method, call)
         return frame
 
     def _parts(self, payload: bytes) -> Frame:
@@ -84,7 +90,10 @@ class RequestTable:
 
     def encode(self, message: Message) -> Frame:
         """Return the frame of a message that waits for no reply."""
-        return self._wrap(self._codec.encode(message))
+        frame = self._wrap(self._codec.encode(message))
+        if self.on_sent is not None:
+            self.on_sent(frame, "", None)
+        return frame
 
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and remember a request that stays open; return its id and its frame."""
@@ -94,6 +103,8 @@ class RequestTable:
         if self.subscriptions is None:
             self.subscriptions = {}
         self.subscriptions[id] = subscription
+        if self.on_sent is not None:
+            self.on_sent(frame, request.method, None)
         return id, frame
 
     def hold(self, call: Call) -> Any:

@@ -35,6 +35,7 @@ from exthost.session.effects import Effect, Frame
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
+from exthost.session.observation import MessageObserver, Observation
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
@@ -145,6 +146,17 @@ class Session:
     @next_id.setter
     def next_id(self, id: int) -> None:
         self.conversation.requests.next_id = id
+
+    def observe(self, observer: MessageObserver) -> Callable[[], None]:
+        """Show each message to one observer; return a function that ends this."""
+        observation = Observation(self.conversation, observer, self._on_items)
+        self._send, self._reader.on_items = observation.send, observation.on_items
+
+        def end() -> None:
+            observation.end()
+            self._send, self._reader.on_items = self.conversation.send, self._on_items
+
+        return end
 
     def resume_reading(self) -> None:
         """Read what the child writes, if reading was paused."""

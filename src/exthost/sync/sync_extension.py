@@ -25,6 +25,7 @@ from exthost.sync.facets import FacetProperty
 from exthost.sync.forwarded import forward, forward_plain, forward_stream
 from exthost.sync.loop_thread import LoopThread
 from exthost.tool_result import ToolResult
+from exthost.trace.traffic import Traffic
 
 if TYPE_CHECKING:
     from exthost.sync.cigen_facets import SyncTyped
@@ -269,6 +270,11 @@ class SyncExtension:
     def argv(self) -> tuple[str, ...]:
         """What was executed, or would be."""
         return self.target.argv
+
+    @property
+    def traffic(self) -> Traffic:
+        """Its messages, or those of all extensions of its host, for whoever wants to see them."""
+        return self.target.traffic
 
     @property
     def environment(self) -> Environment:

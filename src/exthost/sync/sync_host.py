@@ -28,6 +28,7 @@ from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult
+from exthost.trace.traffic import Traffic
 
 __all__ = ["SyncHooks", "SyncHost"]
 
@@ -215,6 +216,11 @@ class SyncHost:
     def events(self) -> Bus:
         """The event bus; its subscribers are called on the loop's thread."""
         return self.target.events
+
+    @property
+    def traffic(self) -> Traffic:
+        """The messages of its extensions; listeners are called on the loop's thread."""
+        return self.target.traffic
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

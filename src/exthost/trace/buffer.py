@@ -1,0 +1,90 @@
+"""The last records of a trace, for a reader that may be slow.
+
+A listener for `Traffic.subscribe`. It is bounded in records and in bytes; when it is full, the
+oldest record is dropped and counted, so neither the host nor its memory depends on the reader.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from exthost.trace.record import TraceRecord
+
+__all__ = ["TraceBuffer"]
+
+MAX_RECORDS = 10_000
+MAX_BYTES = 16 * 2**20
+
+
+class TraceBuffer:
+    """The last records. Give it to `Traffic.subscribe`, and read it on the same loop.
+
+    Records are numbered from 0 in the order in which they came. `end` is the number of the next
+    one, `start` that of the oldest that is kept; both only grow.
+    """
+
+    def __init__(self, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._records: deque[TraceRecord] = deque()
+        self._bytes = 0
+        self._arrived: asyncio.Event | None = None
+        self._closed = False
+        self.end = 0
+
+    def __call__(self, record: TraceRecord) -> None:
+        """Keep a record."""
+        self._records.append(record)
+        self._bytes += record.size
+        self.end += 1
+        while len(self._records) > self._max_records or (
+            self._bytes > self._max_bytes and len(self._records) > 1
+        ):
+            self._bytes -= self._records.popleft().size
+        if self._arrived is not None:
+            self._arrived.set()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def start(self) -> int:
+        """The number of the oldest record that is kept."""
+        return self.end - len(self._records)
+
+    def after(self, number: int) -> list[TraceRecord]:
+        """Return the records from this number on, as far as they are kept."""
+        skipped = max(0, number - self.start)
+        if not skipped:
+            return list(self._records)
+        count = max(0, len(self._records) - skipped)
+        newest = [self._records[-1 - index] for index in range(count)]
+        return newest[::-1]
+
+    async def wait(self, number: int) -> None:
+        """Return when the record of this number has come, or the buffer was closed."""
+        while self.end <= number and not self._closed:
+            if self._arrived is None:
+                self._arrived = asyncio.Event()
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def close(self) -> None:
+        """No further record comes: end the waits."""
+        self._closed = True
+        if self._arrived is not None:
+            self._arrived.set()
+
+    async def follow(self, number: int = 0) -> AsyncIterator[tuple[TraceRecord, int]]:
+        """Yield each record from this number on, and how many were dropped before it, until the
+        buffer is closed."""
+        while True:
+            await self.wait(number)
+            records = self.after(number)
+            if not records and self._closed:
+                return
+            dropped = max(0, self.start - number)
+            number = self.end
+            for record in records:
+                yield record, dropped
+                dropped = 0

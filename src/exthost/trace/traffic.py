@@ -1,0 +1,175 @@
+"""Who listens to the traffic of which extension.
+
+Follows the processes of each extension, so that a listener that comes late sees the sessions that
+run, and one that stays sees those that come. Messages are recorded only while somebody listens to
+their extension; stderr and events in the life of extensions come from the bus, likewise.
+
+Listeners are called on the loop's thread, in the order of the messages. One that raises is logged
+and stays. A listener that may be slow uses a `TraceBuffer`.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from itertools import count
+from time import time
+from typing import Any, TypeAlias
+
+from exthost.events import Bus, Dropped, Exited, LogLine, Spawned, StateChanged
+from exthost.session.session import Session
+from exthost.trace.record import TraceRecord
+from exthost.trace.secrets import SecretFilter
+from exthost.trace.session_trace import SessionTrace
+
+__all__ = ["TraceListener", "Traffic"]
+
+_log = logging.getLogger("exthost.trace")
+
+TraceListener: TypeAlias = Callable[[TraceRecord], None]
+
+
+class Traffic:
+    """The traffic of the extensions of one host."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._listeners: tuple[tuple[str, TraceListener], ...] = ()
+        self._sessions: dict[Session, _Followed] = {}
+        self._numbers: dict[str, count[int]] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    def subscribe(self, listener: TraceListener, extension: str = "") -> Callable[[], None]:
+        """Call `listener` with each record of this extension, or of every one. Any thread may
+        subscribe.
+
+        Return a function that ends the subscription.
+        """
+        entry = (extension, listener)
+
+        def add() -> None:
+            self._listeners = (*self._listeners, entry)
+            self._update()
+
+        def remove() -> None:
+            remaining = list(self._listeners)
+            if entry in remaining:
+                remaining.remove(entry)
+            self._listeners = tuple(remaining)
+            self._update()
+
+        self._run(add)
+        return lambda: self._run(remove)
+
+    def is_traced(self, extension: str) -> bool:
+        """Return whether somebody listens to this extension."""
+        return any(name in ("", extension) for name, _ in self._listeners)
+
+    def follow(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
+        """Follow a new session until it ends. `secrets` returns the values to be hidden."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        followed = self._sessions[session] = _Followed(session, secrets)
+        session.ended.add_done_callback(lambda _: self._sessions.pop(session, None))
+        if self._listeners:
+            self._switch(followed)
+
+    def _run(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function on the loop's thread; now, if this is the one."""
+        if self._loop is None or self._thread == threading.get_ident():
+            function(*arguments)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # -- switching on and off ----------------------------------------------------------------
+
+    def _update(self) -> None:
+        for followed in tuple(self._sessions.values()):
+            self._switch(followed)
+        if self._listeners and self._unsubscribe is None:
+            kinds: Any = (LogLine, Spawned, Exited, StateChanged, Dropped)
+            self._unsubscribe = self._bus.subscribe(kinds, self._on_event)
+        elif not self._listeners and self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    def _switch(self, followed: "_Followed") -> None:
+        session = followed.session
+        extension = session.diagnostics.extension
+        is_wanted = self.is_traced(extension)
+        if is_wanted and followed.end is None:
+            numbers = self._numbers.setdefault(extension, count(1))
+            max_message = session.limits.max_message or 0
+            trace = SessionTrace(
+                extension,
+                session.lifetime.child.pid,
+                session.dialect,
+                max_message,
+                followed.secret_filter(),
+                numbers,
+                self._publish_from_any_thread,
+            )
+            with session.lock:
+                followed.end = session.observe(trace)
+        elif not is_wanted and followed.end is not None:
+            with session.lock:
+                followed.end()
+            followed.end = None
+
+    # -- records -----------------------------------------------------------------------------
+
+    def _publish_from_any_thread(self, record: TraceRecord) -> None:
+        self._run(self._publish, record)
+
+    def _publish(self, record: TraceRecord) -> None:
+        for extension, listener in self._listeners:
+            if extension in ("", record.extension):
+                try:
+                    listener(record)
+                except Exception:
+                    _log.exception("a listener for the traffic of %s failed", record.extension)
+
+    def _on_event(self, event: Any) -> None:
+        extension = event.extension
+        if not self.is_traced(extension):
+            return
+        hide = self._secrets_of(extension)
+        match event:
+            case LogLine(source="stderr", text=text):
+                self._publish(TraceRecord(time(), extension, "stderr", text=hide.text(text)))
+            case Spawned(pid=pid, argv=argv):
+                data = {"argv": hide.data(list(argv))}
+                self._publish(TraceRecord(time(), extension, "spawned", pid=pid, data=data))
+            case Exited(pid=pid, status=status):
+                self._publish(TraceRecord(time(), extension, "exited", pid=pid, text=status))
+            case StateChanged(before=before, after=after, reason=reason):
+                data = {"before": str(before), "after": str(after)}
+                reason = hide.text(reason)
+                self._publish(TraceRecord(time(), extension, "state", data=data, text=reason))
+            case Dropped(what=what, times=times):
+                data = {"times": times}
+                self._publish(TraceRecord(time(), extension, "dropped", data=data, text=what))
+
+    def _secrets_of(self, extension: str) -> SecretFilter:
+        for session, followed in self._sessions.items():
+            if session.diagnostics.extension == extension:
+                return followed.secret_filter()
+        return SecretFilter()
+
+
+class _Followed:
+    """A session that lives, and how its observation ends if it is observed."""
+
+    __slots__ = ("_filter", "_secrets", "end", "session")
+
+    def __init__(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
+        self.session = session
+        self.end: Callable[[], None] | None = None
+        self._secrets = secrets
+        self._filter: SecretFilter | None = None
+
+    def secret_filter(self) -> SecretFilter:
+        if self._filter is None:
+            self._filter = SecretFilter(self._secrets())
+        return self._filter
