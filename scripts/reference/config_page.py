@@ -1,7 +1,6 @@
 """The page of the keys of exthost.toml, from the tables that its reader uses."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from exthost.config.json_schema import dialect_sections
@@ -121,7 +120,6 @@ def _defaults_of(dialect: Dialect) -> dict[str, Any]:
     if restart.strategy != "never" and restart.max_retries is None:
         values["restart.max_retries"] = "unlimited"
     traits = dialect.traits
-    assert {field.name for field in fields(traits)} >= {"retry", "start", "environment"}
     return values | {
         "env_policy": traits.environment,
         "retry": traits.retry,
