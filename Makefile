@@ -63,7 +63,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
 .PHONY: node test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
-	tests pure-tests bench soak fuzz trial-cgroup recall proto init bubblewrap format clean
+	tests pure-tests bench soak fuzz trial-cgroup recall proto reference init bubblewrap format clean
 
 test: lint types imports tests
 
@@ -167,6 +167,11 @@ proto: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group proto
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src \
 		exthost/dialects/cigen/proto/plugin.proto
+
+# The reference pages, the schema and the pictures are committed; this is for whoever changes a key,
+# an event, an error, a verb, a public name or a facet.
+reference: $(STAMP)
+	$(BIN)/python -m scripts.reference
 
 # The first process of a namespace is committed as code; this is for whoever changes init.c.
 init: $(STAMP)

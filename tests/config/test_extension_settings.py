@@ -6,7 +6,7 @@ import pytest
 
 from exthost.config import entry, extension_settings
 from exthost.config.extension_settings import ExtensionSettings
-from exthost.documents import settings
+from exthost.documents import setting_keys
 
 
 def test_an_entry_has_the_keys_that_the_reader_accepts() -> None:
@@ -18,11 +18,11 @@ def test_an_entry_has_the_keys_that_the_reader_accepts() -> None:
 @pytest.mark.parametrize(
     ("name", "accepted"),
     [
-        ("LimitSettings", settings._LIMITS),
-        ("RestartSettings", settings._RESTART),
-        ("BreakerSettings", settings._BREAKER),
-        ("PoolSettings", settings._POOL),
-        ("PermissionSettings", settings._PERMISSIONS),
+        ("LimitSettings", setting_keys.LIMITS),
+        ("RestartSettings", setting_keys.RESTART),
+        ("BreakerSettings", setting_keys.BREAKER),
+        ("PoolSettings", setting_keys.POOL),
+        ("PermissionSettings", setting_keys.PERMISSIONS),
     ],
 )
 def test_a_table_of_an_entry_has_the_keys_that_the_reader_accepts(

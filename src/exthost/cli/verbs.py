@@ -8,6 +8,7 @@ VERBS = {
     "enable": "switch an extension on in the config",
     "disable": "switch an extension off in the config",
     "validate": "check manifests and the config, with file, line and key of each mistake",
+    "schema": "print the JSON Schema of exthost.toml, for editors",
     "doctor": "find out what keeps extensions from running, and how to fix it",
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
     "run": "start everything and supervise it until Ctrl-C",

@@ -9,6 +9,8 @@ In reading order:
     document            a whole config: its sections, and how they are combined
     entry               one `[[extensions]]` entry
     options             check `options` against the declarations of the dialect
+    section_keys        the sections, with their keys as data
+    json_schema         the JSON Schema of a config, made from those keys
     yaml_config         `extensions.yaml`, which is `[discovery]` in another notation
     discovery           `[discovery]`
     extension_settings  the settings that `connect` takes as keyword arguments

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from exthost.documents.keys import FLAG, TEXTS, Key, count, table_of
 from exthost.documents.problems import Place
-from exthost.documents.readers import Reader, count, flag, table, texts
+from exthost.documents.readers import table
 from exthost.documents.settings import within
 
 ON_PATH = "$PATH"
@@ -46,10 +47,14 @@ class DiscoverySettings:
     prefers_working_folder: bool = False
 
 
-_WATCH: Mapping[str, Reader] = {
-    "enabled": flag,
-    "debounce_ms": count(MIN_DEBOUNCE_MS),
-    "reload": flag,
+_WATCH: Mapping[str, Key] = {
+    "enabled": Key(FLAG, "Whether manifests are watched while a host runs.", "true", "false"),
+    "debounce_ms": Key(
+        count(MIN_DEBOUNCE_MS), "How long a file must be unchanged, in milliseconds.", "200", "500"
+    ),
+    "reload": Key(
+        FLAG, "Whether an extension whose manifest changed is reloaded.", "true", "false"
+    ),
 }
 
 
@@ -57,21 +62,35 @@ def _watch(value: Any, place: Place) -> WatchSettings:
     return WatchSettings(**_set_values(table(value, place, _WATCH)))
 
 
-_DISCOVERY: Mapping[str, Reader] = {
-    "enabled": flag,
-    "search_paths": texts,
-    "ignore_dirs": texts,
-    "disabled": texts,
-    "allowlist": texts,
-    "max_depth": count(0),
-    "follow_links": flag,
-    "watch": _watch,
+DISCOVERY_KEYS: Mapping[str, Key] = {
+    "enabled": Key(FLAG, "Whether there is a search at all.", "false", "true"),
+    "search_paths": Key(
+        TEXTS,
+        "Folders to search; $PATH is every folder on PATH, $SYNAPS that dialect's own.",
+        '["./extensions", "$PATH"]',
+        '["./extensions"]',
+    ),
+    "ignore_dirs": Key(
+        TEXTS,
+        "Names of folders that are not searched.",
+        '["node_modules"]',
+        '["node_modules", ".git", "target"]',
+    ),
+    "disabled": Key(TEXTS, "Ids that are found and not used.", '["weather"]', "[]"),
+    "allowlist": Key(TEXTS, "The only ids that are used; empty for all.", '["weather"]', "[]"),
+    "max_depth": Key(count(0), "How many levels of folders are searched.", "2", "4"),
+    "follow_links": Key(FLAG, "Whether symbolic links are followed.", "true", "false"),
+    "watch": Key(
+        table_of(_WATCH, _watch),
+        "Whether changes of manifests are noticed.",
+        "{ enabled = true, reload = true }",
+    ),
 }
 
 
 def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
     """Read the section. A key that is not set has its default."""
-    values = _set_values(table(value, place, _DISCOVERY))
+    values = _set_values(table(value, place, DISCOVERY_KEYS))
     roots = values.get("search_paths", DiscoverySettings().search_paths)
     # $PATH, $SYNAPS and ~ are resolved when the search begins; they are not relative to the folder.
     values["search_paths"] = tuple(

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.entry import DIALECTS, read_entry
 from exthost.config.options import check_options
+from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.documents import jsonc
@@ -26,8 +27,9 @@ from exthost.documents.problems import (
     Problems,
     shown,
 )
-from exthost.documents.readers import kind, table, text
-from exthost.documents.settings import NO_SETTINGS, Settings, hook_policy, settings, within
+from exthost.documents.readers import kind, table
+from exthost.documents.setting_keys import hook_policy
+from exthost.documents.settings import NO_SETTINGS, Settings, settings, within
 from exthost.documents.toml_positions import line_of
 from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -290,7 +292,7 @@ def _discovery(value: Any, place: Place, reading: _Reading) -> DiscoverySettings
 
 
 def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
-    path = table(value, place, {"path": text}).get("path")
+    path = table(value, place, AUDIT_KEYS).get("path")
     return None if path is None else within(reading.folder, path)
 
 
@@ -298,6 +300,7 @@ def _hooks(value: Any, place: Place, reading: _Reading) -> dict[str, str]:
     return hook_policy(value, place)
 
 
+# A test compares their names with those of `section_keys`.
 _SECTIONS: Mapping[str, _Section] = {
     "extensions": _extensions,
     "defaults": _defaults,

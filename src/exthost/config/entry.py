@@ -15,20 +15,16 @@ from functools import lru_cache
 from typing import Any
 
 from exthost.dialects.find import NAMES
-from exthost.documents.entry import SETTING_KEYS, Entry, name
-from exthost.documents.problems import UNKNOWN_DIALECT, UNSUPPORTED_SOURCE, WRONG_VALUE, Place
-from exthost.documents.readers import (
-    Reader,
-    cut,
-    flag,
-    json_value,
-    kind,
-    nearest,
-    table,
-    text,
-    variables_or_names,
-    words,
+from exthost.documents.entry import Entry, name
+from exthost.documents.keys import FLAG, JSON, TEXT, VARIABLES, WORDS, Key, ValueType, table_schema
+from exthost.documents.problems import (
+    UNKNOWN_DIALECT,
+    UNSUPPORTED_SOURCE,
+    WRONG_VALUE,
+    Place,
 )
+from exthost.documents.readers import Reader, cut, kind, nearest, table, text
+from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.documents.settings import readers, settings_of, within
 from exthost.spec import DEFAULT_DIALECT, Spec
 
@@ -120,16 +116,7 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
         path = text(value, place)
         return None if path is None else within(folder, path)
 
-    return {
-        "name": name,
-        "enabled": flag,
-        "protocol": _protocol,
-        "dialect": dialect,
-        "manifest": manifest,
-        "config": json_value,
-        "source": _source,
-        **readers(folder),
-    }
+    return {**ENTRY_KEYS, "dialect": dialect, "manifest": manifest, **readers(folder)}
 
 
 def _protocol(value: Any, place: Place) -> str:
@@ -167,9 +154,56 @@ def _command(value: Any, place: Place) -> str | None:
     return text(value, place)
 
 
-_SOURCE: Mapping[str, Reader] = {
-    "type": text,
-    "command": _command,
-    "args": words,
-    "env": variables_or_names,
+_SOURCE: Mapping[str, Key] = {
+    "type": Key(TEXT, "The only type that runs here is a process.", '"process"', '"process"'),
+    "command": Key(
+        ValueType(_command, "text", TEXT.schema),
+        "The program: a name on PATH, or a path from the config's folder.",
+        '"python3"',
+        required=True,
+    ),
+    "args": Key(WORDS, "Its arguments.", '["extension.py"]', "[]"),
+    "env": Key(
+        VARIABLES, "Variables, which take precedence over `env`.", '{ MODE = "fast" }', "{}"
+    ),
+}
+
+# The keys of an entry besides those of `setting_keys`.
+ENTRY_KEYS: Mapping[str, Key] = {
+    "name": Key(
+        ValueType(name, "text on one line", TEXT.schema),
+        "The id of the extension, unique in the config.",
+        '"weather"',
+        required=True,
+    ),
+    "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
+    "protocol": Key(
+        ValueType(_protocol, '"stdio"', TEXT.schema),
+        "How it is reached; others are listed and refused.",
+        '"stdio"',
+        '"stdio"',
+    ),
+    "dialect": Key(TEXT, "The dialect that it speaks.", '"mcp"', f'"{DEFAULT_DIALECT}"'),
+    "manifest": Key(
+        TEXT, "The manifest of the extension, for dialects that have them.", '"plugin.toml"'
+    ),
+    "config": Key(
+        JSON, "A value for the extension, sent in its handshake.", '{ units = "metric" }', "{}"
+    ),
+    "source": Key(
+        ValueType(
+            _source,
+            "table",
+            {
+                "anyOf": [
+                    table_schema(_SOURCE),
+                    {"properties": {"type": {"not": {"const": "process"}}}, "required": ["type"]},
+                ]
+            },
+            keys=_SOURCE,
+        ),
+        "What is run.",
+        '{ type = "process", command = "python3", args = ["extension.py"] }',
+        required=True,
+    ),
 }

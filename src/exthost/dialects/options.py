@@ -7,37 +7,52 @@ does not have is ignored, unless it is nearly one of its own.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.names import nearest
 
 
 class Option(NamedTuple):
-    """One option. `fits` accepts its values; `words` describe them to a person."""
+    """One option. `fits` accepts its values; `words` describe them to a person, `schema` to an
+    editor. `about` is one sentence about what it does."""
 
     fits: Callable[[Any], bool]
     words: str
+    schema: Mapping[str, Any] = EMPTY_MAPPING
+    about: str = ""
+
+    def described(self, about: str) -> "Option":
+        """Return the option with a sentence about what it does."""
+        return self._replace(about=about)
 
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(type(one) is str for one in value)
 
 
-TEXT = Option(lambda value: type(value) is str, "text")
-TEXTS = Option(_is_texts, "a list of text")
-FLAG = Option(lambda value: type(value) is bool, "true or false")
+_TEXTS_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+
+TEXT = Option(lambda value: type(value) is str, "text", {"type": "string"})
+TEXTS = Option(_is_texts, "a list of text", _TEXTS_SCHEMA)
+FLAG = Option(lambda value: type(value) is bool, "true or false", {"type": "boolean"})
 KINDS = Option(
     lambda value: isinstance(value, Mapping) and _is_texts(value.get("kinds", ())),
     "a table with `kinds`, a list of text",
+    {"type": "object", "properties": {"kinds": _TEXTS_SCHEMA}},
 )
 
 # In every dialect.
-EVERYWHERE: Mapping[str, Option] = {"host_version": TEXT}
+EVERYWHERE: Mapping[str, Option] = {
+    "host_version": TEXT.described("The version of the host that the extension is told.")
+}
 
 
 def some_of(*words: str) -> Option:
     """Return an option whose value is a list of some of these words."""
     known = set(words)
     return Option(
-        lambda value: _is_texts(value) and known.issuperset(value), f"a list of: {', '.join(words)}"
+        lambda value: _is_texts(value) and known.issuperset(value),
+        f"a list of: {', '.join(words)}",
+        {"type": "array", "items": {"enum": list(words)}},
     )
 
 

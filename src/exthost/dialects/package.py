@@ -71,6 +71,7 @@ class DialectPackage:
     manifest         a reference to its `ManifestFormat`: its manifests on disk
     config_sections  sections of a config that describe its extensions: name → a reference to a
                      function (value, place, origin, folder) that returns entries
+    section_keys     the keys of those sections: name → a reference to a `documents.keys.Key`
     json_sections    members of other programs' JSON configs that describe its extensions; see
     json_config      a reference to the function (document, section) that reads them
     detection        how it is found for a bare command; None: not by trying
@@ -84,6 +85,7 @@ class DialectPackage:
     dialect: Dialect | Reference
     manifest: Reference = ""
     config_sections: Mapping[str, Reference] = field(default_factory=empty_mapping)
+    section_keys: Mapping[str, Reference] = field(default_factory=empty_mapping)
     json_sections: tuple[str, ...] = ()
     json_config: Reference = ""
     detection: Detection | None = None

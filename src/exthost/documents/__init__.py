@@ -7,6 +7,8 @@ In reading order:
     units           durations and sizes
     toml_positions  the line of each key in a TOML text
     jsonc           JSON with comments
-    settings        the keys that all extensions share in a config, and which value takes precedence
+    keys            a key as data: its reader, type, default, example and sentence
+    setting_keys    the table of the keys that all extensions share in a config
+    settings        the values of those keys, and which takes precedence
     entry           one extension as a config describes it
 """

@@ -9,11 +9,8 @@ from typing import Any
 
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import text
-from exthost.documents.settings import Settings, readers
+from exthost.documents.settings import Settings
 from exthost.spec import Spec
-
-# The keys that every entry may have.
-SETTING_KEYS = frozenset(readers(None))
 
 
 @dataclass(frozen=True, slots=True)

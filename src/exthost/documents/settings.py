@@ -17,72 +17,11 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import (
-    Reader,
-    choice,
-    count,
-    duration,
-    flag,
-    json_table,
-    kind,
-    size,
-    some_duration,
-    table,
-    text,
-    texts,
-    variables_or_names,
-    words,
-)
+from exthost.documents.problems import Place
+from exthost.documents.readers import Reader, table, text
+from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
-
-_LIMITS: Mapping[str, Reader] = {
-    "start": some_duration,
-    "handshake": some_duration,
-    "call": some_duration,
-    "idle": some_duration,
-    "write": some_duration,
-    "stop": duration,
-    "max_message": size,
-    "max_in_flight": count(1),
-    "cpu": some_duration,
-    "nofile": count(1),
-    "fsize": size,
-    "nproc": count(1),
-    "store": size,
-}
-
-
-def _retries(value: Any, place: Place) -> int | None:
-    """Read a count, or "unlimited"."""
-    return UNLIMITED if value == "unlimited" else count(0)(value, place)
-
-
-_RESTART: Mapping[str, Reader] = {
-    "strategy": choice("never", "immediate", "exponential", "on-demand"),
-    "initial_delay": duration,
-    "max_delay": duration,
-    "max_retries": _retries,
-    "window": some_duration,
-}
-
-_BREAKER: Mapping[str, Reader] = {
-    "failures": count(1),
-    "open": some_duration,
-    "max_open": some_duration,
-    "successes": count(1),
-    "count_error_replies": flag,
-}
-
-_POOL: Mapping[str, Reader] = {"min": count(0), "max": count(1)}
-
-_PERMISSIONS: Mapping[str, Reader] = {
-    "network": flag,
-    "filesystem": texts,
-    "max_memory": size,
-    "max_execution_time": some_duration,
-}
+from exthost.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,25 +100,7 @@ def readers(folder: str | None) -> Mapping[str, Reader]:
         path = text(value, place)
         return None if path is None else within(folder, path)
 
-    return {
-        "limits": lambda value, place: Limits(**table(value, place, _LIMITS)),
-        "restart": lambda value, place: Restart(**table(value, place, _RESTART)),
-        "breaker": lambda value, place: Breaker(**table(value, place, _BREAKER)),
-        "pool": _pool,
-        "permissions": _permissions,
-        "sandbox": choice("strict", "best-effort", "off"),
-        "env": variables_or_names,
-        "env_policy": choice("filtered", "minimal", "declared"),
-        "cwd": cwd,
-        "args": words,
-        "sha256": _pins,
-        "retry": choice("never", "once"),
-        "start": choice("eager", "lazy"),
-        "lifetime": choice("tree", "plain"),
-        "on_weaker": choice("refuse", "warn"),
-        "hooks": hook_policy,
-        "options": json_table,
-    }
+    return {**SETTING_KEYS, "cwd": cwd}
 
 
 def settings(value: Any, place: Place, folder: str | None) -> Settings:
@@ -199,56 +120,3 @@ def settings_of(read: Mapping[str, Any]) -> Settings:
 def within(folder: str | None, path: str) -> str:
     """Return a path relative to `folder`. A `..` is kept, since it may lead through a link."""
     return path if folder is None else str(PurePosixPath(folder, path))
-
-
-def hook_policy(value: Any, place: Place) -> dict[str, str]:
-    """What follows when a hook fails, by its kind; "*" is every other kind that may block.
-
-    `{ on_failure = "closed" }` is for all of them, `{ before_message = { on_failure = "open" } }`
-    for one.
-    """
-    if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
-        return {}
-    read: dict[str, str] = {}
-    for key, item in value.items():
-        if isinstance(key, str) and key.startswith("before_"):
-            said = table(item, place.at(key), _ON_FAILURE).get("on_failure")
-        else:
-            said, key = table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
-        if said is not None:
-            read[key] = said
-    return read
-
-
-_ON_FAILURE: Mapping[str, Reader] = {"on_failure": choice("closed", "open")}
-
-
-def _pool(value: Any, place: Place) -> Pool:
-    pool = Pool(**table(value, place, _POOL))
-    if pool.min is not None and pool.max is not None and pool.min > pool.max:
-        place.wrong(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
-    return pool
-
-
-def _permissions(value: Any, place: Place) -> Permissions | None:
-    # The defaults of Permissions are not None, so the None of a wrong key must be left out.
-    read = table(value, place, _PERMISSIONS)
-    return Permissions(**{key: item for key, item in read.items() if item is not None})
-
-
-def _pins(value: Any, place: Place) -> str | Pins | None:
-    """Read one digest, or a table of digests."""
-    if not isinstance(value, Mapping):
-        return _sha256(value, place)
-    read = table(value, place, dict.fromkeys(Pins._fields, _sha256))
-    return Pins(**{key: item for key, item in read.items() if item is not None})
-
-
-def _sha256(value: Any, place: Place) -> str | None:
-    digits = set("0123456789abcdefABCDEF")
-    if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
-        is_what = f"is {len(value)} characters" if isinstance(value, str) else f"is {kind(value)}"
-        place.wrong(WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}")
-        return None
-    return value.lower()

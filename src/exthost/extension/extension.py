@@ -293,6 +293,7 @@ class Extension:
 
     @property
     def id(self) -> str:
+        """Its name in the host."""
         return self.spec.id
 
     @property

@@ -206,14 +206,17 @@ class SyncExtension:
 
     @property
     def spec(self) -> Spec:
+        """The extension as it is configured."""
         return self.target.spec
 
     @property
     def dialect(self) -> Dialect:
+        """The dialect that it speaks."""
         return self.target.dialect
 
     @property
     def id(self) -> str:
+        """Its name in the host."""
         return self.target.id
 
     @property

@@ -210,6 +210,7 @@ class SyncHost:
 
     @property
     def config(self) -> Config:
+        """The config that it was made with."""
         return self.target.config
 
     @property

@@ -284,7 +284,15 @@ DIALECT = Dialect(
     closed=True,
     files=_files,
     facets=MappingProxyType({"typed": Typed}),
-    options=MappingProxyType({"plan": FLAG, "capability": TEXT, "methods": some_of(*_METHODS)}),
+    options=MappingProxyType(
+        {
+            "plan": FLAG.described("Whether it expects a plan before it generates."),
+            "capability": TEXT.described("A capability that it must have, such as `provider:ci`."),
+            "methods": some_of(*_METHODS).described(
+                "Methods that it has, although its capabilities do not say so."
+            ),
+        }
+    ),
     traits=Traits(
         # The seed's figures: 30 s a receive, and 10 MB read as MiB.
         limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),

@@ -25,6 +25,7 @@ PACKAGE = DialectPackage(
     config_sections=MappingProxyType(
         {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
     ),
+    section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
     json_sections=("mcpServers", "mcp_servers"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     detection=Detection(rank=10),

@@ -9,9 +9,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import SETTING_KEYS, Entry, name, remote_server
+from exthost.documents.entry import Entry, name, remote_server
+from exthost.documents.keys import FLAG, STRINGS, TEXT, WORD, Key, section
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, flag, kind, table, text, variables, word
+from exthost.documents.readers import kind, table
+from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.documents.settings import readers, settings_of
 from exthost.spec import Spec
 
@@ -55,15 +57,27 @@ def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | No
     return Entry(bare, own, place, name_key="command")
 
 
-_KEYS: Mapping[str, Reader] = {
-    "command": text,
-    "url": text,
-    "headers": variables,
-    "transport": word,
-    "type": word,
-    "enabled": flag,
-    "disabled": flag,
-    "log_level": text,
-    "context_passthrough": flag,
+_KEYS: Mapping[str, Key] = {
+    "command": Key(TEXT, "The program of the server.", '"uvx"'),
+    "url": Key(
+        TEXT,
+        "Where a server that runs elsewhere is reached; it is listed and not used.",
+        '"https://example.org/mcp"',
+    ),
+    "headers": Key(STRINGS, "Headers for that URL; not used.", '{ X-Team = "docs" }', "{}"),
+    "transport": Key(WORD, "The transport of that URL; only shown.", '"http"'),
+    "type": Key(WORD, "Another name of `transport`.", '"stdio"'),
+    "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
+    "disabled": Key(FLAG, "The opposite of `enabled`.", "true", "false"),
+    "log_level": Key(TEXT, "The level of log messages that it is asked to send.", '"debug"'),
+    "context_passthrough": Key(
+        FLAG, "Whether a call's context is sent along in `_meta`.", "true", "false"
+    ),
 }
 _OPTIONS = ("log_level", "context_passthrough")
+
+SECTION = section(
+    "MCP servers by name.",
+    {**_KEYS, **SETTING_KEYS},
+    "names",
+)

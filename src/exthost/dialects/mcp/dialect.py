@@ -299,7 +299,14 @@ DIALECT = Dialect(
     ),
     result_reader=MCP_RESULT,
     error_result=error_result,
-    options=MappingProxyType({"log_level": TEXT, "context_passthrough": FLAG}),
+    options=MappingProxyType(
+        {
+            "log_level": TEXT.described("The level of log messages that it is asked to send."),
+            "context_passthrough": FLAG.described(
+                "Whether a call's context is sent along in `_meta`."
+            ),
+        }
+    ),
     traits=Traits(
         first_id=1,  # some servers take a question under 0 for one without an id
         limits=Limits(

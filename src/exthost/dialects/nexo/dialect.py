@@ -228,7 +228,9 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    options=MappingProxyType({"context_passthrough": FLAG}),
+    options=MappingProxyType(
+        {"context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`.")}
+    ),
     traits=Traits(
         first_id=1,
         ids_continue=True,

@@ -25,6 +25,9 @@ PACKAGE = DialectPackage(
     config_sections=MappingProxyType(
         {"process_extensions": "exthost.dialects.roder.config_section:read_process_extensions"}
     ),
+    section_keys=MappingProxyType(
+        {"process_extensions": "exthost.dialects.roder.config_section:SECTION"}
+    ),
     # Not found by trying: a handshake needs its manifest.
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",

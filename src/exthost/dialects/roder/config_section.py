@@ -10,9 +10,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import SETTING_KEYS, Entry, name
+from exthost.documents.entry import Entry, name
+from exthost.documents.keys import FLAG, JSON, TEXT, WORDS, Key, ValueType, count, section, table_of
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, count, flag, json_value, kind, table, text, words
+from exthost.documents.readers import kind, table
+from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.documents.settings import readers, settings_of, within
 from exthost.spec import Limits, Spec
 
@@ -63,17 +65,42 @@ def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry |
     return Entry(bare, own, place, name_key="id")
 
 
+_FILTER: Mapping[str, Key] = {
+    "kinds": Key(WORDS, "Kinds of events; empty for all.", '["turn_started"]', "[]"),
+}
+
+
 def _event_filter(value: Any, place: Place) -> dict[str, Any]:
-    kinds = table(value, place, {"kinds": words}).get("kinds")
+    kinds = table(value, place, _FILTER).get("kinds")
     return {"kinds": list(kinds or ())}
 
 
-_KEYS: Mapping[str, Reader] = {
-    "id": name,
-    "enabled": flag,
-    "manifest": text,
-    "command": text,
-    "startup_timeout_ms": count(1),
-    "event_filter": _event_filter,
-    "config": json_value,
+_KEYS: Mapping[str, Key] = {
+    "id": Key(
+        ValueType(name, "text on one line", TEXT.schema),
+        "The id of the extension, which its manifest has too.",
+        '"inference"',
+        required=True,
+    ),
+    "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
+    "manifest": Key(TEXT, "Its manifest.", '"roder-extension.toml"', required=True),
+    "command": Key(
+        TEXT, "Its program: a name on PATH, or a path from the config.", '"node"', required=True
+    ),
+    "startup_timeout_ms": Key(
+        count(1), "How long the start and the handshake may each take.", "5000"
+    ),
+    "event_filter": Key(
+        table_of(_FILTER, _event_filter),
+        "The events that it is sent.",
+        '{ kinds = ["turn_started"] }',
+        "(as its manifest says)",
+    ),
+    "config": Key(JSON, "A value for the extension.", '{ model = "small" }', "{}"),
 }
+
+SECTION = section(
+    "Extensions of the roder dialect, each with its manifest.",
+    {**_KEYS, **SETTING_KEYS},
+    "list",
+)

@@ -317,7 +317,12 @@ DIALECT = Dialect(
     error_result=_error_result,
     event_sink=_sink,
     render_event=shown,
-    options=MappingProxyType({"denied_capabilities": TEXTS, "event_filter": KINDS}),
+    options=MappingProxyType(
+        {
+            "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
+            "event_filter": KINDS.described("The kinds of events that it is sent."),
+        }
+    ),
     traits=Traits(
         limits=Limits(
             start=10,

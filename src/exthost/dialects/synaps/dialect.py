@@ -354,7 +354,9 @@ DIALECT = Dialect(
     ),
     wants_hook=wants_hook,
     render_event=stream_events.shown,
-    options=MappingProxyType({"permissions": TEXTS}),
+    options=MappingProxyType(
+        {"permissions": TEXTS.described("What an extension without a manifest may ask for.")}
+    ),
     traits=Traits(
         limits=Limits(
             start=60,

@@ -150,14 +150,17 @@ class Settings(_Facet):
     """`ext.settings`: an editor of the plugin's own for one of its settings."""
 
     async def open(self, category: str, field: str) -> Any:
+        """Open the editor of a setting, and return what it shows."""
         params = {"category": category, "field": field}
         return await self._caller.call("settings.editor.open", params)
 
     async def key(self, category: str, field: str, key: str) -> Any:
+        """Pass on a key that was pressed, and return what the editor shows then."""
         params = {"key": key, "category": category, "field": field}
         return await self._caller.call("settings.editor.key", params)
 
     async def commit(self, category: str, field: str, value: Any) -> Any:
+        """Store a value, and return the plugin's answer."""
         params = {"category": category, "field": field, "value": value}
         return await self._caller.call("settings.editor.commit", params)
 
@@ -166,6 +169,7 @@ class About(_Facet):
     """`ext.info`: what a plugin tells of itself."""
 
     async def get(self, *, timeout: float | None = None) -> types.Info:
+        """Return what the plugin tells about itself."""
         answer = await self._caller.call("info.get", None, timeout=timeout)
         return self._fit(types.info(answer), "info.get")
 
@@ -174,5 +178,6 @@ class Sidecar(_Facet):
     """`ext.sidecar`: how a plugin wants a helper of its own to be started."""
 
     async def spawn_args(self, *, timeout: float | None = None) -> types.SpawnArgs:
+        """Return the arguments for its helper program."""
         answer = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
         return self._fit(types.spawn_args(answer), "sidecar.spawn_args")

@@ -1,0 +1,16 @@
+"""Writes `docs/reference/` and `docs/exthost.schema.json` from the code: `make reference`.
+
+In reading order:
+
+    pages         every file with its text
+    config_page   the keys of exthost.toml, with the defaults of each dialect
+    events_page   the events
+    errors_page   the classes of errors, and every code
+    cli_page      the verbs and their options
+    api_page      the public names
+    facets_page   what single dialects add to an extension
+    source_code   signatures and docstrings as they are in the source
+    markdown      tables and escapes
+
+A test compares the files with what is made here, so nothing is left out and nothing is stale.
+"""

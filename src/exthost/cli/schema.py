@@ -1,0 +1,23 @@
+"""Print the JSON Schema of exthost.toml, with the sections of every dialect that is installed.
+
+Editors complete and check a config with it. For those that use Taplo, write it to a file and name
+that file in the first line of the config:
+
+  exthost schema > exthost.schema.json
+  #:schema ./exthost.schema.json
+"""
+
+import argparse
+
+from exthost.cli.common import Args, no_command, show_json
+from exthost.config.json_schema import json_schema
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    show_json(json_schema(), pretty=not args.json)
+    return 0

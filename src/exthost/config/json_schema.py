@@ -1,0 +1,87 @@
+"""The JSON Schema of `exthost.toml`, made from the tables of keys.
+
+Editors use it to complete and check a config while it is written. `docs/exthost.schema.json` is the
+schema of the built-in dialects; `exthost schema` adds the sections of those that are installed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from exthost.config.section_keys import SECTION_KEYS
+from exthost.dialects import find
+from exthost.dialects.options import EVERYWHERE, Option
+from exthost.dialects.package import DialectPackage
+from exthost.documents.keys import Key, key_schema
+from exthost.documents.setting_keys import SETTING_KEYS
+from exthost.errors import ConfigError
+
+__all__ = ["dialect_sections", "json_schema"]
+
+
+def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, Any]:
+    """Return the schema, with the sections and options of these dialects, by default of all."""
+    dialects = list(find.packages() if packages is None else packages)
+    sections = {name: _section(key) for name, key in SECTION_KEYS.items()}
+    for package in dialects:
+        keys = dict(dialect_sections(package))
+        for name in package.config_sections:
+            sections[name] = _section(keys[name]) if name in keys else {}
+    names = [package.name for package in dialects]
+    entry = sections["extensions"]["items"]["properties"]
+    entry["dialect"] = {
+        "description": entry["dialect"]["description"],
+        "anyOf": [{"enum": names}, {"type": "string"}],
+    }
+    definitions = {name: key_schema(key) for name, key in SETTING_KEYS.items()}
+    definitions["options"]["properties"] = _options(dialects)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "exthost.toml",
+        "description": "The config of exthost: extensions that run as child processes.",
+        "type": "object",
+        "properties": sections,
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def dialect_sections(package: DialectPackage) -> Iterator[tuple[str, Key]]:
+    """Yield the sections of a dialect whose keys it declares."""
+    for name, reference in package.section_keys.items():
+        yield name, find.load(package, reference)
+
+
+def _section(key: Key) -> dict[str, Any]:
+    """Return the schema of a section. Keys that all extensions share are references."""
+    schema = key_schema(key)
+    table = schema
+    if key.type.layout == "list":
+        table = schema["items"]
+    elif key.type.layout == "names":
+        table = schema["additionalProperties"]
+    for name, shared in SETTING_KEYS.items():
+        if key.type.keys.get(name) is shared:
+            table["properties"][name] = {"$ref": f"#/$defs/{name}"}
+    return schema
+
+
+def _options(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
+    """Return the schema of each option. One of several dialects must fit any of them."""
+    options: dict[str, list[Option]] = {name: [option] for name, option in EVERYWHERE.items()}
+    for package in dialects:
+        for name, option in _declared(package).items():
+            options.setdefault(name, []).append(option)
+    return {name: _option(of_name) for name, of_name in options.items()}
+
+
+def _option(options: list[Option]) -> dict[str, Any]:
+    schemas = [dict(option.schema) for option in options]
+    schema = schemas[0] if all(one == schemas[0] for one in schemas) else {"anyOf": schemas}
+    return {"description": options[0].about, **schema}
+
+
+def _declared(package: DialectPackage) -> Mapping[str, Option]:
+    try:
+        return find.find_dialect(package.name).options
+    except ConfigError:  # a broken package is reported where it is used
+        return {}

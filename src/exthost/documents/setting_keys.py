@@ -1,0 +1,307 @@
+"""The keys that an entry, `[overrides.<id>]` and `[defaults]` share: `SETTING_KEYS`.
+
+Each is a row: its type, a sentence, an example. `settings` combines the values of the three places.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.documents.keys import (
+    DURATION,
+    FLAG,
+    JSON_TABLE,
+    SIZE,
+    SOME_DURATION,
+    TEXT,
+    TEXTS,
+    VARIABLES,
+    WORDS,
+    Key,
+    ValueType,
+    choice,
+    count,
+    table_of,
+)
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import count as whole_number
+from exthost.documents.readers import kind, table
+from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart
+
+LIMITS: Mapping[str, Key] = {
+    "start": Key(
+        SOME_DURATION,
+        "How long starting the process and its handshake may take together.",
+        '"60s"',
+    ),
+    "handshake": Key(SOME_DURATION, "How long the handshake may take.", '"30s"'),
+    "call": Key(SOME_DURATION, "How long a call may take if the caller sets no timeout.", '"10s"'),
+    "idle": Key(
+        SOME_DURATION,
+        "After how long without a call the process is ended; the next call starts another.",
+        '"5m"',
+        "(never)",
+    ),
+    "write": Key(
+        SOME_DURATION,
+        "How long a process may leave its stdin unread before it is ended.",
+        '"30s"',
+    ),
+    "stop": Key(
+        DURATION, "How long a process has to end after it was asked to, before SIGKILL.", '"10s"'
+    ),
+    "max_message": Key(SIZE, "The largest message that the process may send.", '"64MiB"'),
+    "max_in_flight": Key(count(1), "How many calls a process has at a time; more wait.", "8"),
+    "cpu": Key(
+        SOME_DURATION, "Processor time of all its processes together.", '"60s"', "(no limit)"
+    ),
+    "nofile": Key(
+        count(1),
+        "Open files of each process.",
+        "64",
+        "(no limit; 1024 in a sandbox)",
+    ),
+    "fsize": Key(SIZE, "The largest file that it may write.", '"100MB"', "(no limit)"),
+    "nproc": Key(count(1), "How many processes it may have.", "16", "(no limit)"),
+    "store": Key(SIZE, "How much it may store through the host.", '"16MiB"'),
+}
+
+
+def _retries(value: Any, place: Place) -> int | None:
+    """Read a count, or "unlimited"."""
+    return UNLIMITED if value == "unlimited" else whole_number(0)(value, place)
+
+
+RESTART: Mapping[str, Key] = {
+    "strategy": Key(
+        choice("never", "immediate", "exponential", "on-demand"),
+        "When a process that ended is started again; on-demand: by the next call.",
+        '"exponential"',
+    ),
+    "initial_delay": Key(DURATION, "The delay before the first restart; it doubles.", '"1s"'),
+    "max_delay": Key(DURATION, "The longest delay.", '"30s"'),
+    "max_retries": Key(
+        ValueType(
+            _retries,
+            'whole number or "unlimited"',
+            {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]},
+        ),
+        "How many restarts there are before the extension has failed for good.",
+        "3",
+    ),
+    "window": Key(
+        SOME_DURATION,
+        "Only restarts within this time count; without it, all since it last ran well.",
+        '"10m"',
+        "(none)",
+    ),
+}
+
+BREAKER: Mapping[str, Key] = {
+    "failures": Key(count(1), "After how many failures in a row calls are refused.", "5"),
+    "open": Key(
+        SOME_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
+    ),
+    "max_open": Key(SOME_DURATION, "The longest such time.", '"2m"'),
+    "successes": Key(
+        count(1), "How many calls must then succeed until all calls are let through.", "2"
+    ),
+    "count_error_replies": Key(FLAG, "Whether an error reply is a failure.", "true"),
+}
+
+POOL: Mapping[str, Key] = {
+    "min": Key(count(0), "How many processes are started, and kept when idle.", "1", "1"),
+    "max": Key(count(1), "How many processes there are at most.", "4", "1"),
+}
+
+PERMISSIONS: Mapping[str, Key] = {
+    "network": Key(FLAG, "Whether it may use the network.", "false", "false"),
+    "filesystem": Key(
+        TEXTS,
+        "Paths that it sees, read-only unless they end in :rw.",
+        '["/srv/data", "/srv/out:rw"]',
+        "[]",
+    ),
+    "max_memory": Key(SIZE, "Memory of all its processes together.", '"512MB"', "(no limit)"),
+    "max_execution_time": Key(
+        SOME_DURATION, "The longest time of each call.", '"30s"', "(no limit)"
+    ),
+}
+
+_ON_FAILURE: Mapping[str, Key] = {
+    "on_failure": Key(
+        choice("closed", "open"),
+        "Whether a call that a hook could not judge is refused (closed) or let through.",
+        '"closed"',
+        '"closed"',
+    )
+}
+
+
+def hook_policy(value: Any, place: Place) -> dict[str, str]:
+    """Return what follows when a hook fails, by its kind; "*" is every other kind.
+
+    `{ on_failure = "closed" }` is for all of them, `{ before_message = { on_failure = "open" } }`
+    for one.
+    """
+    if not isinstance(value, Mapping):
+        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        return {}
+    read: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(key, str) and key.startswith("before_"):
+            policy = table(item, place.at(key), _ON_FAILURE).get("on_failure")
+        else:
+            policy, key = table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
+        if policy is not None:
+            read[key] = policy
+    return read
+
+
+def _pool(value: Any, place: Place) -> Pool:
+    pool = Pool(**table(value, place, POOL))
+    if pool.min is not None and pool.max is not None and pool.min > pool.max:
+        place.wrong(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
+    return pool
+
+
+def _permissions(value: Any, place: Place) -> Permissions | None:
+    # The defaults of Permissions are not None, so the None of a wrong key must be left out.
+    read = table(value, place, PERMISSIONS)
+    return Permissions(**{key: item for key, item in read.items() if item is not None})
+
+
+def _sha256(value: Any, place: Place) -> str | None:
+    digits = set("0123456789abcdefABCDEF")
+    if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
+        is_what = f"is {len(value)} characters" if isinstance(value, str) else f"is {kind(value)}"
+        place.wrong(WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}")
+        return None
+    return value.lower()
+
+
+_DIGEST_SCHEMA: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
+_DIGEST = '"' + "0123456789abcdef" * 4 + '"'
+_PIN = ValueType(_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
+
+PINS: Mapping[str, Key] = {
+    "program": Key(_PIN, "The digest of the program's file.", _DIGEST),
+    "manifest": Key(_PIN, "The digest of the manifest.", _DIGEST),
+    "tools": Key(_PIN, "The digest of the tools that it offers.", _DIGEST),
+}
+
+_PINS_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": dict.fromkeys(PINS, _DIGEST_SCHEMA),
+    "additionalProperties": False,
+}
+
+
+def _pins(value: Any, place: Place) -> str | Pins | None:
+    """Read one digest, or a table of digests."""
+    if not isinstance(value, Mapping):
+        return _sha256(value, place)
+    read = table(value, place, PINS)
+    return Pins(**{key: item for key, item in read.items() if item is not None})
+
+
+HOOKS = ValueType(
+    hook_policy,
+    "table, and tables by kind of hook",
+    {
+        "patternProperties": {
+            "^before_": {
+                "type": "object",
+                "properties": {"on_failure": _ON_FAILURE["on_failure"].type.schema},
+                "additionalProperties": False,
+            }
+        },
+    },
+    keys=_ON_FAILURE,
+)
+
+SETTING_KEYS: Mapping[str, Key] = {
+    "limits": Key(
+        table_of(LIMITS, lambda value, place: Limits(**table(value, place, LIMITS))),
+        "Limits of time, size and number.",
+        '{ call = "10s" }',
+    ),
+    "restart": Key(
+        table_of(RESTART, lambda value, place: Restart(**table(value, place, RESTART))),
+        "What happens when its process ends.",
+        '{ strategy = "exponential", max_retries = 3 }',
+    ),
+    "breaker": Key(
+        table_of(BREAKER, lambda value, place: Breaker(**table(value, place, BREAKER))),
+        "When an extension that keeps failing gets no more calls for a while.",
+        '{ failures = 5, open = "10s" }',
+    ),
+    "pool": Key(table_of(POOL, _pool), "How many processes it has.", "{ min = 1, max = 4 }"),
+    "permissions": Key(
+        table_of(PERMISSIONS, _permissions),
+        "What its sandbox grants it; with this table, it has nothing else.",
+        '{ network = false, filesystem = ["/srv/data"] }',
+        "(no sandbox)",
+    ),
+    "sandbox": Key(
+        choice("strict", "best-effort", "off"),
+        "Whether permissions that cannot be enforced here refuse it.",
+        '"best-effort"',
+        '"strict"',
+    ),
+    "env": Key(
+        VARIABLES,
+        "Environment variables for it, or names of the host's own.",
+        '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" } }',
+        "{}",
+    ),
+    "env_policy": Key(
+        choice("filtered", "minimal", "declared"),
+        "Which of the host's variables it gets: all that do not look secret, a short list, or "
+        "those under `env` alone.",
+        '"minimal"',
+    ),
+    "cwd": Key(TEXT, "The folder in which it runs.", '"/srv/app"', "(the config's folder)"),
+    "args": Key(WORDS, "The arguments of its program.", '["--verbose"]', "[]"),
+    "sha256": Key(
+        ValueType(
+            _pins,
+            "SHA-256 in hexadecimal, or table of them",
+            {"anyOf": [_DIGEST_SCHEMA, _PINS_SCHEMA]},
+            keys=PINS,
+        ),
+        "The digest that its program must have, or digests of program, manifest and tools.",
+        _DIGEST,
+        "(not checked)",
+    ),
+    "retry": Key(
+        choice("never", "once"),
+        "Whether a call that died with its process is sent once more.",
+        '"once"',
+    ),
+    "start": Key(
+        choice("eager", "lazy"), "Whether it starts with the host or at its first use.", '"lazy"'
+    ),
+    "lifetime": Key(
+        choice("tree", "plain"),
+        "Whether all its descendants end with it; needs a PID namespace.",
+        '"plain"',
+        '"tree"',
+    ),
+    "on_weaker": Key(
+        choice("refuse", "warn"),
+        "What happens where the machine contains it less than intended.",
+        '"refuse"',
+        '"warn"',
+    ),
+    "hooks": Key(
+        HOOKS,
+        "What happens when one of its hooks fails.",
+        '{ on_failure = "closed", before_message = { on_failure = "open" } }',
+    ),
+    "options": Key(
+        JSON_TABLE,
+        "Options of its dialect.",
+        '{ host_version = "1.2.0" }',
+        "{}",
+    ),
+}

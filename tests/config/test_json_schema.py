@@ -1,0 +1,154 @@
+"""The table of config keys: its reader, its sentences and its JSON Schema agree."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from exthost.config import DiscoverySettings, config_from_mapping
+from exthost.config.document import _SECTIONS
+from exthost.config.json_schema import dialect_sections, json_schema
+from exthost.config.section_keys import SECTION_KEYS
+from exthost.dialects import find
+from exthost.dialects.options import EVERYWHERE
+from exthost.documents.keys import Key
+from exthost.documents.problems import Place, Problems
+from exthost.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+BUILT_IN = [find.find_package(name) for name in find.BUILT_IN]
+SECTIONS: dict[str, Key] = {
+    **SECTION_KEYS,
+    **{name: key for package in BUILT_IN for name, key in dialect_sections(package)},
+}
+
+
+def keys_below(path: str, keys: Mapping[str, Key]) -> Iterator[tuple[str, Key]]:
+    for name, key in keys.items():
+        yield f"{path}.{name}", key
+        yield from keys_below(f"{path}.{name}", key.type.keys)
+
+
+KEYS = dict(keys_below("", SECTIONS))
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(json_schema(BUILT_IN))
+
+
+def test_every_section_that_is_read_is_in_the_table() -> None:
+    of_dialects = {name for package in BUILT_IN for name in package.config_sections}
+    assert set(SECTIONS) == {*_SECTIONS, *of_dialects}
+
+
+def test_every_key_has_a_sentence_and_an_example() -> None:
+    for path, key in KEYS.items():
+        assert key.about.endswith(".") and key.about[0].isupper(), path
+        assert key.example or path.count(".") == 1, path
+
+
+def test_every_option_of_a_dialect_has_a_sentence() -> None:
+    for name, option in EVERYWHERE.items():
+        assert option.about, name
+    for package in BUILT_IN:
+        for name, option in find.find_dialect(package.name).options.items():
+            assert option.about.endswith(".") and option.schema, f"{package.name}: {name}"
+
+
+@pytest.mark.parametrize("path", [path for path, key in KEYS.items() if key.example])
+def test_every_example_and_default_is_read_without_a_mistake(path: str) -> None:
+    key = KEYS[path]
+    for written in (key.example, key.default):
+        if written and not written.startswith("("):
+            problems = Problems()
+            key(tomllib.loads(f"value = {written}")["value"], Place(problems))
+            assert not problems.found, written
+
+
+def test_the_defaults_of_the_search_are_those_in_force() -> None:
+    settings = DiscoverySettings()
+    keys = SECTION_KEYS["discovery"].type.keys
+    for table, tables_keys in ((settings, keys), (settings.watch, keys["watch"].type.keys)):
+        for setting in fields(table):
+            if setting.name in ("prefers_working_folder", "watch"):
+                continue
+            default = tomllib.loads(f"value = {tables_keys[setting.name].default}")["value"]
+            value = getattr(table, setting.name)
+            assert default == (list(value) if isinstance(value, tuple) else value), setting.name
+
+
+def example_of(section: Key) -> Any:
+    table = {
+        name: tomllib.loads(f"value = {key.example}")["value"]
+        for name, key in section.type.keys.items()
+        if key.example
+    }
+    if section.type.layout == "list":
+        return [table]
+    return {"weather": table} if section.type.layout == "names" else table
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_schema_accepts_every_example(schema: jsonschema_rs.Validator, section: str) -> None:
+    schema.validate({section: example_of(SECTIONS[section])})
+
+
+ENTRY = {"name": "a", "source": {"command": "python3"}}
+
+WRONG: list[dict[str, Any]] = [
+    {"extension": []},
+    {"extensions": {}},
+    {"extensions": [{"name": "a"}]},
+    {"extensions": [{**ENTRY, "limit": {}}]},
+    {"extensions": [{**ENTRY, "limits": {"call": "10 years"}}]},
+    {"extensions": [{**ENTRY, "limits": {"cal": 1}}]},
+    {"extensions": [{**ENTRY, "limits": {"max_in_flight": 0}}]},
+    {"extensions": [{**ENTRY, "restart": {"strategy": "sometimes"}}]},
+    {"extensions": [{**ENTRY, "restart": {"max_retries": "many"}}]},
+    {"extensions": [{**ENTRY, "env": {"A": 1}}]},
+    {"extensions": [{**ENTRY, "env": {"A": {"of": "B"}}}]},
+    {"extensions": [{**ENTRY, "args": "one"}]},
+    {"extensions": [{**ENTRY, "sha256": "abc"}]},
+    {"extensions": [{**ENTRY, "dialect": "cigen", "options": {"plan": "yes"}}]},
+    {"defaults": {"name": "a"}},
+    {"discovery": {"max_depth": -1}},
+    {"discovery": {"watch": {"debounce_ms": 1}}},
+    {"hooks": {"on_failure": "perhaps"}},
+    {"hooks": {"before_message": {"on_failur": "open"}}},
+    {"mcp_servers": {"time": {"command": 1}}},
+    {"process_extensions": [{"id": "a", "manifest": "m"}]},
+]
+
+
+@pytest.mark.parametrize("document", WRONG, ids=str)
+def test_reader_and_schema_both_reject(
+    schema: jsonschema_rs.Validator, document: dict[str, Any]
+) -> None:
+    assert not schema.is_valid(document)
+    with pytest.raises(ConfigError):
+        config_from_mapping(document)
+
+
+def test_the_schema_accepts_the_configs_of_the_examples(schema: jsonschema_rs.Validator) -> None:
+    configs = [*ROOT.glob("examples/**/exthost.toml")]
+    assert configs
+    for config in configs:
+        schema.validate(tomllib.loads(config.read_text()))
+
+
+def test_a_source_that_cannot_run_here_is_a_matter_of_the_reader(
+    schema: jsonschema_rs.Validator,
+) -> None:
+    schema.validate({"extensions": [{"name": "a", "source": {"type": "grpc", "port": 1}}]})
+
+
+def test_a_dialect_that_declares_no_keys_may_have_any_in_its_section() -> None:
+    from dataclasses import replace
+
+    package = replace(BUILT_IN[0], config_sections={"toys": "x:y"}, section_keys={})
+    jsonschema_rs.validate(json_schema([package]), {"toys": {"a": 1}})

@@ -1,0 +1,55 @@
+"""The reference is complete and fits the code."""
+
+import json
+from pathlib import Path
+
+import exthost
+import exthost.sdk
+from exthost.cli.verbs import VERBS
+from exthost.dialects import find
+from exthost.events import EVERYTHING
+from scripts.reference.api_page import RETURNED
+from scripts.reference.pages import pages
+from scripts.reference.source_code import docstring, members
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = pages()
+
+
+def test_every_page_is_what_the_code_says_now() -> None:
+    for name, text in MADE.items():
+        file = DOCS / name
+        assert file.exists() and file.read_text() == text, f"{name} is stale: run `make reference`"
+    generated = {name for name in MADE if name.startswith("reference/")}
+    assert {f"reference/{file.name}" for file in DOCS.glob("reference/*.md")} == generated
+
+
+def test_every_verb_event_error_facet_and_public_name_has_its_place() -> None:
+    for verb in VERBS:
+        assert f"\n## {verb}\n" in MADE["reference/cli.md"]
+    for event in EVERYTHING:
+        assert f"\n## {event.__name__}\n" in MADE["reference/events.md"]
+    for name in exthost.errors.__all__:
+        assert name in MADE["reference/errors.md"]
+    for name in exthost.__all__:
+        assert f"\n## exthost.{name}\n" in MADE["reference/api.md"]
+    for name in exthost.sdk.__all__:
+        assert f"\n### exthost.sdk.{name}\n" in MADE["reference/api.md"]
+    for dialect in find.BUILT_IN:
+        for facet in find.find_dialect(dialect).facets:
+            assert f"\n## ext.{facet} ({dialect})\n" in MADE["reference/facets.md"]
+
+
+def test_every_public_class_and_method_has_a_docstring() -> None:
+    names = [getattr(exthost, name) for name in exthost.__all__]
+    names += [getattr(exthost.sdk, name) for name in exthost.sdk.__all__]
+    facets = [facet for name in find.BUILT_IN for facet in find.find_dialect(name).facets.values()]
+    for kind in (*names, *RETURNED, *EVERYTHING, *facets):
+        if isinstance(kind, type):
+            assert docstring(kind), kind
+            for member in members(kind):
+                assert member.doc, f"{kind.__name__}.{member.name}"
+
+
+def test_the_schema_is_json() -> None:
+    assert json.loads(MADE["exthost.schema.json"])["title"] == "exthost.toml"
