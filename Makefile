@@ -37,7 +37,8 @@ RUST_STAMP := $(VENV)/.rust-example
 
 # A worker that is done takes over tests of another.
 PYTEST := $(BIN)/python -m pytest --dist worksteal
-WORKERS := 2
+# One more than the cores of a small machine: tests wait for processes half of their time.
+WORKERS := 3
 PARALLEL := -n $(WORKERS)
 # The same with Python's development mode in the workers.
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'

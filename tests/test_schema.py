@@ -334,7 +334,7 @@ schemas = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(schemas, json_values)
 def test_no_schema_and_no_arguments_raise(schema: Any, arguments: Any) -> None:
     made = Checker.of(schema)

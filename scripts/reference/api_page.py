@@ -6,7 +6,7 @@ from typing import Any
 
 import exthost
 import exthost.sdk
-from exthost.host.host import HostSettings
+from exthost.host.host_settings import HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
 from scripts.reference.markdown import code, page, table

@@ -342,7 +342,7 @@ documents = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents)
 def test_no_mapping_whatsoever_makes_anything_but_a_config_or_a_config_error(
     document: Any,

@@ -31,7 +31,11 @@ def server(name: str, *args: str, **settings: Any) -> Any:
 
 
 @shows("mcp-real-01", "mcp-era-02")
-async def test_mcp_server_time_is_stateless_on_the_wire(tmp_path: Path) -> None:
+async def test_mcp_server_time_is_stateless_on_the_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine it may take long to start.
+    monkeypatch.setattr("exthost.dialects.mcp.dialect.DISCOVERY_SECONDS", 100.0)
     heard = tmp_path / "heard"
     shell = f'tee "{heard}" | "{BIN}/mcp-server-time" --local-timezone UTC'
     async with exthost.connect(["sh", "-c", shell], dialect="mcp", name="time") as ext:

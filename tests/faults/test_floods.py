@@ -10,11 +10,15 @@ import pytest
 
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
 from exthost.testing.peers import PEERS, HostilePeer
+from exthost.wire.framing import READ_BYTES
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import AT_ONCE_SECONDS, every, frame, held, lag_while, wrapped
 from tests.faults.trials import Trials
 
 MB = 1_000_000
+
+# Noise for one read of the largest size, and for a second one.
+NOISE_BYTES = READ_BYTES + 1000
 
 # How long one child may make one step of the loop work, in development mode and on a machine that
 # others use as well: a read of 64 KiB that is nothing but the shortest stray lines is the longest.
@@ -70,11 +74,11 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
 
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
-    """As many stray lines as fit, as short as can be: each is one to be told of."""
+    """As many stray lines as fit in the largest read, as short as can be: each is counted."""
 
     async def noise(peer: HostilePeer, piece: bytes) -> None:
         async with held(peer, folder, watched=False) as child:
-            result, lag = await lag_while(child.spew((piece, 150_000 // len(piece))))
+            result, lag = await lag_while(child.spew((piece, NOISE_BYTES // len(piece))))
             # A frame of no bytes may be a message, and an answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
             assert lag < MOST_LAG_SECONDS, lag

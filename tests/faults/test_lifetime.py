@@ -126,7 +126,7 @@ async def test_a_death_in_a_call_is_told_at_once_with_its_status(folder: Path) -
     for peer in every():
         for name, (words, status) in DEATHS.items():
             trials.add(name, peer.dialect, partial(dies, peer, words, status))
-    await trials.run(sample=0.5)
+    await trials.run()
 
 
 def serial(peer: HostilePeer) -> bool:
@@ -332,7 +332,7 @@ async def test_a_start_that_fails_is_told_as_one_and_every_call_with_it(folder: 
     for peer in every():
         for name, (stage, words) in BAD_STARTS.items():
             trials.add(name, peer.dialect, partial(fails, peer, stage, words))
-    await trials.run(sample=0.5)
+    await trials.run()
 
 
 async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path) -> None:

@@ -99,7 +99,7 @@ async def test_a_length_that_is_none_ends_the_call_and_the_next_has_a_fresh_proc
     for peer in every():
         for name, data in BAD_LENGTHS[find.find_dialect(peer.dialect).framing].items():
             trials.add(name, peer.dialect, partial(bad_length, peer, data))
-    await trials.run(sample=0.5)
+    await trials.run()
 
 
 async def test_a_frame_that_never_ends_costs_no_more_than_the_limit(folder: Path) -> None:

@@ -4,10 +4,10 @@ A trial is a coroutine that must end in bounded time without an error. Those of 
 at a time; one that fails does not stop the others, and the test tells of all. What was counted is
 printed when the test run ends (`conftest.py`).
 
-A matrix that is too slow for every run says so (`run(sample=...)`): a part of its trials is run,
-some of each dialect, chosen by a seed. The seed is that of the commit, so that each change gets
-another part and the same change the same; it is printed with the counts. `EXTHOST_TEST_SAMPLE=SEED`
-runs the part of that seed, `EXTHOST_TEST_SAMPLE=all` runs all, as `make soak` does.
+A part of them is run, some of each dialect, chosen by a seed; `run(sample=...)` says how many. The
+seed is that of the commit, so that each change gets another part and the same change the same; it
+is printed with the counts. `EXTHOST_TEST_SAMPLE=SEED` runs the part of that seed,
+`EXTHOST_TEST_SAMPLE=all` runs all, as `make soak` does.
 """
 
 import asyncio
@@ -30,6 +30,9 @@ TRIAL_SECONDS = 150.0
 
 # The seed of the sample, or "all".
 SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
+
+# The part of its trials that a test runs unless it says otherwise.
+SAMPLE = 1 / 3
 
 # As many as keep two cores busy; more would only make each slower.
 AT_ONCE = 4
@@ -73,7 +76,7 @@ class Trials:
         """Count what was tried outside of `run`."""
         COUNTS[Counted(self._family, dialect, outcome)] += times
 
-    async def run(self, at_once: int = AT_ONCE, *, sample: float = 1.0) -> None:
+    async def run(self, at_once: int = AT_ONCE, *, sample: float = SAMPLE) -> None:
         """Run all of them, or this share. Fails the test if one failed, or if there was none."""
         assert self._trials, "a test without trials shows nothing"
         chosen = sampled(self._trials, sample, os.environ.get(SAMPLE_VARIABLE, "all"))

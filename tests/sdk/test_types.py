@@ -122,7 +122,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(types, json_values)
 def test_a_handler_accepts_what_its_schema_accepts(annotation: Any, value: Any) -> None:
     is_valid = jsonschema_rs.is_valid(schema_of(annotation), value)

@@ -288,7 +288,7 @@ class TalkByOrder(RuleBasedStateMachine):
         assert self.conversation.calls() == self.waiting
 
 
-Talk.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Talk.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestTalk = Talk.TestCase
 TalkByOrder.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
 TestTalkByOrder = TalkByOrder.TestCase

@@ -3,6 +3,7 @@
 In reading order:
 
     host               the public object
+    host_settings      its settings that are given in Python
     extension_set      the extensions by their ids: added, replaced, removed, ended
     extension_factory  makes an extension from its spec
     registry           pure: names and tools

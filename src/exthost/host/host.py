@@ -9,7 +9,7 @@ cause.
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 from exthost.config import Config, spec_from_mapping
 from exthost.dialects import find
@@ -30,6 +30,7 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
+from exthost.host.host_settings import HostSettings
 from exthost.host.manifest_reload import ManifestReloader
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
@@ -44,16 +45,6 @@ from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.tool_result import ToolResult, tool_failed
 from exthost.trace.traffic import Traffic
-
-
-class HostSettings(TypedDict, total=False):
-    """What `Host.from_config` and `SyncHost` take beside the config."""
-
-    handlers: Mapping[str, Handler]
-    environ: Mapping[str, str] | None
-    confirm: Confirm | None
-    harden: bool
-    control: bool | str | Path
 
 
 class Host:

@@ -19,7 +19,8 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.hooks import Confirm, Hooks
-from exthost.host.host import Host, HostSettings
+from exthost.host.host import Host
+from exthost.host.host_settings import HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.tool_loop import ROUNDS
