@@ -123,7 +123,7 @@ class Requires:
     host: str = ""
 
 
-class Setting(NamedTuple):
+class DeclaredSetting(NamedTuple):
     """A value that an extension gets when it starts.
 
     It comes from the first of `variables` that is set, else from the value stored under `key`, else
@@ -138,7 +138,7 @@ class Setting(NamedTuple):
     secret: str = ""
 
 
-class Claim(NamedTuple):
+class UniqueName(NamedTuple):
     """A name that only one extension of a host may have. `kind` says in words what it names."""
 
     kind: str
@@ -177,7 +177,7 @@ class Spec:
     manifest_path  a manifest that `discovery.configfile.completed` has yet to read
     manifest_file  the manifest that was read
     wire_id        the extension's id on the wire, if it is not `id`
-    claims         names that it must not share with an extension before it
+    unique_names   names that it must not share with an extension before it
     settings       the values that it wants in its config
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator wrote that
@@ -217,7 +217,7 @@ class Spec:
     manifest_path: str | None = None
     manifest_file: str = ""
     wire_id: str = ""
-    claims: tuple[Claim, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    unique_names: tuple[UniqueName, ...] = ()
+    settings: tuple[DeclaredSetting, ...] = ()
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     package: Package | None = None

@@ -329,8 +329,9 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
 )
 def test_what_another_extension_has_already_is_refused(text: str, kind: str) -> None:
     first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
-    before = Spec(id="first", argv=("x",), claims=first.claims)
-    objection = clash(Spec(id="second", argv=("x",), claims=parse(text.encode()).claims), [before])
+    before = Spec(id="first", argv=("x",), unique_names=first.unique_names)
+    names = parse(text.encode()).unique_names
+    objection = clash(Spec(id="second", argv=("x",), unique_names=names), [before])
     if kind:
         assert objection is not None and objection.code == "X0340"
         assert kind in objection.message and "'first'" in objection.message

@@ -13,7 +13,7 @@ from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, rea
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
 from exthost.launch.gate import configured
-from exthost.spec import Setting, Spec
+from exthost.spec import DeclaredSetting, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
 
@@ -162,7 +162,7 @@ def test_what_is_no_manifest_at_all_is_told(data: bytes) -> None:
 # -- settings --------------------------------------------------------------------------------
 
 
-def with_settings(*settings: Setting, **more: Any) -> Spec:
+def with_settings(*settings: DeclaredSetting, **more: Any) -> Spec:
     return Spec(id="my-plugin", argv=("x",), settings=settings, **more)
 
 
@@ -183,7 +183,7 @@ def test_a_setting_comes_from_the_first_place_that_has_it() -> None:
 
 @shows("synaps-mani-04")
 def test_a_required_setting_that_is_nowhere_refuses() -> None:
-    setting = Setting("k", ("SYNAPS_EXTENSION_A_K",), required=True)
+    setting = DeclaredSetting("k", ("SYNAPS_EXTENSION_A_K",), required=True)
     with pytest.raises(Refused) as refused:
         configured(with_settings(setting), {})
     assert refused.value.code == "X0350" and "SYNAPS_EXTENSION_A_K" in refused.value.help
@@ -195,7 +195,7 @@ def test_a_required_setting_that_is_nowhere_refuses() -> None:
     [("bool", "true", True), ("bool", "False", False), ("number", "5", 5), ("number", " 1.5", 1.5)],
 )
 def test_a_setting_has_the_type_that_it_declares(kind: Any, text: str, value: Any) -> None:
-    spec = with_settings(Setting("k", ("V",), kind))
+    spec = with_settings(DeclaredSetting("k", ("V",), kind))
     assert configured(spec, {"V": text}) == {"k": value}
     assert type(configured(spec, {"V": text})["k"]) is type(value)
 
@@ -203,7 +203,7 @@ def test_a_setting_has_the_type_that_it_declares(kind: Any, text: str, value: An
 @pytest.mark.parametrize(("kind", "text"), [("bool", "1"), ("number", "true"), ("number", "x1")])
 def test_one_of_the_wrong_type_is_refused_and_never_shown(kind: Any, text: str) -> None:
     with pytest.raises(Refused) as refused:
-        configured(with_settings(Setting("k", ("V",), kind)), {"V": text + "hunter2"})
+        configured(with_settings(DeclaredSetting("k", ("V",), kind)), {"V": text + "hunter2"})
     assert refused.value.code == "X0351" and "hunter2" not in str(refused.value)
 
 

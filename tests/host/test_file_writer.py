@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from exthost.dialects.calls import Fragment
+from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 from exthost.host.file_merge import merge_fragments
 from exthost.host.file_writer import write_files
@@ -19,12 +19,12 @@ def nothing(path: str) -> str | None:
     return None
 
 
-def come_to(*fragments: Fragment, there: str | None = None) -> Any:
+def come_to(*fragments: FileFragment, there: str | None = None) -> Any:
     return dict(merge_fragments(fragments, lambda path: there))
 
 
-def merge(path: str, content: str, format: str = "") -> Fragment:
-    return Fragment(path, content, "merge", format=format)
+def merge(path: str, content: str, format: str = "") -> FileFragment:
+    return FileFragment(path, content, "merge", format=format)
 
 
 def everything(folder: Path) -> dict[str, str]:
@@ -37,7 +37,9 @@ def everything(folder: Path) -> dict[str, str]:
 
 @shows("cigen-files-01")
 def test_replace_overwrites_what_came_before_it() -> None:
-    files = come_to(Fragment("a", "1"), Fragment("b", "2"), Fragment("./a", "3"), there="old")
+    files = come_to(
+        FileFragment("a", "1"), FileFragment("b", "2"), FileFragment("./a", "3"), there="old"
+    )
     assert files == {"a": "3", "b": "2"}
 
 
@@ -45,20 +47,24 @@ def test_replace_overwrites_what_came_before_it() -> None:
 def test_a_link_and_what_it_leads_to_cannot_both_be_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     with pytest.raises(CallFailed, match="link"):
-        write_files((Fragment("a", "1"), Fragment("link", "2")), tmp_path)
+        write_files((FileFragment("a", "1"), FileFragment("link", "2")), tmp_path)
     assert not (tmp_path / "a").exists()
 
 
 @shows("cigen-files-02")
 def test_append_goes_by_order_and_then_by_arrival() -> None:
     pieces = [("1", 5), ("2", -1), ("3", 5), ("4", 0)]
-    files = come_to(*(Fragment("a", text, "append", order) for text, order in pieces), there="old")
+    files = come_to(
+        *(FileFragment("a", text, "append", order) for text, order in pieces), there="old"
+    )
     assert files == {"a": "2413"}
 
 
 def test_what_is_appended_follows_what_it_was_replaced_with() -> None:
     files = come_to(
-        Fragment("a", "lost", "append"), Fragment("a", "base "), Fragment("a", "end", "append", -9)
+        FileFragment("a", "lost", "append"),
+        FileFragment("a", "base "),
+        FileFragment("a", "end", "append", -9),
     )
     assert files == {"a": "base end"}
 
@@ -66,7 +72,7 @@ def test_what_is_appended_follows_what_it_was_replaced_with() -> None:
 @shows("cigen-files-03")
 def test_merge_joins_mappings_deeply_and_the_later_counts() -> None:
     files = come_to(
-        Fragment("a.yml", "on: push\njobs:\n  build: {needs: [a], image: x}\n"),
+        FileFragment("a.yml", "on: push\njobs:\n  build: {needs: [a], image: x}\n"),
         merge("a.yml", "jobs:\n  build: {image: y, needs: [b]}\n  test: {}\n"),
     )
     assert yaml.load(files["a.yml"], yaml.BaseLoader) == {
@@ -84,7 +90,7 @@ def test_merge_goes_into_the_file_that_is_there() -> None:
 
 @pytest.mark.parametrize("word", ["on", "yes", "22:22", "2024-01-01", "010", "1_000", "=", "0x1f"])
 def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> None:
-    files = come_to(Fragment("a.yml", f"{word}: {word}\n"), merge("a.yml", "b: true\nc: 1.5\n"))
+    files = come_to(FileFragment("a.yml", f"{word}: {word}\n"), merge("a.yml", "b: true\nc: 1.5\n"))
     assert yaml.load(files["a.yml"], yaml.BaseLoader) == {word: word, "b": "true", "c": "1.5"}
 
 
@@ -102,7 +108,7 @@ def test_words_that_old_yaml_takes_for_something_else_stay_words(word: str) -> N
 )
 def test_what_cannot_be_merged_is_told(first: str, second: str, format: str, says: str) -> None:
     with pytest.raises(CallFailed, match=says):
-        come_to(Fragment("a", first), merge("a", second, format))
+        come_to(FileFragment("a", first), merge("a", second, format))
 
 
 def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
@@ -110,7 +116,7 @@ def test_a_yaml_that_stands_for_billions_of_keys_is_refused() -> None:
     levels += [f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40)]
     bomb = "\n".join(levels)
     with pytest.raises(CallFailed, match="keys"):
-        come_to(Fragment("a.yml", bomb), merge("a.yml", bomb))
+        come_to(FileFragment("a.yml", bomb), merge("a.yml", bomb))
 
 
 # -- where -----------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ def test_a_path_that_could_lead_out_is_refused_and_nothing_is_written(
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(Refused) as refused:
-        write_files([Fragment("good", "1"), Fragment(path, "2")], out)
+        write_files([FileFragment("good", "1"), FileFragment(path, "2")], out)
     assert refused.value.code == "X0320"
     assert everything(tmp_path) == {} and not out.exists()
 
@@ -156,7 +162,9 @@ def test_a_link_that_leads_out_is_refused_and_nothing_is_written(
     (out / "deep" / "link").symlink_to("../../outside")
     (out / "dangling").symlink_to(tmp_path / "not-there")
     with pytest.raises(Refused):
-        write_files([Fragment("good", "1"), Fragment(path, "2", strategy, format="yaml")], out)
+        write_files(
+            [FileFragment("good", "1"), FileFragment(path, "2", strategy, format="yaml")], out
+        )
     assert everything(out) == {} and everything(outside) == {"x": "theirs"}
     assert not (tmp_path / "not-there").exists()
 
@@ -164,7 +172,7 @@ def test_a_link_that_leads_out_is_refused_and_nothing_is_written(
 def test_a_link_that_stays_inside_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert write_files([Fragment("link/x", "1")], tmp_path) == ("link/x",)
+    assert write_files([FileFragment("link/x", "1")], tmp_path) == ("link/x",)
     assert (tmp_path / "real" / "x").read_text() == "1" and (tmp_path / "link").is_symlink()
 
 
@@ -177,7 +185,7 @@ def test_files_are_written_whole_with_their_rights_and_nothing_else_is_left(
     script = out / "run.sh"
     script.write_text("old")
     script.chmod(0o750)
-    paths = write_files([Fragment("run.sh", "new"), Fragment(".ci/a/b.yml", "é")], out)
+    paths = write_files([FileFragment("run.sh", "new"), FileFragment(".ci/a/b.yml", "é")], out)
     assert paths == ("run.sh", ".ci/a/b.yml")
     assert everything(out) == {".ci/a/b.yml": "é", "run.sh": "new"}
     assert script.stat().st_mode & 0o777 == 0o750
@@ -191,8 +199,8 @@ def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as failed:
             write_files(
                 [
-                    Fragment("old", "new") if bad == "taken" else Fragment("z", ""),
-                    Fragment(bad, "1"),
+                    FileFragment("old", "new") if bad == "taken" else FileFragment("z", ""),
+                    FileFragment(bad, "1"),
                 ],
                 tmp_path,
             )
@@ -202,12 +210,12 @@ def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
 
 def test_a_file_cannot_also_be_a_folder() -> None:
     with pytest.raises(CallFailed, match="file of the same result"):
-        merge_fragments([Fragment("a", "1"), Fragment("a/b", "2")], nothing)
+        merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], nothing)
 
 
 def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_bytes(b"\xff\xfe")
-    for piece in (merge("a.yml", "a: 1"), Fragment("b", "\ud800")):
+    for piece in (merge("a.yml", "a: 1"), FileFragment("b", "\ud800")):
         with pytest.raises(CallFailed):
             write_files([piece], tmp_path)
     assert os.listdir(tmp_path) == ["a.yml"]  # noqa: PTH208
@@ -216,7 +224,7 @@ def test_what_is_no_text_is_neither_merged_nor_written(tmp_path: Path) -> None:
 def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(UsageError) as failed:
-        come_to(Fragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
+        come_to(FileFragment("a.yml", "a: 1"), merge("a.yml", "b: 1"))
     assert failed.value.code == "X1322" and "exthost[yaml]" in failed.value.help
 
 
@@ -228,7 +236,7 @@ def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.Monke
     ],
 )
 def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path, path: str) -> None:
-    fragments = [Fragment("plain.txt", "a"), Fragment(path, "b")]
+    fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
     with pytest.raises(Refused) as caught:
         write_files(fragments, tmp_path)
     assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
@@ -239,9 +247,9 @@ def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> Non
     (tmp_path / ".git").mkdir()
     (tmp_path / "docs").symlink_to(".git")
     with pytest.raises(Refused):
-        write_files([Fragment("docs/config", "a")], tmp_path)
+        write_files([FileFragment("docs/config", "a")], tmp_path)
 
 
 @pytest.mark.parametrize("path", [".gitignore", "git/config", "src/.hidden", "profile"])
 def test_ordinary_hidden_files_are_written(tmp_path: Path, path: str) -> None:
-    assert write_files([Fragment(path, "a")], tmp_path) == (path,)
+    assert write_files([FileFragment(path, "a")], tmp_path) == (path,)

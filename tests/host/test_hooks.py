@@ -149,10 +149,10 @@ async def test_a_hook_has_128_handlers_at_most(caplog: pytest.LogCaptureFixture)
 
 
 async def test_decisions_are_handed_on_and_a_block_stands() -> None:
-    body = HookAnswer(decision="transform", transformed_body={"t": 1}, do_not_reply_again=True)
+    body = HookAnswer(decision="transform", replacement={"t": 1}, extra={"last": True})
     outcome = await chain(Fake("a", body), Fake("b")).run(HOOK, {})
     assert (outcome.decision, outcome.decided_by) == ("transform", "a")
-    assert outcome.transformed_body == {"t": 1} and outcome.do_not_reply_again
+    assert outcome.replacement == {"t": 1} and outcome.extra == {"last": True}
     block, allow = HookAnswer(decision="block", reason="no"), HookAnswer(decision="allow")
     outcome = await chain(Fake("a", block), Fake("b", allow)).run(HOOK, {})
     assert (outcome.decision, outcome.decided_by, outcome.reason) == ("block", "a", "no")

@@ -12,7 +12,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
 from exthost.launch.plan import prepare
 from exthost.launch.variables import environment_of, grant_line, withheld
-from exthost.spec import HostEnvRef, Package, Permissions, Requires, Setting, Spec
+from exthost.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
 
 HOST = {
     "PATH": "/usr/bin:/bin",
@@ -28,7 +28,7 @@ PACKAGED = Spec(
     cwd="/",
     dialect="synaps",
     requires=Requires(env=("NOTES_KEY",)),
-    settings=(Setting("api_key", ("NOTES_KEY",), required=True, secret="NOTES_KEY"),),
+    settings=(DeclaredSetting("api_key", ("NOTES_KEY",), required=True, secret="NOTES_KEY"),),
     package=Package(root="/srv/notes", argv=("/bin/true",), cwd="/"),
 )
 SANDBOXED = replace(PACKAGED, permissions=Permissions())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from exthost.dialects.caller import Caller
-from exthost.dialects.calls import EventSink, Fragment
+from exthost.dialects.calls import EventSink, FileFragment
 from exthost.dialects.codec import Codec, Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.host_requests import HostRequest
@@ -133,7 +133,7 @@ class Dialect:
     cancel_message: Callable[[Request, str], Outgoing | None] | None = None
     result_reader: ResultReader = VALUE_RESULT
     error_result: Callable[[ExthostError], Any] | None = None
-    files: Callable[[Any], Sequence[Fragment]] | None = None
+    files: Callable[[Any], Sequence[FileFragment]] | None = None
     wants_hook: Callable[[Spec, str, Mapping[str, Any]], bool] | None = None
     facets: Mapping[str, Callable[[Caller], Any]] = field(default_factory=empty_mapping)
     streams: Mapping[str, StreamKind] = field(default_factory=empty_mapping)

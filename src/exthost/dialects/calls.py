@@ -22,7 +22,9 @@ class ToolCall(NamedTuple):
 
 class HookCall(NamedTuple):
     """The params of the operation `hook`: its name, and the event that is about to happen or has
-    happened."""
+    happened. The event of a tool call has the members `tool_name`, `tool`, `extension_id`,
+    `arguments` and `context`, and after the call `duration_ms`, and `result` or `error`. `context`
+    is the mapping that the caller passed; a dialect may send parts of it."""
 
     name: str
     event: Mapping[str, Any]
@@ -31,27 +33,29 @@ class HookCall(NamedTuple):
 class HookAnswer(NamedTuple):
     """The result of the operation `hook`. Each dialect with hooks translates its own into this.
 
-    override          laid over the event for the hooks that come later
-    decision          what the hook thinks should be done: allow, block, transform
-    transformed_body  what to put in place of the body, for transform
-    confirm           a question that a person has to answer before the event may happen
-    inject            text to be added
-    final             no other hook is run
+    abort        whether the event must not happen; `reason` says why
+    override     members that replace those of the event, for the hooks that run later
+    decision     what the hook recommends: allow, block, transform
+    replacement  what replaces the body of the event, for transform
+    confirm      a question that a person has to answer before the event may happen
+    inject       text to be added
+    final        whether this is the last hook that is run
+    extra        what else the dialect's answer has, for the program that ran the hooks
     """
 
     abort: bool = False
     reason: str = ""
     override: Mapping[str, Any] = EMPTY_MAPPING
     decision: str | None = None
-    transformed_body: Any = None
-    do_not_reply_again: bool = False
+    replacement: Any = None
     confirm: str | None = None
     inject: str | None = None
     final: bool = False
+    extra: Mapping[str, Any] = EMPTY_MAPPING
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class FileFragment:
     """A piece of a file that an extension wants to be written.
 
     `strategy` says how it is combined with what the file already contains.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from exthost.dialects.calls import Fragment
+from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 
 __all__ = ["merge_fragments", "path_refused", "safe_path"]
@@ -41,11 +41,11 @@ _PLAIN_WORDS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
 
 
 def merge_fragments(
-    fragments: Iterable[Fragment], existing: Callable[[str], str | None]
+    fragments: Iterable[FileFragment], existing: Callable[[str], str | None]
 ) -> Mapping[str, str]:
     """Return the content of each file by its path. `existing` returns the text of a file on disk,
     or None. Raises Refused or CallFailed for the whole result."""
-    by_path: dict[str, list[Fragment]] = {}
+    by_path: dict[str, list[FileFragment]] = {}
     for fragment in fragments:
         by_path.setdefault(safe_path(fragment.path), []).append(fragment)
     for path in by_path:
@@ -82,9 +82,9 @@ def path_refused(path: str, why: str) -> Refused:
     )
 
 
-def _file(path: str, pieces: list[Fragment], existing: Callable[[str], str | None]) -> str:
+def _file(path: str, pieces: list[FileFragment], existing: Callable[[str], str | None]) -> str:
     base: str | None = None
-    appended: list[Fragment] = []
+    appended: list[FileFragment] = []
     for piece in pieces:
         if piece.strategy == "replace":
             base, appended = piece.content, []
@@ -97,7 +97,7 @@ def _file(path: str, pieces: list[Fragment], existing: Callable[[str], str | Non
     return (base or "") + "".join(piece.content for piece in appended)
 
 
-def _merged(path: str, there: str | None, piece: Fragment) -> str:
+def _merged(path: str, there: str | None, piece: FileFragment) -> str:
     if there is None or not there.strip():
         return piece.content
     load, dump = _language(path, piece.format)

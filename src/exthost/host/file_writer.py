@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from exthost.dialects.calls import Fragment
+from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Evidence, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused
 
@@ -44,7 +44,7 @@ _PROTECTED_FILES = frozenset(
 
 
 def write_files(
-    fragments: Iterable[Fragment], folder: str | Path, *, named: Collection[str] = ()
+    fragments: Iterable[FileFragment], folder: str | Path, *, named: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
     the paths written, relative to it. `named` are paths that may be written although other programs

@@ -28,8 +28,7 @@ class HookedCall:
             "tool_name": tool.name,
             "tool": tool.tool,
             "extension_id": tool.extension,
-            "agent_id": context.get("agent_id"),
-            "session_id": context.get("session_id"),
+            "context": context,
         }
 
     async def run(self, arguments: Any, call: Call) -> ToolResult:

@@ -12,8 +12,8 @@ If it fails all the same, the event is stopped, unless a config says otherwise (
 hook that only observes holds up nobody: if it fails, or is not ready, it is passed over.
 Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
 
-Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision` and `transformed_body`
-are passed on unchanged.
+Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision`, `replacement` and
+`extra` are passed on unchanged.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
     `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
     was made, except that a block stands. `injected` is what was to be added, joined by a blank
     line. `failure` is the hook that failed and stopped it for that reason, and `passed_over` are
-    those that failed and did not.
+    those that failed and did not. `extra` is what else the dialects' answers have.
     """
 
     event: dict[str, Any]
@@ -91,11 +91,11 @@ class Outcome(NamedTuple):
     reason: str = ""
     decision: str | None = None
     decided_by: str = ""
-    transformed_body: Any = None
-    do_not_reply_again: bool = False
+    replacement: Any = None
     injected: str = ""
     failure: HookFailure | None = None
     passed_over: tuple[HookFailure, ...] = ()
+    extra: Mapping[str, Any] = EMPTY_MAPPING
 
     @property
     def stopped(self) -> bool:
@@ -196,7 +196,7 @@ class Hooks:
         outcome = "refused" if is_closed else "passed over"
         _log.warning("[%s] %s failed and is %s: %s", id, name, outcome, error.message)
         if self._bus is not None and HookFailed in self._bus.kinds:
-            context = {key: event[key] for key in ("agent_id", "session_id") if event.get(key)}
+            context = event.get("context", EMPTY_MAPPING)
             about = event.get("tool_name") or ""
             self._bus.publish(
                 HookFailed(
@@ -232,7 +232,7 @@ async def _start(handler: Hooked) -> None:
 def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
     outcome = outcome._replace(
         event={**outcome.event, **answer.override},
-        do_not_reply_again=outcome.do_not_reply_again or answer.do_not_reply_again,
+        extra={**outcome.extra, **answer.extra},
     )
     if answer.inject is not None:
         parts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
@@ -244,5 +244,5 @@ def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
         decision=answer.decision,
         decided_by=id,
         reason=reason,
-        transformed_body=answer.transformed_body,
+        replacement=answer.replacement,
     )

@@ -1,4 +1,4 @@
-"""Checks before a start: required programs and variables, claims, settings.
+"""Checks before a start: required programs and variables, unique names, settings.
 
     gate        which required programs are not on PATH, which required variables are not set
     clash       whether another extension already has a name that only one may have
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import Evidence, Refused
-from exthost.spec import Requires, Setting, Spec
+from exthost.spec import DeclaredSetting, Requires, Spec
 
 __all__ = ["Missing", "clash", "configured", "gate"]
 
@@ -76,8 +76,10 @@ def gate(
 
 def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
     """Return why this extension cannot run beside the ones before it; None if it can."""
-    taken = {claim: other.id for other in before if other.id != spec.id for claim in other.claims}
-    for claim in spec.claims:
+    taken = {
+        claim: other.id for other in before if other.id != spec.id for claim in other.unique_names
+    }
+    for claim in spec.unique_names:
         if claim in taken:
             return Refused(
                 "X0340",
@@ -116,7 +118,7 @@ def configured(spec: Spec, environ: Mapping[str, str]) -> Any:
 
 
 def _look_up(
-    setting: Setting, stored: Mapping[str, str], environ: Mapping[str, str]
+    setting: DeclaredSetting, stored: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[str | None, str]:
     for name in setting.variables:
         if environ.get(name):
@@ -124,7 +126,7 @@ def _look_up(
     return stored.get(setting.key), "the stored value"
 
 
-def _typed(setting: Setting, text: str, source: str, extension: str) -> Any:
+def _typed(setting: DeclaredSetting, text: str, source: str, extension: str) -> Any:
     """Return the value of this text in the type that the setting declares. Errors do not contain
     the text: it may be a secret."""
     if setting.kind == "string":

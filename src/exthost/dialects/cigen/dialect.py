@@ -25,7 +25,7 @@ from google.protobuf.message import Message as Proto
 
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.caller import Caller
-from exthost.dialects.calls import Fragment, ToolCall
+from exthost.dialects.calls import FileFragment, ToolCall
 from exthost.dialects.cigen import messages
 from exthost.dialects.cigen.codec import EXCHANGES, codec
 from exthost.dialects.cigen.proto.mapping import fields, to_message, unfit
@@ -244,10 +244,10 @@ def _call_tool(call: ToolCall) -> Exchanges:
 _STRATEGIES = {"MERGE_STRATEGY_MERGE": "merge", "MERGE_STRATEGY_APPEND": "append"}
 
 
-def _files(result: Any) -> tuple[Fragment, ...]:
+def _files(result: Any) -> tuple[FileFragment, ...]:
     found = result.get("fragments", ()) if isinstance(result, Mapping) else ()
     return tuple(
-        Fragment(
+        FileFragment(
             path=one["path"],
             content=one["content"],
             # One that a later schema knows is not for us to guess at: as if it were not said.

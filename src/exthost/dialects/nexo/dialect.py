@@ -21,6 +21,7 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, written
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.offer import Offer, Tool
@@ -180,8 +181,16 @@ def _list_tools(_: Any) -> Exchanges:
         ) from None
 
 
+# The hooks around a tool call. Other hooks are sent the caller's event as it is.
+_TOOL_HOOKS = frozenset({"before_tool_call", "after_tool_call"})
+
+# What a hook answers if the program must not reply to the message a second time.
+_DO_NOT_REPLY = "do_not_reply_again"
+_FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
+
+
 def _hook(call: HookCall) -> Exchanges:
-    """What a hook said; members of the wrong kind count as not said."""
+    """Run a hook. A member of its answer that has the wrong type is ignored."""
     method = f"hooks/{call.name}"
     answer = expect((yield Request(method, _event(call))), method)
     if type(answer) is not dict:
@@ -200,18 +209,24 @@ def _hook(call: HookCall) -> Exchanges:
         reason=reason if type(reason) is str else "",
         override=override if type(override) is dict else {},
         decision=decision if decision in ("allow", "block", "transform") else None,
-        transformed_body=body,
-        do_not_reply_again=answer.get("do_not_reply_again") is True,
+        replacement=body,
+        extra=_FINAL_REPLY if answer.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
     )
 
 
 def _event(call: HookCall) -> Mapping[str, Any]:
-    """The event itself; after a call both its result and the text of its error are there."""
-    if call.name != "after_tool_call":
+    """Return the event as it is sent. The event of a tool call has the two ids of its context;
+    after the call it has both a result and the text of an error, or null for either."""
+    if call.name not in _TOOL_HOOKS:
         return call.event
-    error = call.event.get("error")
-    told = error.get("message") if isinstance(error, Mapping) else error
-    return {**call.event, "result": call.event.get("result"), "error": told}
+    event = dict(call.event)
+    context = event.pop("context", EMPTY_MAPPING)
+    event = {key: context.get(key) for key in ("agent_id", "session_id")} | event
+    if call.name == "after_tool_call":
+        error = event.get("error")
+        text = error.get("message") if isinstance(error, Mapping) else error
+        event |= {"result": event.get("result"), "error": text}
+    return event
 
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(

@@ -21,7 +21,7 @@ from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
 from exthost.offer import Tool
-from exthost.spec import Claim, Limits, Spec
+from exthost.spec import Limits, Spec, UniqueName
 from exthost.versionreq import NotAVersion, Version, VersionReq
 
 __all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
@@ -89,12 +89,12 @@ class Manifest:
         )
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def unique_names(self) -> tuple[UniqueName, ...]:
         """What no other extension of the host may have."""
         return (
-            Claim("extension id", self.id),
-            *(Claim("service", f"{one['type']} {one['id']}") for one in self.services),
-            *(Claim("tool name", tool.name) for tool in self.tools),
+            UniqueName("extension id", self.id),
+            *(UniqueName("service", f"{one['type']} {one['id']}") for one in self.services),
+            *(UniqueName("tool name", tool.name) for tool in self.tools),
         )
 
 
@@ -141,9 +141,12 @@ def _judge(manifest: Manifest, table: "_Table") -> None:
     for service in manifest.services:
         if service["type"] == "tool_provider":
             _judge_tools(service, table)
-    claimed: set[Claim] = set()
+    claimed: set[UniqueName] = set()
     # Several extensions may require one capability, but a manifest names it once.
-    for claim in (*manifest.claims, *(Claim("capability", one) for one in manifest.capabilities)):
+    for claim in (
+        *manifest.unique_names,
+        *(UniqueName("capability", one) for one in manifest.capabilities),
+    ):
         if claim in claimed:
             raise table.wrong(f"the {claim.kind} {claim.name!r} is there twice", code="X0247")
         claimed.add(claim)
@@ -329,7 +332,7 @@ def _with(spec: Spec, manifest: Manifest) -> Spec:
         manifest=manifest,
         manifest_path=None,
         wire_id=manifest.id,
-        claims=manifest.claims,
+        unique_names=manifest.unique_names,
     )
 
 

@@ -28,6 +28,7 @@ from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted
 from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
 from exthost.dialects.synaps.offer import offer
 from exthost.dialects.value_result import VALUE_RESULT, value_text
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Say
@@ -170,8 +171,9 @@ def _runtime(event: Mapping[str, Any]) -> str | None:
 
 
 def hook_event(call: HookCall) -> dict[str, Any]:
-    """The nine keys of an event, null where there is nothing to say."""
+    """Return the event as it is sent: nine members, null where there is no value."""
     event = call.event
+    context = event.get("context", EMPTY_MAPPING)
     return {
         "kind": call.name,
         "tool_name": event.get("tool_name"),
@@ -179,7 +181,7 @@ def hook_event(call: HookCall) -> dict[str, Any]:
         "tool_input": event.get("arguments"),
         "tool_output": _output(event),
         "message": event.get("message"),
-        "session_id": event.get("session_id"),
+        "session_id": event.get("session_id", context.get("session_id")),
         "transcript": event.get("transcript"),
         "data": event.get("data"),
     }

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
 from exthost.errors import Evidence, ManifestError
 from exthost.names import nearest
-from exthost.spec import Setting, Spec
+from exthost.spec import DeclaredSetting, Spec
 from exthost.wire import jsontext
 
 __all__ = ["FORMAT", "HOOKS", "PERMISSIONS", "PROTOCOL_VERSION", "HookKind", "Manifest"]
@@ -207,7 +207,7 @@ def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
     )
 
 
-def _setting(table: "_Table", id: str) -> Setting:
+def _setting(table: "_Table", id: str) -> DeclaredSetting:
     key = table.text("key")
     if not key.strip():
         raise table.odd("key", "must not be blank")
@@ -218,7 +218,7 @@ def _setting(table: "_Table", id: str) -> Setting:
     if type(required) is not bool:
         raise table.odd("required", "must be true or false")
     secret = table.text("secret_env") if table.has("secret_env") else ""
-    return Setting(
+    return DeclaredSetting(
         key=key,
         variables=_variables(id, key, secret),
         kind=kind,  # type: ignore[arg-type] # one of _KINDS
