@@ -109,6 +109,8 @@ class Pins(NamedTuple):
     """The SHA-256 digests that an extension must have. An empty one is not checked."""
 
     program: str = ""
+    interpreter: str = ""
+    package: str = ""
     manifest: str = ""
     tools: str = ""
 

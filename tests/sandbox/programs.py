@@ -164,6 +164,57 @@ async def a_node_extension_runs() -> None:
     await runs_strictly([needs("node"), str(EXAMPLES / "text.mjs")])
 
 
+BUSY_NODE = """
+import { execFileSync } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { Worker } from "node:worker_threads";
+import { createInterface } from "node:readline";
+const started = [1, 2, 3].map(() => new Worker("setTimeout(() => {}, 1)", { eval: true }));
+await Promise.all(started.map((worker) => new Promise((done) => worker.on("exit", done))));
+await writeFile("/tmp/written", execFileSync("/bin/echo", ["hi"]));
+for await (const line of createInterface({ input: process.stdin })) {
+    console.log(JSON.stringify({ id: JSON.parse(line).id, result: [] }));
+}
+"""
+
+
+@trial
+async def a_node_program_with_workers_and_processes_runs() -> None:
+    node = needs("node")
+    with folder() as place:
+        (place / "busy.mjs").write_text(BUSY_NODE)
+        await runs_strictly([node, str(place / "busy.mjs")])
+
+
+@trial
+async def a_java_program_with_threads_and_processes_runs() -> None:
+    java = needs("java")
+    # Debian keeps the settings of a Java below /etc, where links of its installation lead.
+    settings = Path(os.path.realpath(java)).parent.parent / "conf" / "net.properties"
+    granted = [str(settings.resolve().parent)] if settings.exists() else []
+    words = [java, str(PROJECT / "tests" / "sandbox" / "Busy.java")]
+    await runs_strictly(words, permissions={"filesystem": granted})
+
+
+@trial
+async def a_python_program_with_threads_and_processes_runs() -> None:
+    code = """
+        import concurrent.futures, multiprocessing, os, signal, subprocess, tempfile, threading
+        context = multiprocessing.get_context("fork")
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            total = sum(threads.map(lambda n: n, range(100)))
+        queue = context.SimpleQueue()
+        child = context.Process(target=queue.put, args=(5,))
+        child.start()
+        child.join()
+        with tempfile.TemporaryFile() as file:
+            file.write(subprocess.check_output(["/bin/echo", "hi"]))
+        result = [total, queue.get(), child.exitcode]
+    """
+    async with exthost.connect(EXPLORER, dialect="morphir", permissions={}) as ext:
+        assert await explore(ext, code) == [4950, 5, 0]
+
+
 @trial
 async def a_package_that_npx_finds_in_its_project_runs() -> None:
     npx = needs("npx")

@@ -1,8 +1,13 @@
 """From a policy to words and bytes: the argv of each tier, the filter, limits, the init's code."""
 
 import hashlib
+import os
+import re
+import shutil
 import struct
+import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
 from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import ShownPath, View
+from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
 from exthost.spec import Limits, Permissions
 
 USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
@@ -124,11 +130,16 @@ ALLOW, KILL = "allow", "kill"
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
 
+@cache
+def filter_of(machine: str, network: bool) -> bytes:
+    return seccomp.program(machine, network=network)
+
+
 def judged(
     machine: str, number: int, *arguments: int, network: bool = False, arch: int | None = None
 ) -> str | int:
     """Run the filter as the kernel would: what becomes of this call."""
-    code = seccomp.program(machine, network=network)
+    code = filter_of(machine, network)
     arch = seccomp.ARCHITECTURES[machine] if arch is None else arch
     words = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("=iIQ6Q", number, arch, 0, *words)
@@ -180,6 +191,75 @@ def test_the_filter_without_network(machine: str) -> None:
     assert judged(machine, calls["mount"]) == EPERM
     assert judged(machine, 425) == judged(machine, 426) == judged(machine, 427) == ENOSYS
     assert judged(machine, calls["read"]) == judged(machine, calls["clone"], 17) == ALLOW
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_only_listed_calls_exist(machine: str, network: bool) -> None:
+    """Every number: allowed, denied, or absent. What is judged by its arguments is tried below."""
+    allowed = {call.number(machine) for call in calls(network=network)}
+    denied = {call.number(machine) for call in DENIED}
+    if not network:
+        denied |= {call.number(machine) for call in GROUPS[NETWORK]}
+    assert not allowed & denied - {None}
+    by_name = {call.number(machine): call.name for group in GROUPS.values() for call in group}
+    for number in (*range(1000), 0x40000000, 0x40000001, 0x7FFFFFFF, -1):
+        if by_name.get(number) in ("socket", "socketpair"):
+            continue
+        expected = ALLOW if number in allowed else EPERM if number in denied else ENOSYS
+        assert judged(machine, number, network=network) == expected, (number, by_name.get(number))
+
+
+def test_no_call_is_listed_twice() -> None:
+    listed = [call for group in (*GROUPS.values(), DENIED) for call in group]
+    assert len({call.name for call in listed}) == len(listed)
+    for machine in seccomp.ARCHITECTURES:
+        numbers = [call.number(machine) for call in listed if call.number(machine) is not None]
+        assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "machine"), [("gcc", "x86_64"), ("aarch64-linux-gnu-gcc", "aarch64")]
+)
+def test_the_numbers_are_those_of_the_kernels_headers(compiler: str, machine: str) -> None:
+    program = shutil.which(compiler)
+    if program is None:
+        pytest.skip(f"no {compiler}")
+    names = [call for group in (*GROUPS.values(), DENIED) for call in group]
+    lines = ["#include <asm/unistd.h>", *(f"{call.name}=__NR_{call.name}" for call in names)]
+    words = [program, "-E", "-P", "-x", "c", "-"]
+    text = "\n".join(lines)
+    out = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    if machine == "x86_64" and os.uname().machine != machine:
+        pytest.skip("this gcc is another machine's")
+    for call in names:
+        found = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
+        if found is not None:  # older headers lack the newest calls
+            assert call.number(machine) == int(found[1]), call
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_no_clone_makes_a_namespace(machine: str) -> None:
+    number = NUMBERS[machine]["clone"]
+    for bit in range(32):
+        made = judged(machine, number, 1 << bit)
+        assert made == (EPERM if bit in (17, 25, 26, 27, 28, 29, 30) else ALLOW), bit
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_a_personality_is_told_and_never_changed(machine: str) -> None:
+    number = {"x86_64": 135, "aarch64": 92}[machine]
+    assert judged(machine, number, 0xFFFFFFFF) == judged(machine, number, 0) == ALLOW
+    assert judged(machine, number, 0x0040000) == judged(machine, number, 8) == EPERM
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_without_network_the_buffers_of_sockets_keep_their_size(machine: str) -> None:
+    number = {"x86_64": 54, "aarch64": 208}[machine]
+    denied = [option for option in range(100) if judged(machine, number, 3, 1, option) == EPERM]
+    assert denied == [7, 32]
+    assert judged(machine, number, 3, 6, 7) == ALLOW  # of another level
+    assert judged(machine, number, 3, 1, 7, network=True) == ALLOW
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)

@@ -27,8 +27,8 @@ def built() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="exthost-built-", dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         for compiler, words in (
-            ("go", ("build", "-o", f"{name}/go", str(PROJECT / "examples/morphir/text.go"))),
-            ("rustc", ("-o", f"{name}/rust", str(PROJECT / "tests/sandbox/text.rs"))),
+            ("go", ("build", "-o", f"{name}/go", str(PROJECT / "tests/sandbox/busy.go"))),
+            ("rustc", ("-o", f"{name}/rust", str(PROJECT / "tests/sandbox/busy.rs"))),
         ):
             if (found := shutil.which(compiler)) is not None:
                 subprocess.run([found, *words], check=True, timeout=300, capture_output=True)

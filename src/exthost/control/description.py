@@ -7,8 +7,11 @@ from exthost.extension.extension import Extension
 from exthost.names import prefixed_description, registered_name
 
 
-def describe_extension(extension: Extension) -> dict[str, Any]:
-    """Return everything there is to know about a started extension."""
+def describe_extension(
+    extension: Extension, digests: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return everything there is to know about a started extension. `digests` are its digests, if
+    the caller has computed them: that reads every file of its package."""
     offer, environment = extension.offer, extension.environment
     return {
         "id": extension.id,
@@ -36,7 +39,7 @@ def describe_extension(extension: Extension) -> dict[str, Any]:
             "configured": list(environment.configured),
         },
         "sandbox": dict(extension.enforced),
-        "sha256": extension.digests,
+        "sha256": extension.digests if digests is None else digests,
         "argv": list(extension.argv),
         "noise": dict(extension.stats.dropped),
     }

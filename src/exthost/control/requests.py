@@ -4,6 +4,7 @@
 that is cancelled here is cancelled in its extension, in the words of its dialect, and no other.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -119,7 +120,8 @@ class Requests:
 
     async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()
-        report: dict[str, Any] = as_data(describe_extension(extension))
+        digests = await asyncio.to_thread(lambda: extension.digests)
+        report: dict[str, Any] = as_data(describe_extension(extension, digests))
         return report
 
     async def _tools(self, request: Request, _: EventSender) -> dict[str, Any]:

@@ -185,6 +185,8 @@ _PIN = ValueType(_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
 
 PINS: Mapping[str, Key] = {
     "program": Key(_PIN, "The digest of the program's file.", _DIGEST),
+    "interpreter": Key(_PIN, "The digest of the interpreter that runs it.", _DIGEST),
+    "package": Key(_PIN, "The digest of all files of its folder.", _DIGEST),
     "manifest": Key(_PIN, "The digest of the manifest.", _DIGEST),
     "tools": Key(_PIN, "The digest of the tools that it offers.", _DIGEST),
 }
@@ -269,7 +271,7 @@ SETTING_KEYS: Mapping[str, Key] = {
             {"anyOf": [_DIGEST_SCHEMA, _PINS_SCHEMA]},
             keys=PINS,
         ),
-        "The digest that its program must have, or digests of program, manifest and tools.",
+        "The digest that its program must have, or several digests.",
         _DIGEST,
         "(not checked)",
     ),

@@ -16,7 +16,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.containment import suggest_grant
-from exthost.launch.integrity import check_files, check_tools
+from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import find_out, is_known
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch_plan import LaunchPlan
@@ -220,6 +220,8 @@ class Start:
         launch = make_state_folder(starter.prepared())
         starter.report_weaker(launch.weaker)
         check_files(starter.spec, launch.plan)
+        if has_package_pin(starter.spec):
+            await asyncio.to_thread(check_package, starter.spec, starter.environ())
         starter.argv = launch.plan.argv
         child = starter.spawn(launch.plan, starter.spec.id)
         child.start_watchdog(queue.loop.call_soon_threadsafe)

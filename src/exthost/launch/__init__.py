@@ -6,7 +6,8 @@ This package starts no processes. In reading order:
     gate           whether the required programs, variables and settings are there
     limits         the limits in force: config, dialect, defaults
     program_files  which files are the program: the executable, and its script
-    integrity      pinned digests: the program, the manifest, the tools
+    package_tree   one digest of all files of a package, and which of them differ
+    integrity      pinned digests: the program, its interpreter and package, the manifest, the tools
     variables      which of the host's variables an extension gets
     machine_check  whether this machine can contain an extension as configured
     admission      what a sandboxed extension is shown, decided once

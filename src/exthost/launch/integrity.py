@@ -1,8 +1,13 @@
 """Pins: refuses an extension whose files or tools differ from pinned digests.
 
-`sha256` in the config is one digest, of the program, or a table: `program`, `manifest`, `tools`.
-The program is the file that runs: the script, if an interpreter runs one (`program_files`), and no
-other file among the arguments.
+`sha256` in the config is one digest, of the program, or a table:
+
+    program      the file that runs: the script, if an interpreter runs one (`program_files`), and
+                 no other file among the arguments
+    interpreter  the program that runs the script: the real file behind links
+    package      all files of the extension's folder (`package_tree`)
+    manifest     the manifest
+    tools        the names, descriptions and schemas of the tools
 
 Files are checked before every start. The tools are checked after the handshake, against the pinned
 digest or against what the same pinned extension offered first: a tool whose description changes
@@ -11,18 +16,33 @@ after a restart is a known attack.
 
 import hashlib
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from exthost.errors import Evidence, Refused
-from exthost.launch.program_files import program_files
+from exthost.launch.package_tree import (
+    UnusableTree,
+    file_digest,
+    first_difference,
+    read_tree,
+)
+from exthost.launch.program_files import interpreter_of, program_files
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import Tool
+from exthost.process.state_dirs import state_root
 from exthost.spec import Pins, Spec
 
-__all__ = ["check_files", "check_tools", "digests", "file_digest", "tools_digest"]
-
-_CHUNK_BYTES = 1 << 20
+__all__ = [
+    "check_files",
+    "check_package",
+    "check_tools",
+    "digests",
+    "file_digest",
+    "has_package_pin",
+    "package_root",
+    "tools_digest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +51,6 @@ class _Mismatch:
     path: str
     pinned: str
     found: str
-
-
-def file_digest(path: str) -> str:
-    """Return the SHA-256 of a file; "" if it cannot be read."""
-    found = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            while data := file.read(_CHUNK_BYTES):
-                found.update(data)
-    except OSError:
-        return ""
-    return found.hexdigest()
 
 
 def tools_digest(tools: Iterable[Tool]) -> str:
@@ -59,26 +67,83 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 
 
 def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
-    """Return the current digests, by the keys of the config table."""
+    """Return the current digests, by the keys of the config table. What cannot be pinned is left
+    out."""
     found = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
+    if interpreter := _interpreter(plan):
+        found["interpreter"] = file_digest(interpreter)
     if spec.manifest_file:
         found["manifest"] = file_digest(spec.manifest_file)
+    if root := package_root(spec):
+        try:
+            found["package"] = read_tree(root).digest
+        except UnusableTree:
+            pass
     return found
 
 
+def package_root(spec: Spec) -> str:
+    """Return the folder of an extension: that of its manifest, or the `cwd` that its config sets;
+    "" if it has none."""
+    if spec.package is not None:
+        return spec.package.root
+    if spec.manifest is not None and spec.manifest_file:
+        return os.path.dirname(os.path.realpath(spec.manifest_file))  # noqa: PTH120
+    return os.path.realpath(spec.cwd) if spec.own_cwd and spec.cwd else ""
+
+
 def check_files(spec: Spec, plan: LaunchPlan) -> None:
-    """Raise Refused unless the files match their pins."""
-    pin = spec.sha256
-    if pin is None:
-        return
-    pins = pin if isinstance(pin, Pins) else Pins(program=pin)
+    """Raise Refused unless the program, its interpreter and the manifest match their pins."""
+    pins = _pins(spec)
     for what, path, pinned in (
-        ("program", _program(plan), pins.program),
+        ("program", _program(plan) if pins.program else "", pins.program),
+        ("interpreter", _interpreter(plan) if pins.interpreter else "", pins.interpreter),
         ("manifest", spec.manifest_file, pins.manifest),
     ):
-        found = file_digest(path) if pinned else ""
+        found = file_digest(path) if pinned and path else ""
         if pinned and found != pinned:
             raise _refused(spec, _Mismatch(what, path, pinned, found))
+
+
+def has_package_pin(spec: Spec) -> bool:
+    """Return whether `check_package` has anything to check."""
+    return bool(_pins(spec).package)
+
+
+def check_package(spec: Spec, host: Mapping[str, str]) -> None:
+    """Raise Refused unless the files of the package match their pin. `host` are the host's
+    variables. Reads all files: call it in a thread."""
+    pinned, root = _pins(spec).package, package_root(spec)
+    if not pinned:
+        return
+    try:
+        if not root:
+            raise UnusableTree("", "it has no folder of its own: set cwd")
+        tree = read_tree(root)
+    except UnusableTree as unusable:
+        raise Refused(
+            "X0393",
+            f"its package cannot be compared with its pin: {unusable.path or 'sha256'}: {unusable}",
+            extension=spec.id,
+            help="remove what is in the way, or remove sha256.package",
+            evidence=Evidence(path=unusable.path, key="sha256.package"),
+        ) from None
+    known = os.path.join(state_root(host), "pins")  # noqa: PTH118
+    if tree.digest == pinned:
+        tree.keep(known)
+        return
+    difference = first_difference(pinned, tree, known)
+    if difference is None:
+        raise _refused(spec, _Mismatch("package", root, pinned, tree.digest))
+    path = os.path.normpath(os.path.join(root, difference[0]))  # noqa: PTH118
+    raise Refused(
+        "X0386",
+        f"its package is not the one that was pinned: {path} {difference[1]} "
+        f"(pinned {pinned}, found {tree.digest})",
+        extension=spec.id,
+        help="if you trust the change, pin the new digest; else put the file back",
+        evidence=Evidence(path=path, key="sha256.package"),
+    )
 
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
@@ -87,7 +152,7 @@ def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     time."""
     if spec.sha256 is None:
         return ""
-    wanted = spec.sha256.tools if isinstance(spec.sha256, Pins) else ""
+    wanted = _pins(spec).tools
     found = tools_digest(tools)
     known = wanted or first
     if known and found != known:
@@ -105,7 +170,7 @@ def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
     found = mismatch.found or "unreadable"
     return Refused(
         "X0386",
-        f"its {mismatch.what} {mismatch.path} is not the one that was pinned: "
+        f"its {mismatch.what} {mismatch.path or '(it has none)'} is not the one that was pinned: "
         f"pinned {mismatch.pinned}, found {found}",
         extension=spec.id,
         help="if you trust the change, pin the new digest; else put the file back",
@@ -113,6 +178,15 @@ def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
     )
 
 
+def _pins(spec: Spec) -> Pins:
+    pins = spec.sha256
+    return pins if isinstance(pins, Pins) else Pins(program=pins or "")
+
+
 def _program(plan: LaunchPlan) -> str:
     """Return the file that contains the extension's code."""
     return program_files(plan.argv, plan.cwd)[-1]
+
+
+def _interpreter(plan: LaunchPlan) -> str:
+    return interpreter_of(plan.argv, plan.cwd, plan.env.get("PATH", os.defpath))

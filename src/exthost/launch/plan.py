@@ -22,7 +22,7 @@ from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
 from exthost.launch.gate import configured, gate
-from exthost.launch.integrity import check_files
+from exthost.launch.integrity import check_files, has_package_pin
 from exthost.launch.limits import limits_of
 from exthost.launch.machine_check import policy_of, weaker
 from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
@@ -82,8 +82,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
         command = _command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
     if spec.sha256 is not None and spec.argv:
-        program = find_program(spec.argv[0], spec.cwd, path or os.defpath)
-        check_files(spec, LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd))
+        check_files(spec, _command(spec, dialect, environ).plan)
     return admission
 
 
@@ -112,6 +111,8 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
     own = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    if has_package_pin(spec):  # or Python would change the package that is compared
+        own["PYTHONDONTWRITEBYTECODE"] = "1"
     environment = environment_of(spec, dialect, environ, {**own, **_resolved(spec, environ)})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
     variable = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")

@@ -6,10 +6,11 @@ whether an argument is a file.
 
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["program_files"]
+__all__ = ["interpreter_of", "program_files"]
 
 # Interpreter → its options that take a value. The value may be the name of a file, and must not be
 # mistaken for the script.
@@ -61,6 +62,34 @@ def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
         kind = _kind(program)
     script = next(_scripts(kind, rest, cwd), "") if kind in _VALUE_OPTIONS else ""
     return (program, script) if script else (program,)
+
+
+def interpreter_of(argv: Sequence[str], cwd: str | None, path: str) -> str:
+    """Return the real file of the interpreter that runs a script; "" if the program is no script.
+    `path` is where the extension looks programs up."""
+    program = argv[0]
+    if Path(program).name == "env":
+        found = next(iter(_after_env(argv[1:])), "")
+    elif len(program_files(argv, cwd)) > 1 or _kind(program) in _VALUE_OPTIONS:
+        found = program
+    else:
+        words = _first_line(program)
+        if not words or Path(words[0]).name != "env":
+            found = words[0] if words else ""
+        else:
+            found = next(iter(_after_env(words[1:])), "")
+    if found and "/" not in found:
+        found = shutil.which(found, path=path) or ""
+    return os.path.realpath(os.path.join(cwd or "", found)) if found else ""  # noqa: PTH118
+
+
+def _first_line(program: str) -> list[str]:
+    try:
+        with open(program, "rb") as file:  # noqa: PTH123
+            line = file.readline(256)
+    except OSError:
+        return []
+    return os.fsdecode(line[2:].strip()).split() if line.startswith(b"#!") else []
 
 
 def _kind(program: str) -> str:

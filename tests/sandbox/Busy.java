@@ -1,0 +1,33 @@
+// A morphir extension for the trial of a Java program: before it answers anything it uses what Java
+// programs use: threads, another process, a file.
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+public class Busy {
+    public static void main(String[] words) throws Exception {
+        Thread[] threads = new Thread[8];
+        for (int i = 0; i < threads.length; i++) {
+            threads[i] = new Thread(System::gc);
+            threads[i].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        Process echo = new ProcessBuilder("/bin/echo", "hi").start();
+        byte[] said = echo.getInputStream().readAllBytes();
+        if (echo.waitFor() != 0 || said.length != 3) {
+            throw new IllegalStateException("echo");
+        }
+        Files.write(Path.of("/tmp/written"), said);
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            Matcher id = Pattern.compile("\"id\": *([0-9]+)").matcher(line);
+            id.find();
+            System.out.println("{\"id\":" + id.group(1) + ",\"result\":[]}");
+        }
+    }
+}
