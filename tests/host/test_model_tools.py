@@ -7,7 +7,7 @@ import pytest
 
 from exthost.host.model_tools import FORMS, Form, model_tool
 from exthost.host.registered_tools import RegisteredTools
-from exthost.host.registry import RegisteredTool
+from exthost.offer import RegisteredTool
 
 OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
