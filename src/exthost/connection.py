@@ -11,6 +11,7 @@ from exthost.discovery.configfile import completed
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import OpenedByWith
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
@@ -39,7 +40,7 @@ def connection_spec(
     return completed(spec_from_mapping(entry))
 
 
-class Connection:
+class Connection(OpenedByWith):
     """One extension without a host, for the length of an `async with` block. It may make the same
     requests as with a host. A class and not a generator: a program may hold hundreds of them."""
 

@@ -24,6 +24,7 @@ from exthost.dialects import find
 from exthost.errors import NOTHING, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import OpenedByWith
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 
@@ -53,7 +54,7 @@ class _Silence(HandshakeFailed):
     """It read what was sent and stayed silent: perhaps it was only slow."""
 
 
-class DetectedConnection:
+class DetectedConnection(OpenedByWith):
     """One extension of a dialect that is found out, for the length of an `async with` block."""
 
     def __init__(

@@ -7,10 +7,13 @@ A listener is a plain function. It is called on the loop's thread at the moment 
 raises, the error is logged and the listener stays subscribed.
 """
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
+
+from exthost.errors import UsageError
 
 # A library must not write to stderr by itself: a program that wants the log attaches a handler.
 logging.getLogger("exthost").addHandler(logging.NullHandler())
@@ -226,9 +229,11 @@ class Bus:
     ) -> Callable[[], None]:
         """Call `listener` for each event of this kind or these kinds.
 
-        Return a function that ends the subscription.
+        Return a function that ends the subscription. Raises UsageError for a kind that is not a
+        class of event and for a listener that would never be called.
         """
         kinds = kind if isinstance(kind, tuple) else (kind,)
+        _check_subscription(kinds, listener)
         for event_type in kinds:
             self.kinds[event_type] = (*self.kinds.get(event_type, ()), listener)
 
@@ -251,3 +256,24 @@ class Bus:
                 listener(event)
             except Exception:
                 _log.exception("a listener for %s failed", type(event).__name__)
+
+
+def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, tuple)):
+            known = ", ".join(event.__name__ for event in EVERYTHING)
+            raise UsageError(
+                "X1331",
+                f"{kind!r} is not a kind of event: nothing would ever come",
+                help=f"pass a class of exthost.events: {known}",
+            )
+    if not callable(listener):
+        raise UsageError(
+            "X1332", f"a listener is a function, and not {listener!r}", help="pass a plain function"
+        )
+    if inspect.iscoroutinefunction(listener):
+        raise UsageError(
+            "X1332",
+            "a listener is a plain function, and this one is asynchronous: nobody would await it",
+            help="write `def`; start a task in it, or put the event in a queue",
+        )

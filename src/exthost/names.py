@@ -19,8 +19,12 @@ _HASH_DIGITS: Final = 6
 _FRAME_BYTES: Final = 12
 # The longest id that leaves room for the hash: 64 - len("ext_") - len("_") - 6.
 _MAX_ID_BYTES: Final = 53
-# difflib's own default: suggestions below it are rarely right.
-_RESEMBLANCE: Final = 0.6
+# A word is nearly another if no more than one in this many of its characters must be changed.
+_CHARACTERS_PER_MISTAKE: Final = 3
+# The shortest word that counts as the beginning or the end of another.
+_MIN_PART: Final = 3
+# No name that a person types is longer.
+_MAX_COMPARED: Final = 100
 
 
 def registered_name(extension_id: str, tool: str) -> str:
@@ -64,13 +68,47 @@ def _only_stars(pattern: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate most similar to `name`, whatever its case, or None."""
-    import difflib  # here, because only a mistake needs it
+    """Return the candidate that `name` is a misspelling of, whatever its case, or None.
 
-    by_folded: dict[str, str] = {}
+    A misspelling has few wrong, missing, additional or exchanged characters, or is the beginning or
+    the end of the candidate. A word that merely resembles a candidate is not a misspelling.
+    """
+    wanted = _comparable(name)
+    best: tuple[int, int, str] | None = None
     for candidate in candidates:
         if candidate == name:
             return candidate
-        by_folded.setdefault(candidate.casefold(), candidate)
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=_RESEMBLANCE)
-    return by_folded[close[0]] if close else None
+        known = _comparable(candidate)
+        limit = max(1, len(wanted) // _CHARACTERS_PER_MISTAKE)
+        mistakes = _mistakes(wanted, known, limit)
+        if mistakes <= limit and mistakes < len(wanted):
+            rank = (mistakes, abs(len(known) - len(wanted)), candidate)
+        elif len(wanted) >= _MIN_PART and known.startswith(wanted):
+            rank = (limit + 1, len(known), candidate)
+        elif len(wanted) > _MIN_PART and known.endswith(wanted):
+            rank = (limit + 2, len(known), candidate)
+        else:
+            continue
+        best = rank if best is None else min(best, rank)
+    return best[2] if best is not None else None
+
+
+def _comparable(name: str) -> str:
+    return name[:_MAX_COMPARED].casefold().replace("-", "_").lstrip("_")
+
+
+def _mistakes(one: str, other: str, limit: int) -> int:
+    """Return how many characters must be changed, added, removed or exchanged with their neighbour
+    to get from one word to the other; more than `limit` if it is more than that."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        last, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and (a, one[i - 2]) == (other[j - 2], b):
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

@@ -383,3 +383,29 @@ def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -
     told("call", "text", "shout", "text=hi", "--config", str(config))
     (record,) = [json.loads(line) for line in audit.read_text().splitlines()]
     assert (record["extension"], record["method"], record["outcome"]) == ("text", "shout", "result")
+
+
+def test_a_name_that_several_have_is_never_chosen_for_the_caller(tmp_path: Path) -> None:
+    """Not even if one of them is known before the other is started."""
+    source = json.dumps({"type": "process", "command": PYTHON[0], "args": [*PYTHON[1:], str(TEXT)]})
+    toml = source.replace('":', '" =')
+    entries = [f"[[extensions]]\nname = '{name}'\nsource = {toml}\n" for name in ("one", "two")]
+    (tmp_path / "exthost.toml").write_text("".join(entries))
+    error = told("call", "shout", "text=hi", code=2, cwd=tmp_path)["error"]
+    assert error["code"] == "X1204" and "ext_one_shout, ext_two_shout" in error["help"]
+    assert told("call", "ext_two_shout", "text=hi", cwd=tmp_path) == {"text": "HI"}
+
+
+def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
+    words = ("tools", "text", "--start", "--config", str(folder / "exthost.toml"))
+    for form, key in (
+        ("openai", "function"),
+        ("anthropic", "input_schema"),
+        ("mcp", "inputSchema"),
+    ):
+        tools = json.loads(run(*words, "--format", form).stdout)
+        assert tools and all(key in tool for tool in tools)
+
+
+def test_the_schema_of_the_config_is_printed() -> None:
+    assert told("schema")["title"] == "exthost.toml"

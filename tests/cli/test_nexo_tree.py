@@ -248,10 +248,35 @@ def test_doctor_tells_each_finding_with_its_fix(tree: Path) -> None:
     by = {(one["extension"], one["level"]): one for one in report["findings"] if one["extension"]}
     assert "no-such-program" in by["gated", "error"]["message"]
     assert "asks for a secret: BEE_TOKEN" in by["bee", "warning"]["message"]
-    assert "OTHER_KEY" in by["ant", "info"]["message"]
+    assert "2 variables held back" in by["ant", "info"]["message"]
+    assert "OTHER_KEY" in by["ant", "info"]["details"]
     for one in report["findings"]:
         assert one["fix"] or one["level"] == "warning", one
     assert "fix:" in run("doctor", "--config", str(config(tree))).stdout
+
+
+def test_a_folder_or_manifest_is_listed_without_any_config(tree: Path) -> None:
+    bare = tree / "two"
+    assert [one["id"] for one in told("list", str(bare))["extensions"]] == ["bee", "zebra"]
+    manifest = str(bare / "zebra" / "plugin.toml")
+    assert [one["id"] for one in told("list", manifest)["extensions"]] == ["zebra"]
+    broken = told("list", str(tree / "one" / "broken"))
+    assert broken["extensions"] == [] and broken["diagnostics"][0]["key"] == "plugin.id"
+    listed = told("list", "bee", "--config", str(config(tree)), BEE_TOKEN="t")["extensions"]
+    assert [one["id"] for one in listed] == ["bee"]
+    assert told("list", "no-such", code=2)["error"]["kind"] == "NotFound"
+    assert told("list", "beee", "--config", str(config(tree)), code=2)["error"]["help"] == (
+        "did you mean 'bee'?"
+    )
+
+
+def test_doctor_counts_what_it_found(tree: Path) -> None:
+    env = os.environ | {"BEE_TOKEN": "t", "OTHER_KEY": "k"}
+    done = run("doctor", "bee", "--config", str(config(tree)), env=env)
+    assert "OTHER_KEY" not in done.stdout and "held back" in done.stdout
+    assert "1 extension: 1 warning, 1 info; nothing in the way" in done.stderr
+    everything = run("doctor", "bee", "--all", "--config", str(config(tree)), env=env)
+    assert "  OTHER_KEY\n" in everything.stdout
 
 
 @shows("nexo-context-05")

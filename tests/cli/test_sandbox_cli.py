@@ -61,6 +61,8 @@ def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
     findings = told(exthost("doctor", "--json", cwd=config.parent))
     assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
     ran = exthost("doctor", cwd=config.parent)
+    assert " paths\n" in ran.stdout and str(EXPLORER) not in ran.stdout
+    ran = exthost("doctor", "--all", cwd=config.parent)
     assert f"read  {EXPLORER} (argument)" in ran.stdout
 
 

@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,42 @@ def test_once_ends_politely_and_twice_at_once(flag: str, times: int) -> None:
             process.send_signal(signal.SIGINT)
         assert process.wait(timeout=40) != 0
     assert gone(pid)
+
+
+STARTING = """
+import sys
+import exthost
+
+source = {"type": "process", "command": sys.executable, "args": ["-c", sys.argv[1]]}
+entries = [{"name": name, "dialect": "mcp", "source": source} for name in ("one", "two")]
+with exthost.SyncHost.from_config({"extensions": entries}):
+    raise SystemExit("it shook hands")
+"""
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+def test_ctrl_c_while_a_blocking_host_starts_leaves_one_traceback_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    report = tmp_path / "pids"
+    mute = f"open({str(report)!r}, 'a').write('started\\n'); import signal; signal.pause()"
+    with subprocess.Popen(
+        [sys.executable, "-X", "dev", "-c", STARTING, mute],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(lambda: report.exists() and report.read_text().count("\n") == 2)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=40)
+    assert process.returncode == -signal.SIGINT
+    assert stderr.count("Traceback") == 1 and stderr.rstrip().endswith("KeyboardInterrupt")
+    for noise in ("Task was destroyed", "never retrieved", "SpawnFailed", "Exception ignored"):
+        assert noise not in stderr

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from exthost.cli.colour import painted
 from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
@@ -37,6 +38,7 @@ class Args(argparse.Namespace):
     tried: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
     standalone: bool = False
+    format: Any = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -247,6 +249,11 @@ def say(text: str) -> None:
     sys.stderr.write(escape_controls(text) + "\n")
 
 
+def say_labelled(label: str, style: str, text: str) -> None:
+    """Print a message to stderr that begins with a coloured label."""
+    sys.stderr.write(f"{painted(label, style, sys.stderr)} {escape_controls(text)}\n")
+
+
 def say_empty(args: Args) -> None:
     say(f"{config_path(args)} names no extensions, and none were found")
 
@@ -267,10 +274,11 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
         show_json({"error": error.as_dict()})
         return
     about = f"{error.extension}: " if error.extension else ""
-    say(f"error[{error.code}]: {about}{error.message}")
+    say_labelled(f"error[{error.code}]:", "error", f"{about}{error.message}")
     evidence = error.evidence
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
+        _say_excerpt(error)
     if evidence.argv:
         say(
             f"  ran:    {' '.join(evidence.argv)}"
@@ -287,3 +295,17 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if error.help:
         say(f"  help:   {error.help}")
     say(f"  more:   exthost explain {error.code}")
+
+
+def _say_excerpt(error: ExthostError) -> None:
+    """Print the line with the mistake, and a caret under the place."""
+    from exthost.cli.excerpt import excerpt  # here, because only a mistake needs it
+
+    shown = excerpt(error.evidence, error.message)
+    if shown is None:
+        return
+    number = str(error.evidence.line)
+    margin = " " * (len(number) + 4)
+    sys.stderr.write(f"    {number} | {shown.line}\n")
+    caret = painted("^" * shown.width, "place", sys.stderr)
+    sys.stderr.write(f"{margin} | {' ' * shown.start}{caret}\n")

@@ -5,8 +5,11 @@ tells timings and what differs from its manifest. Exits with the code of the fir
 import argparse
 import asyncio
 import os
+import sys
+from collections import Counter
 from typing import Any, NamedTuple
 
+from exthost.cli.colour import painted
 from exthost.cli.common import (
     Args,
     config_option,
@@ -49,8 +52,12 @@ _MENDED_BY = {
 }
 
 
+_LEVELS = ("error", "warning", "info")
+
+
 class Finding(NamedTuple):
-    """One thing that was found, and what to do about it. `exit` is 0 unless it is an error."""
+    """One thing that was found, and what to do about it. `details` are listed with --all. `exit` is
+    0 unless it is an error."""
 
     level: str
     extension: str
@@ -59,6 +66,7 @@ class Finding(NamedTuple):
     fix: str = ""
     code: str = ""
     exit: int = 0
+    details: tuple[str, ...] = ()
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -191,9 +199,9 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
         findings.append(Finding("info", spec.id, spec.origin, message, result.fix))
     if lines := path_lines(held):
-        message = f"its sandbox shows it {plural(len(lines), 'path')}: {'; '.join(lines)}"
-        fix = "nothing is to be done, unless one of them should not be there"
-        findings.append(Finding("info", spec.id, spec.origin, message, fix))
+        message = f"its sandbox shows it {plural(len(lines), 'path')}"
+        fix = "nothing is to be done, unless one of them should not be there; --all lists them"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
     if warning := unheld(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
@@ -213,9 +221,14 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         )
     held_back = environment(spec)["held_back"]
     if held_back:
-        message = f"held back from its environment: {', '.join(held_back)}"
-        fix = "a variable that it needs belongs in requires.env of its manifest, or in `env`"
-        findings.append(Finding("info", spec.id, spec.origin, message, fix))
+        message = f"{plural(len(held_back), 'variable')} held back from its environment"
+        fix = (
+            "a variable that it needs belongs in requires.env of its manifest, or in `env`; --all "
+            "lists them"
+        )
+        findings.append(
+            Finding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
+        )
     return findings
 
 
@@ -316,15 +329,25 @@ def _show(
         return
     for one in findings:
         about = f"{one.extension}: " if one.extension else ""
-        print(escape_controls(f"{one.level}: {about}{one.message}"))
+        label = painted(f"{one.level}:", one.level, sys.stdout)
+        print(f"{label} {escape_controls(about + one.message)}")
+        for detail in one.details if args.all else ():
+            print(f"  {escape_controls(detail)}")
         if one.path:
             print(f"  in:  {one.path}")
         if one.fix:
             print(f"  fix: {one.fix}")
+    _show_timings(runtime)
+    counts = Counter(one.level for one in findings)
+    found = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
+    outcome = "nothing in the way" if healthy else "see above"
+    say(f"{plural(len(specs), 'extension')}: {found or 'no findings'}; {outcome}")
+
+
+def _show_timings(runtime: list[dict[str, Any]]) -> None:
     for row in runtime:
         if row["ready"]:
             timings = row["timings_ms"]
             print(
                 f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
             )
-    say(f"{plural(len(specs), 'extension')}, " + ("nothing in the way" if healthy else "see above"))

@@ -1,5 +1,6 @@
 """The extensions of a config, with what is known of each without starting it; if a host runs for
-that config, the state is what it says."""
+that config, the state is what it says. TARGET is one of them, or a folder or manifest, which needs
+no config."""
 
 import argparse
 import os
@@ -13,10 +14,11 @@ from exthost.cli.common import (
     no_command,
     say,
     say_empty,
+    say_labelled,
     show_json,
     show_table,
 )
-from exthost.cli.target import read_wanted
+from exthost.cli.target import read_targeted
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.dialects import find
@@ -37,6 +39,7 @@ _NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     config_option(parser)
     all_option(parser)
 
@@ -47,7 +50,7 @@ def all_option(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     no_command(args)
-    found = read_wanted(args)
+    found = read_targeted(args)
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
     for spec in found.specs:
@@ -66,7 +69,7 @@ def run(args: Args) -> int:
         return 0
     table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
-    if not rows:
+    if not rows and args.target is None:
         say_empty(args)
     for one in rows:
         if one["reason"]:
@@ -179,6 +182,10 @@ def tell_diagnostics(
 ) -> None:
     for one in diagnostics:
         where = f"{one.path}:{one.line}" if one.line else one.path
-        tell(f"{one.level}: {where}: {one.message}" if where else f"{one.level}: {one.message}")
+        text = f"{where}: {one.message}" if where else one.message
+        if tell is say:
+            say_labelled(f"{one.level}:", one.level, text)
+        else:
+            tell(f"{one.level}: {text}")
         if fixes and one.help:
             tell(f"  fix: {one.help}")

@@ -10,12 +10,12 @@ from typing import Any
 
 from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say
 from exthost.cli.log_handler import WarningHandler
-from exthost.config import DiscoverySettings, spec_from_mapping
+from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
 from exthost.detection import DetectedConnection
 from exthost.dialects import find
 from exthost.discovery.configfile import Wanted, from_manifest, read_config, wanted
-from exthost.discovery.report import Diagnostic
+from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
@@ -34,6 +34,50 @@ def has_config(args: Args) -> bool:
 def read_wanted(args: Args) -> Wanted:
     """Every extension of the config that holds here. Starts nothing."""
     return wanted(read_config(given_config(args)))
+
+
+def read_targeted(args: Args) -> Wanted:
+    """Every extension of the config, or only those that the target names: one of the config, or
+    what is in a folder or manifest. Starts nothing."""
+    target = args.target
+    if target is None:
+        return read_wanted(args)
+    if has_config(args):
+        found = read_wanted(args)
+        specs = tuple(spec for spec in found.specs if spec.id == target)
+        told = tuple(one for one in found.diagnostics if one.extension == target)
+        if specs or told or not Path(target).exists():
+            if not specs and not told:
+                find_spec(args, target)  # raises
+            return replace(found, specs=specs, diagnostics=told)
+    if not Path(target).exists():
+        find_spec(args, target)  # raises
+    report = manifests_at(Path(target))
+    specs = tuple(one.spec for one in report.candidates)
+    diagnostics = report.diagnostics
+    return Wanted(config=Config(), specs=specs, diagnostics=diagnostics, report=report)
+
+
+def manifests_at(path: Path) -> Report:
+    """Return what there is at this path, and nothing else. Raises NotFound if that is nothing."""
+    if not path.exists():
+        raise NotFound(
+            "X1206",
+            f"there is nothing at {path}",
+            help="name a folder or a manifest; exthost doctor NAME looks at one of the config",
+        )
+    folder = path if path.is_dir() else path.parent
+    report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
+    if not path.is_dir():
+        real = str(path.resolve())
+        report = Report(
+            candidates=tuple(one for one in report.candidates if one.path == real),
+            diagnostics=tuple(one for one in report.diagnostics if one.path == real),
+        )
+    if not report.candidates and not report.diagnostics:
+        names = ", ".join(name for one in find.manifest_formats() for name in one.names)
+        raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
+    return report
 
 
 def find_spec(args: Args, target: str | None) -> Spec | None:

@@ -2,6 +2,7 @@
 extensions that would have to be started to tell; --start starts them and asks.
 
 Where a host of this config runs, these are the tools that can be called there.
+--format prints the `tools` of a request to a model, as JSON.
 """
 
 import argparse
@@ -25,12 +26,16 @@ from exthost.control.description import describe_tools
 from exthost.control.protocol import Request, read_error
 from exthost.errors import NotFound, Refused
 from exthost.host.host import Host
+from exthost.host.model_tools import FORMS, Form, model_tool
 from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    parser.add_argument(
+        "--format", choices=FORMS, help="print them as this API wants them; --start asks for all"
+    )
     config_option(parser)
     dialect_option(parser)
     standalone_option(parser)
@@ -63,7 +68,7 @@ async def _tools(args: Args, specs: list[Spec]) -> int:
     async with Host(config) as host:
         shown = describe_tools(host)
     code = _show(args, shown)
-    if not specs and not args.json:
+    if not specs and not args.json and args.format is None:
         say_empty(args)
     return code
 
@@ -77,12 +82,30 @@ def _show(args: Args, shown: dict[str, Any]) -> int:
     codes = [read_error(cause).exit_code for cause in failed]
     wrong = [code for code in codes if is_one or code != Refused.exit_code]
     code = wrong[0] if wrong and (args.start or is_one) else 0
-    if args.json:
+    if args.format is not None:
+        _show_in_form(args.format, shown["tools"])
+    elif args.json:
         show_json(shown)
         return code
-    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in shown["tools"]]
-    show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))
+    else:
+        _show_table(shown["tools"])
     silent = shown["not_asked"]
     if silent:
         say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
     return code
+
+
+def _show_in_form(form: Form, tools: list[dict[str, Any]]) -> None:
+    converted = [
+        model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
+        for tool in tools
+    ]
+    show_json([tool.data for tool in converted], pretty=True)
+    for tool in converted:
+        for change in tool.changes:
+            say(f"warning: {change}")
+
+
+def _show_table(tools: list[dict[str, Any]]) -> None:
+    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in tools]
+    show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))

@@ -9,13 +9,10 @@ from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
-from exthost.cli.target import read_wanted
-from exthost.config import DiscoverySettings
-from exthost.dialects import find
+from exthost.cli.target import manifests_at, read_wanted
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Report
-from exthost.discovery.search import discover
-from exthost.errors import ManifestError, NotFound
+from exthost.errors import ManifestError
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +27,7 @@ def run(args: Args) -> int:
         found = read_wanted(args)
         rows, diagnostics = [*_named(found), *_found(found.report)], found.diagnostics
     else:
-        report = _below(Path(args.target))
+        report = manifests_at(Path(args.target))
         rows, diagnostics = _found(report), report.diagnostics
     errors = [one for one in diagnostics if one.level == "error"]
     if args.json:
@@ -54,27 +51,3 @@ def _named(found: Wanted) -> list[tuple[str, str, str]]:
     ids = {spec.id for spec in found.config.specs}
     named = [spec for spec in found.specs if spec.id in ids and spec.manifest_file]
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
-
-
-def _below(path: Path) -> Report:
-    """What there is at this path, and nothing else."""
-    if not path.exists():
-        raise NotFound(
-            "X1206",
-            f"there is nothing at {path}",
-            help="name a folder or a manifest; exthost doctor NAME looks at one of the config",
-        )
-    folder = path if path.is_dir() else path.parent
-    report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
-    if path.is_dir():
-        found = report
-    else:
-        real = str(path.resolve())
-        found = Report(
-            candidates=tuple(one for one in report.candidates if one.path == real),
-            diagnostics=tuple(one for one in report.diagnostics if one.path == real),
-        )
-    if not found.candidates and not found.diagnostics:
-        names = ", ".join(name for one in find.manifest_formats() for name in one.names)
-        raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
-    return found

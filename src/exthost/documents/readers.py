@@ -10,9 +10,10 @@ from a fixed set of words is repeated.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from exthost import names
 from exthost.documents import units
 from exthost.documents.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
 from exthost.spec import HostEnvRef
@@ -52,12 +53,9 @@ def _unknown(key: str, known: Mapping[str, Reader]) -> tuple[str, str]:
     return f"unknown key{guess}", f"the keys here are {', '.join(sorted(known))}"
 
 
-def nearest(word: str, known: Mapping[str, Any] | frozenset[str]) -> str:
-    """Return the known word most similar to `word`, or ""."""
-    import difflib  # here, because only a mistake needs it
-
-    close = difflib.get_close_matches(word[:100].lower(), sorted(known), n=1, cutoff=0.6)
-    return close[0] if close else ""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that `word` is a misspelling of, or ""."""
+    return names.nearest(word, sorted(known)) or ""
 
 
 def text(value: Any, place: Place) -> str | None:

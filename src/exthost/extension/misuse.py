@@ -1,10 +1,12 @@
-"""Errors for two mistakes of callers: a timeout that is not a number, and a call in another loop.
+"""Errors for three mistakes of callers: a timeout that is not a number, a call in another loop, and
+an `await` of what is opened with `async with`.
 
 Without these checks asyncio would report them in its own terms, or nobody would.
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Generator
+from typing import Any, NoReturn
 
 from exthost.errors import UsageError
 
@@ -37,3 +39,16 @@ def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
         extension=queue.extension,
         help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
     )
+
+
+class OpenedByWith:
+    """A base for what is opened with `async with`: to await it is an error that says so."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, NoReturn]:
+        raise UsageError(
+            "X1333",
+            "this is opened with `async with`, and cannot be awaited",
+            help="write `async with … as it:`; contextlib.AsyncExitStack keeps it open for longer",
+        )

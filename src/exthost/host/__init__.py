@@ -7,6 +7,9 @@ In reading order:
     extension_set      the extensions by their ids: added, replaced, removed, ended
     extension_factory  makes an extension from its spec
     registry           pure: names and tools
+    registered_tools   the tools by their registered names, and as model APIs want them
+    model_tools        pure: one tool in the form of such an API
+    model_calls        pure but for running them: the tool calls in a model's response
     tool_finder        finds a tool by name, starting extensions if needed
     hook_policy        what follows when a hook fails
     hooks              extensions that look at calls before and after they happen

@@ -198,7 +198,7 @@ class Host:
     @property
     def tools(self) -> RegisteredTools:
         """What can be called right now: registered name → tool."""
-        return RegisteredTools(self.registry.tools)
+        return RegisteredTools(self.registry.tools, self.registry.told)
 
     def call_tool(
         self,

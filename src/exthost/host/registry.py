@@ -47,7 +47,7 @@ class Registry:
         self._stale = True
         self._tools: dict[str, RegisteredTool] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
-        self._told: set[str] = set()
+        self.told: set[str] = set()
         self.warnings: tuple[str, ...] = ()
 
     def serve(self, servers: Iterable[Server]) -> None:
@@ -117,8 +117,8 @@ class Registry:
         self._tools, self._by_own_name = tools, by_own_name
         self.warnings = tuple(warnings)
         for warning in warnings:
-            if warning not in self._told:
-                self._told.add(warning)
+            if warning not in self.told:
+                self.told.add(warning)
                 _log.warning("%s", warning)
 
     def _not_found(self, name: str, same: list[RegisteredTool]) -> NotFound:

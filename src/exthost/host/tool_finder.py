@@ -10,6 +10,9 @@ from exthost.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
 
+# The code of the error for a name that several tools have.
+_SEVERAL = "X1204"
+
 
 class ToolFinder:
     """Finds the tools of one host."""
@@ -22,12 +25,20 @@ class ToolFinder:
         """Return the tool of this name, of an extension with this capability.
 
         If it is not known, the extensions that have not told their tools yet are started: those
-        that the name can belong to, or with `ask_all` each of them.
+        that the name can belong to, or with `ask_all` each of them. With `ask_all` they are also
+        started for a tool's own name, which another of them may have as well.
         """
         self._extensions.require_open()
         try:
+            tool = self._registry.find(name, capability=capability)
+            silent = [ext for ext in self._extensions if ext.is_silent]
+            if tool.name == name or ":" in name or not (ask_all and silent):
+                return tool
+            await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
-        except NotFound:
+        except NotFound as unknown:
+            if unknown.code == _SEVERAL:
+                raise
             silent = [ext for ext in self._extensions if ext.is_silent]
             named = [ext for ext in silent if _can_belong_to(name, ext.id)]
             started = named or (silent if ask_all else [])

@@ -67,10 +67,23 @@ class LoopThread:
         return os.getpid() != self._pid
 
     def close(self) -> None:
-        """Stop the loop and wait for its thread."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(LOOP_SECONDS)
+        """Cancel what still runs, stop the loop and wait for its thread.
+
+        After Ctrl-C something may still run: a start, whose processes it must end itself.
+        """
+        asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
+        self._thread.join(2 * LOOP_SECONDS)
         self.loop.close()
+
+
+async def _cancel_tasks() -> None:
+    """Cancel every other task, wait for them, and stop the loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=LOOP_SECONDS)
+    asyncio.get_running_loop().stop()
 
 
 def not_open() -> UsageError:

@@ -1,0 +1,44 @@
+"""The event bus."""
+
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import UsageError
+from exthost.events import EVERYTHING, Bus, LogLine, StateChanged
+
+
+@pytest.mark.parametrize("kind", ["StateChanged", str, None, (StateChanged, "Exited")])
+def test_a_kind_that_is_never_published_is_an_error(kind: Any) -> None:
+    with pytest.raises(UsageError, match="not a kind of event") as caught:
+        Bus().subscribe(kind, lambda event: None)
+    assert caught.value.code == "X1331" and "StateChanged" in caught.value.help
+
+
+async def listen(event: Any) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("listener", [listen, None, "print"])
+def test_a_listener_that_would_never_run_is_an_error(listener: Any) -> None:
+    with pytest.raises(UsageError) as caught:
+        Bus().subscribe(StateChanged, listener)
+    assert caught.value.code == "X1332"
+
+
+def test_a_listener_is_called_until_it_unsubscribes() -> None:
+    bus, seen = Bus(), list[Any]()
+    unsubscribe = bus.subscribe(EVERYTHING, seen.append)
+    line = LogLine("a", "stderr", 20, "hello")
+    bus.publish(line)
+    unsubscribe()
+    bus.publish(line)
+    assert seen == [line] and not bus.kinds
+
+
+@pytest.mark.parametrize("dialect", ["morphir", None])
+async def test_an_awaited_connection_is_told_what_to_write(dialect: str | None) -> None:
+    with pytest.raises(UsageError, match="async with") as caught:
+        await exthost.connect(["python3"], dialect=dialect)
+    assert caught.value.code == "X1333"
