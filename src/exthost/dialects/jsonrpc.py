@@ -30,7 +30,7 @@ _OPENS = b'{["'
 class Reader(Protocol):
     """What a dialect adds: it reads every object but the plainest reply."""
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Message | Noise: ...
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
 def noise(frame: Bytes, why: str) -> Noise:
@@ -57,12 +57,12 @@ def decoder(
 
     def decode(self: Reader, frame: Bytes) -> Incoming:
         try:
-            said = decode_fast(frame)
-            if len(said) == members:
-                result = said["result"]
-                number = said["id"]
+            fields = decode_fast(frame)
+            if len(fields) == members:
+                result = fields["result"]
+                number = fields["id"]
                 # Python takes true for 1 and 2.0 for 2: those could answer what they do not mean.
-                if type(number) is int and number >= 0 and (marker is None or marker in said):
+                if type(number) is int and number >= 0 and (marker is None or marker in fields):
                     return number, result
         except (KeyError, TypeError, IndexError):
             pass  # an object, or another value, that is not so plain
@@ -70,13 +70,13 @@ def decoder(
             if frame and frame[0] > _BLANK and frame[0] not in _OPENS:  # stray text, maybe much
                 return not_json(frame, "not JSON")
             try:
-                said = jsontext.decode(frame)
+                fields = jsontext.decode(frame)
             except jsontext.NotJson as reason:
                 return not_json(frame, str(reason))
-        if type(said) is dict:
-            return self.read(said, frame)
-        if batches and type(said) is list and any(type(one) is dict for one in said):
-            return Batch(tuple(_one_of(self, one, frame) for one in said))
+        if type(fields) is dict:
+            return self.read(fields, frame)
+        if batches and type(fields) is list and any(type(one) is dict for one in fields):
+            return Batch(tuple(_one_of(self, one, frame) for one in fields))
         return noise(frame, "not a JSON object")
 
     return decode
@@ -87,13 +87,13 @@ def _one_of(codec: Reader, one: Any, frame: Bytes) -> Message | Noise:
     return codec.read(one, frame) if type(one) is dict else noise(frame, "not a JSON object")
 
 
-def written(asked: dict[str, Any]) -> bytes:
+def written(fields: dict[str, Any]) -> bytes:
     """Return an object as JSON text. The fast encoder comes first; if it refuses, the other one
     encodes the object or raises with the reason."""
     try:
-        return encode_fast(asked)
+        return encode_fast(fields)
     except Exception:
-        return jsontext.encode(asked)
+        return jsontext.encode(fields)
 
 
 class JsonRpc:
@@ -118,15 +118,15 @@ class JsonRpc:
                 assert number is not None, "the session numbers every request"
                 return self.request(method, params, number)
             case Notification(method, params):
-                said = {"jsonrpc": "2.0", "method": method, "params": params}
+                fields = {"jsonrpc": "2.0", "method": method, "params": params}
             case Reply(number, result):
-                said = self.answer(number, {"result": result})
+                fields = self.answer(number, {"result": result})
             case Failure(number, text, code, data):
                 error = {"code": -32000 if code is None else code, "message": text}
                 if data is not None:
                     error["data"] = data
-                said = self.answer(number, {"error": error})
-        return jsontext.encode(said)
+                fields = self.answer(number, {"error": error})
+        return jsontext.encode(fields)
 
     def forget_last_request(self) -> None:
         """Do nothing: this codec remembers no requests."""
@@ -140,11 +140,11 @@ def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:
     all of it is data."""
     if type(error) is str:
         return Failure(number, error)
-    said = error if type(error) is dict else {}
-    text, code = said.get("message"), said.get("code")
+    fields = error if type(error) is dict else {}
+    text, code = fields.get("message"), fields.get("code")
     return Failure(
         number,
         text if type(text) is str else unknown,
         code if type(code) in (int, str) else None,
-        said.get("data") if type(text) is str else error,
+        fields.get("data") if type(text) is str else error,
     )

@@ -35,17 +35,17 @@ class Codec(JsonRpc):
 
     __slots__ = ()
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
         """Return the message in an object that is not the plainest of replies."""
-        id, method = said.get("id"), said.get("method")
+        id, method = fields.get("id"), fields.get("method")
         if isinstance(method, str):
-            if "id" in said:
-                return Request(method, said.get("params"), id)
-            return Notification(method, said.get("params"))
-        if "error" in said:
-            return failure_of(id, said["error"], "unknown error")
-        if id is not None and "result" in said:
-            return Reply(id, said["result"])
+            if "id" in fields:
+                return Request(method, fields.get("params"), id)
+            return Notification(method, fields.get("params"))
+        if "error" in fields:
+            return failure_of(id, fields["error"], "unknown error")
+        if id is not None and "result" in fields:
+            return Reply(id, fields["result"])
         return noise(frame, "neither a request nor a reply")
 
 

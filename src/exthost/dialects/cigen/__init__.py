@@ -3,8 +3,8 @@
 In reading order:
 
     dialect       handshake and methods; `ext.typed`
-    codec         the six exchanges; its position says to which one a frame belongs
-    manifest      plugins on disk: executables known by their names
+    codec         the six exchanges; the order of frames says to which one a frame belongs
+    manifest      plugins on disk: executables recognised by their names
     messages      the generated messages
     proto         the .proto, its generated code, and the mapping to and from JSON
     errors.toml   the error codes of its own

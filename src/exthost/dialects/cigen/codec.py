@@ -1,4 +1,4 @@
-"""cigen's six exchanges, and the codecs that tell by position which of them a frame belongs to."""
+"""cigen's six exchanges, and the codecs that match frames to exchanges by their order."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ __all__ = ["EXCHANGES", "codec"]
 
 
 class Exchange(NamedTuple):
-    """What is asked and what answers it; the method's name is ours, the wire has none."""
+    """The types of a request and its result. The name of the method is ours; the wire has none."""
 
     request: type[Proto]
     result: type[Proto]
@@ -36,25 +36,26 @@ EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
 )
 
 
-_ASKED = tuple(name for name in EXCHANGES if name != "hello")
+_REQUESTED = tuple(name for name in EXCHANGES if name != "hello")
 
 
 class HostCodec:
-    """Remembers what it asked: only that tells what an answer is."""
+    """The host's end. It remembers the methods of its requests, because only they determine the
+    type of a result."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_methods",)
 
     def __init__(self) -> None:
-        self._asked: deque[str] = deque()
+        self._methods: deque[str] = deque()
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         message = to_message(EXCHANGES[method].request, params)
         payload = message.SerializeToString(deterministic=True)
-        self._asked.append(method)
+        self._methods.append(method)
         return payload
 
     def forget_last_request(self) -> None:
-        self._asked.pop()
+        self._methods.pop()
 
     def encode(self, message: Message) -> bytes:
         if isinstance(message, Request) and message.method in EXCHANGES:
@@ -62,18 +63,18 @@ class HostCodec:
         raise UsageError(
             "X1304",
             "a cigen host says nothing but its six requests",
-            help=f"call one of {', '.join(_ASKED)}",
+            help=f"call one of {', '.join(_REQUESTED)}",
         )
 
     def decode(self, frame: Bytes) -> Incoming:
-        if not self._asked:
+        if not self._methods:
             raise ProtocolViolation(
                 "X0621",
                 "it answered, and nobody had asked",
                 help="a plugin answers each message with exactly one",
                 evidence=Evidence(bytes=bytes(frame[:EVIDENCE_BYTES]).hex(" ", 4)),
             )
-        method = self._asked.popleft()
+        method = self._methods.popleft()
         check = _check_plan if method == "plan" else None
         return Reply(None, decoded(EXCHANGES[method].result, frame, check=check))
 
@@ -82,8 +83,8 @@ class HostCodec:
 
 
 def _check_plan(result: Proto) -> None:
-    """A plugin that knows no plans takes the request for a GenerateRequest, and its answer would be
-    taken for a plan."""
+    """Raise ProtocolViolation if this is not a PlanResult. A plugin without plans reads a
+    PlanRequest as a GenerateRequest, and its result would decode as a plan."""
     if where := mistyped(result):
         raise ProtocolViolation(
             "X0622",
@@ -94,13 +95,13 @@ def _check_plan(result: Proto) -> None:
 
 
 class GuestCodec:
-    """The same from the plugin's end. After Hello it expects Plan and Generate in turn, as the
-    plugins in the wild do; `expect` tells it otherwise."""
+    """The plugin's end. After Hello it expects Plan and Generate in turn, as existing plugins do,
+    unless `expect` names another method."""
 
-    __slots__ = ("_heard", "_next")
+    __slots__ = ("_current", "_next")
 
     def __init__(self) -> None:
-        self._next = self._heard = "hello"
+        self._next = self._current = "hello"
 
     def expect(self, method: str) -> None:
         self._next = method
@@ -113,14 +114,14 @@ class GuestCodec:
 
     def encode(self, message: Message) -> bytes:
         if isinstance(message, Reply):
-            answer = to_message(EXCHANGES[self._heard].result, message.result)
+            answer = to_message(EXCHANGES[self._current].result, message.result)
             return answer.SerializeToString(deterministic=True)
         return self.request("", None, 0)
 
     def decode(self, frame: Bytes) -> Incoming:
-        self._heard = self._next
-        self._next = "generate" if self._heard == "plan" else "plan"
-        return Request(self._heard, decoded(EXCHANGES[self._heard].request, frame))
+        self._current = self._next
+        self._next = "generate" if self._current == "plan" else "plan"
+        return Request(self._current, decoded(EXCHANGES[self._current].request, frame))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None

@@ -1,19 +1,19 @@
-"""cigen: length-prefixed protobuf without ids, methods or type tags; position is everything.
+"""cigen: length-prefixed protobuf messages without ids, methods or type tags.
 
     Hello → PluginInfo, then any number of (PlanRequest → PlanResult, GenerateRequest →
-    GenerateResult); DetectRequest, ValidateRequest and PreflightRequest where a plugin says so
+    GenerateResult); DetectRequest, ValidateRequest and PreflightRequest if a plugin has them
 
-Since a message of the wrong type usually decodes without an error, the order is kept by
-construction: one call at a time with all of its exchanges, a codec that remembers what it asked,
-and a process that is ended as soon as an answer was given up, or a plan was not followed by its
-Generate.
+Only the order of messages says what they are, and a message of the wrong type usually decodes
+without an error. So the order must never break: one call at a time with all of its exchanges; a
+codec that remembers its requests; and a process is ended if a reply was abandoned, or if a plan was
+not followed by its Generate.
 
-Messages are JSON on the neutral side (protobuf's own mapping: the .proto's names, enum names,
-base64, defaults included), so that methods are called as in any other dialect; `ext.typed` takes
-and gives the generated messages themselves. The one surprise: `generate` is two exchanges,
-because plugins answer an empty result to a Generate that no Plan went before.
+Callers use JSON (protobuf's own mapping, with the names of the .proto, enum names, base64 and
+defaults), so that methods are called as in any other dialect. `ext.typed` takes and returns the
+generated messages. `generate` is two exchanges, because plugins return an empty result to a
+Generate without a Plan before it.
 
-Only this module and what it needs imports protobuf: the package's own facts do not.
+Only this module and the modules that it imports import protobuf; the package's `__init__` does not.
 """
 
 import re
@@ -44,7 +44,7 @@ __all__ = ["DIALECT", "Typed"]
 
 PROTOCOL = 1
 
-# The methods that a caller can ask for, and what each does. The wire has no names for them.
+# The methods by name, with descriptions. The wire has no names for them.
 _ABOUT: Mapping[str, str] = MappingProxyType(
     {
         "plan": "The resources it would generate",
@@ -63,7 +63,7 @@ _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
 def _handshake(context: HandshakeContext) -> Handshake:
     options = context.options
-    heard = yield Request(
+    response = yield Request(
         "hello",
         {
             "core_protocol": PROTOCOL,
@@ -71,7 +71,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "env": {k: v for k, v in context.env.items() if _is_text(k) and _is_text(v)},
         },
     )
-    info = expect(heard, "hello")
+    info = expect(response, "hello")
     if info["protocol"] != PROTOCOL:
         raise HandshakeFailed(
             "X0520",
@@ -84,19 +84,19 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     capabilities = tuple(info["capabilities"])
     _check_capabilities(capabilities, options.get("capability"))
-    # Providers name all providers, themselves included, and are used beside one another.
+    # A provider lists all providers including itself, and several are used together.
     warnings = [
         f"it says that it conflicts with {one}"
         for one in info["conflicts_with"]
         if not any(capability_fits(one, own) for own in capabilities)
     ]
-    asked = options.get("methods", ())
+    request = options.get("methods", ())
     planning = options.get("plan") is not False
     known = {"plan", "generate"} if planning else {"generate"}
     methods = [
         name
         for name in _METHODS
-        if name in known or name in asked or _announced(name, capabilities)
+        if name in known or name in request or _announced(name, capabilities)
     ]
     return Offer(
         tools=tuple(Tool(name, _ABOUT[name]) for name in methods),
@@ -116,7 +116,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
 
 
 def _is_text(value: str) -> bool:
-    """The environment may hold any bytes; protobuf's strings are UTF-8."""
+    """Return whether this is UTF-8, as protobuf requires. A variable may have any bytes."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -141,7 +141,7 @@ def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
 
 
 def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
-    """`detect:node` and `hook:detect` both say that it can detect."""
+    """Return whether the capabilities name this method: `detect:node` and `hook:detect` both do."""
     return any(method in one.split(":") for one in capabilities)
 
 
@@ -149,7 +149,7 @@ def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
 
 
 def _ask(method: str) -> Callable[[Any], Exchanges]:
-    """An operation of one exchange."""
+    """Return the operation of one exchange."""
 
     def steps(params: Any) -> Exchanges:
         offer = yield GetOffer()
@@ -160,48 +160,48 @@ def _ask(method: str) -> Callable[[Any], Exchanges]:
                 f"{offer.name} does not say that it can {method}, and might answer anything",
                 help=f'if it can: options = {{ methods = ["{method}"] }} in its entry',
             )
-        heard = yield Request(method, params)
+        response = yield Request(method, params)
         if method == "plan" and offer.extra["plan"]:
-            yield RetireProcess()  # it now expects a Generate, and would take the next Plan for one
-        return _checked(method, heard)
+            yield RetireProcess()  # it now expects a Generate, and would read the next Plan as one
+        return _checked(method, response)
 
     return steps
 
 
 def _generate(params: Any) -> Exchanges:
-    """Plan, then generate what was planned. The member `plan`, which is ours, holds what the
-    PlanRequest alone is to have: capabilities, flags, repo."""
+    """Plan, then generate from the plan. The member `plan` of the params is ours: it has the fields
+    that only the PlanRequest gets (capabilities, flags, repo)."""
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
     given = fields(messages.GenerateRequest, params)
-    asked = {name: value for name, value in given.items() if value is not None}  # null: not said
-    for_plan = fields(messages.PlanRequest, asked.pop("plan", None))
-    said: list[Any] = []
+    request = {name: value for name, value in given.items() if value is not None}  # null: not set
+    for_plan = fields(messages.PlanRequest, request.pop("plan", None))
+    earlier: list[Any] = []
     if offer.extra["plan"]:
-        shared = {name: asked[name] for name in ("facts", "schema") if name in asked}
-        # Now, and not after the plan was asked for: of a call that cannot be made nothing is sent.
-        # What the plan has as well is checked when that is written; it is nearly all there is.
-        checked = {name: asked[name] for name in asked if for_plan or name not in shared}
+        shared = {name: request[name] for name in ("facts", "schema") if name in request}
+        # Check before the plan is sent: a call with bad params must send nothing. The members that
+        # the plan has as well, nearly all of the data, are checked when the plan is encoded.
+        checked = {name: request[name] for name in request if for_plan or name not in shared}
         to_message(messages.GenerateRequest, checked)
-        heard = yield Request("plan", shared | for_plan)
+        response = yield Request("plan", shared | for_plan)
         try:
-            plan = _checked("plan", heard)
+            plan = _checked("plan", response)
         except CallFailed:
             yield RetireProcess()
             raise
-        said = plan["diagnostics"]
-        asked.setdefault("graph", plan["resources"])
-    asked.setdefault("target", offer.name.rpartition("/")[2])
-    heard = yield Request("generate", asked)
-    return _checked("generate", heard, said)
+        earlier = plan["diagnostics"]
+        request.setdefault("graph", plan["resources"])
+    request.setdefault("target", offer.name.rpartition("/")[2])
+    response = yield Request("generate", request)
+    return _checked("generate", response, earlier)
 
 
-def _checked(method: str, heard: Received, said: Sequence[Any] = ()) -> Any:
-    """The answer, if it holds no error. Diagnostics that were `said` before in the same call go
-    before its own."""
-    result = expect(heard, method)
+def _checked(method: str, response: Received, earlier: Sequence[Any] = ()) -> Any:
+    """Return the result. Raises CallFailed if its diagnostics have an error. Diagnostics of
+    `earlier` exchanges of the call are put before its own."""
+    result = expect(response, method)
     if "diagnostics" in result:
-        result["diagnostics"] = [*said, *result["diagnostics"]]
+        result["diagnostics"] = [*earlier, *result["diagnostics"]]
         errors = [one for one in result["diagnostics"] if one["level"] == "LEVEL_ERROR"]
         if errors:
             raise _failed(method, errors, result["diagnostics"])
@@ -237,7 +237,7 @@ _METHODS: Mapping[str, Callable[[Any], Exchanges]] = MappingProxyType(
 
 
 def _call_tool(call: ToolCall) -> Exchanges:
-    """Its methods are its tools."""
+    """Call a method: a plugin's methods are its tools."""
     return (yield from _METHODS[call.name](call.arguments))
 
 
@@ -250,7 +250,7 @@ def _files(result: Any) -> tuple[FileFragment, ...]:
         FileFragment(
             path=one["path"],
             content=one["content"],
-            # One that a later schema knows is not for us to guess at: as if it were not said.
+            # A strategy of a later schema counts as not set.
             strategy=_STRATEGIES.get(one["strategy"], "replace"),  # type: ignore[arg-type]
             order=one["order"],
             format=one["format"],
@@ -260,13 +260,14 @@ def _files(result: Any) -> tuple[FileFragment, ...]:
 
 
 class Typed:
-    """The same methods with the generated messages: `await ext.typed.ask(PlanRequest(…))`."""
+    """`ext.typed`: the methods with the generated messages, as in `await
+    ext.typed.ask(PlanRequest(…))`."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def ask(self, request: Proto, *, timeout: float | None = None) -> Any:
-        """Call the method that takes this message; returns the message that answers it."""
+        """Call the method that takes this message, and return the message of its result."""
         for method in _METHODS:
             if isinstance(request, EXCHANGES[method].request):
                 result = await self._caller.call(method, request, timeout=timeout)
@@ -294,12 +295,12 @@ DIALECT = Dialect(
         }
     ),
     traits=Traits(
-        # The seed's figures: 30 s a receive, and 10 MB read as MiB.
+        # The protocol's figures: 30 s for a reply, and 10 MB, taken as MiB.
         limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),
         positional=True,
         unique_name=True,
         restart=Restart(strategy="on-demand"),
-        # Close stdin, 5 s, kill: a plugin is never sent a signal that it could catch.
+        # Close stdin, wait 5 s, kill: a plugin gets no signal that it could catch.
         shutdown_steps=(CloseStdin(wait=5),),
     ),
 )

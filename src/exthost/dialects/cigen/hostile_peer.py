@@ -1,4 +1,4 @@
-"""The row of cigen in the fault tests. A command travels as a path, a value as a fact."""
+"""The row of cigen in the fault tests. A command is sent as a path, a value as a fact."""
 
 import json
 

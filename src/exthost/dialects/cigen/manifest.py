@@ -1,7 +1,8 @@
-"""cigen's plugins on disk: executables named `cigen-provider-*` or `cigen-lang-*`, no manifest.
+"""cigen's plugins on disk: executables named `cigen-provider-*` or `cigen-lang-*`, without a
+manifest.
 
-The file name is all that is known before the handshake, and it is the extension's id: the plugin's
-own name (`provider/github`) and its capabilities come with the handshake.
+Before the handshake only the file name is known; it is the extension's id. The handshake brings the
+plugin's own name (`provider/github`) and its capabilities.
 """
 
 from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict

@@ -4,7 +4,7 @@ In reading order:
 
     dialect         handshake and notifications
     codec           messages, and the envelope of stateless requests
-    calls           tools, and requests that the server may answer with a question
+    calls           tools, and requests whose reply may request input
     result          tool results: content blocks
     facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
     config_section  `[mcp_servers.NAME]` of a config

@@ -1,8 +1,10 @@
-"""What is asked of an MCP server beyond the handshake: its tools, and whatever may ask back.
+"""The operations of an MCP server after the handshake: tools, and requests with input from the
+host.
 
-Generators of exchanges, for the table in `mcp`. A list is read to its last page, up to a cap. An
-answer may be a question (`input_required`): the host's handlers answer it, and the request goes
-out again with what they said. A tool's structured content is held to its own outputSchema.
+The operations are generators of exchanges; the tables in `dialect` name them. A list is read to its
+last page, up to a limit. A server may reply with requests of its own (`input_required`): the host's
+handlers answer them, and the original request is sent again with the answers. The structured
+content of a tool's result must match the tool's outputSchema.
 """
 
 from collections.abc import Mapping
@@ -26,31 +28,31 @@ from exthost.offer import Offer, Tool
 from exthost.schema import Checker
 from exthost.wire import jsontext
 
-# What may be answered with a question, and may take long.
+# The methods whose reply may request input. They may take long.
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 
-# A server that ends a subscription is asked for it again, so many seconds later each time.
+# Seconds before a subscription that the server ended is requested again, try by try.
 LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
-# The page's: how often one request may be answered so.
+# The protocol's limit of replies that request input, for one call.
 INPUT_ROUNDS = 8
 
 
 def table(value: Any) -> dict[str, Any]:
-    """The object that should be here; an empty one in place of anything else."""
+    """Return this object, or an empty one if the value is not an object."""
     return value if type(value) is dict else {}
 
 
 def text(value: Any) -> str:
-    """The text that should be here, likewise."""
+    """Return this text, or "" if the value is not text."""
     return value if type(value) is str else ""
 
 
 def shown(value: Any) -> Evidence:
-    """What a server said, as much of it as a person needs."""
+    """Return a value that a server sent as evidence for an error, shortened."""
     try:
         return Evidence(bytes=jsontext.encode(value).decode("utf-8", "replace")[:500])
-    except UsageError:  # so deep that it could just be read
+    except UsageError:  # nested too deep to be encoded again
         return Evidence(bytes="(a value nested too deeply to be shown)")
 
 
@@ -58,7 +60,7 @@ def shown(value: Any) -> Evidence:
 
 
 def tools(warnings: list[str]) -> Any:
-    """Every tool that it lists; what is odd about them goes to `warnings`."""
+    """Request all tools. Problems with single tools are added to `warnings`."""
     listed = yield from pages("tools/list", "tools")
     known: dict[str, Tool] = {}
     for position, item in enumerate(listed):
@@ -86,17 +88,18 @@ def _tool(name: str, item: dict[str, Any]) -> Tool:
 
 
 def list_tools(_: Any) -> Exchanges:
-    """The operation of that name."""
+    """The operation `list_tools`."""
     return (yield from tools([]))
 
 
 def ask_tool(call: ToolCall) -> tuple[str, Any]:
-    """How a tool is called."""
+    """Return the request that calls a tool."""
     return "tools/call", {"name": call.name, "arguments": _arguments(call)}
 
 
-def settle_tool(call: ToolCall, result: Any) -> Any:
-    """The result as it came; or, if it is a question, the exchanges that lead to one."""
+def read_tool_result(call: ToolCall, result: Any) -> Any:
+    """Return the result of a tool; if the server requests input, the exchanges that lead to a
+    result."""
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
@@ -105,16 +108,16 @@ def settle_tool(call: ToolCall, result: Any) -> Any:
             evidence=shown(result),
         )
     if result.get("resultType") == "input_required":
-        return _after_questions(call, result)
+        return _with_input(call, result)
     if call.tool is not None and call.tool.output_schema is not None:
         _check_output(call.tool, result)
     return result
 
 
-def _after_questions(call: ToolCall, result: Any) -> Exchanges:
-    method, asked = ask_tool(call)
-    final = yield from _answered(method, asked, Reply(None, result))
-    return settle_tool(call, final)
+def _with_input(call: ToolCall, result: Any) -> Exchanges:
+    method, request = ask_tool(call)
+    final = yield from _final_result(method, request, Reply(None, result))
+    return read_tool_result(call, final)
 
 
 def _arguments(call: ToolCall) -> Any:
@@ -127,16 +130,18 @@ def _arguments(call: ToolCall) -> Any:
 def _with_context(
     arguments: dict[str, Any], call: ToolCall, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """As in nexo, whose manifests may ask for it: whatever the caller put there is replaced."""
+    """Return the arguments with the caller's context as `_meta`, if the option says so. A `_meta`
+    of the caller is replaced."""
     if options.get("context_passthrough") is not True:
         return arguments
-    of = call.context
-    meta = {"agent_id": of.get("agent_id"), "session_id": of.get("session_id")}
+    context = call.context
+    meta = {"agent_id": context.get("agent_id"), "session_id": context.get("session_id")}
     return {**arguments, "_meta": meta}
 
 
 def _check_output(tool: Tool, result: dict[str, Any]) -> None:
-    """Held to what its tool promised; an error result promises nothing."""
+    """Raise ProtocolViolation if the result does not match the outputSchema. An error result may
+    have any form."""
     if result.get("isError") is True:
         return
     if "structuredContent" not in result:
@@ -153,7 +158,8 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
         )
 
 
-# Schema and checker by the schema's identity: it lives as long as it stands here.
+# Schema and checker by the id() of the schema. The entry keeps the schema alive, so that its id
+# is not used again.
 _checkers: dict[int, tuple[Any, Checker | None]] = {}
 _MOST_CHECKERS = 4096
 
@@ -168,17 +174,17 @@ def _checker(schema: Any) -> Checker | None:
 
 
 def error_result(error: ExthostError) -> Any:
-    """A failure in the words of a result."""
+    """Return an error as a tool result."""
     return {"content": [{"type": "text", "text": error.message}], "isError": True}
 
 
-# -- what else can be asked ------------------------------------------------------------------
+# -- other operations ------------------------------------------------------------------------
 
 
-def _answered(method: str, asked: dict[str, Any], heard: Received) -> Any:
-    """The final answer: as long as it is a question, that is answered and the request repeated."""
+def _final_result(method: str, request: dict[str, Any], response: Received) -> Any:
+    """Return the final result. While the server requests input, answer and repeat the request."""
     for _ in range(INPUT_ROUNDS):
-        result = expect(heard, method)
+        result = expect(response, method)
         if type(result) is not dict or result.get("resultType") != "input_required":
             return result
         more: dict[str, Any] = {}
@@ -186,13 +192,13 @@ def _answered(method: str, asked: dict[str, Any], heard: Received) -> Any:
         if type(questions) is dict and questions:
             answers = more["inputResponses"] = {}
             for key, question in questions.items():
-                answers[key] = yield from _inquired(method, question)
+                answers[key] = yield from _ask_host(method, question)
         if "requestState" in result:
             more["requestState"] = result["requestState"]
         if not more:
             break
-        heard = yield Request(method, {**asked, **more})
-    result = expect(heard, method)
+        response = yield Request(method, {**request, **more})
+    result = expect(response, method)
     if type(result) is dict and result.get("resultType") == "input_required":
         raise ProtocolViolation(
             "X0662",
@@ -203,45 +209,45 @@ def _answered(method: str, asked: dict[str, Any], heard: Received) -> Any:
     return result
 
 
-def _inquired(method: str, question: Any) -> Any:
-    told = table(question)
-    if not text(told.get("method")):
+def _ask_host(method: str, question: Any) -> Any:
+    request = table(question)
+    if not text(request.get("method")):
         raise ProtocolViolation(
             "X0662",
             f"{method} was answered with something that is no question: it names no method",
             help='each of inputRequests is {"method": …, "params": …}',
             evidence=shown(question),
         )
-    heard = yield AskHost(told["method"], told.get("params"))
-    if isinstance(heard, Reply):
-        return heard.result
-    assert isinstance(heard, Failure), "an inquiry is answered with a Reply or a Failure"
+    response = yield AskHost(request["method"], request.get("params"))
+    if isinstance(response, Reply):
+        return response.result
+    assert isinstance(response, Failure), "an inquiry is answered with a Reply or a Failure"
     raise CallFailed(
         "X0760",
-        f"{method} needs an answer from here that it did not get: {heard.message}",
-        error_code=heard.code,
-        error_message=heard.message,
-        data=heard.data,
+        f"{method} needs an answer from here that it did not get: {response.message}",
+        error_code=response.code,
+        error_message=response.message,
+        data=response.data,
         help="register a handler for what it asks: roots, sampling or elicitation",
     )
 
 
 def asking(method: str) -> MaybeMore:
-    """The operation of a wire method that may be answered with a question."""
+    """Return the operation of a method whose reply may request input."""
 
     def ask(params: Any) -> tuple[str, Any]:
         return method, params
 
-    def settle(params: Any, result: Any) -> Any:
+    def read(params: Any, result: Any) -> Any:
         if type(result) is dict and result.get("resultType") == "input_required":
-            return _answered(method, table(params), Reply(None, result))
+            return _final_result(method, table(params), Reply(None, result))
         return result
 
-    return MaybeMore(ask, settle)
+    return MaybeMore(ask, read)
 
 
 def health(_: Any) -> Exchanges:
-    """A ping; where there is none, discovery is as cheap."""
+    """Send a ping; a stateless server has no ping and gets `server/discover`."""
     method = "server/discover" if (yield from _is_stateless()) else "ping"
     return expect((yield Request(method, {} if method != "ping" else None)), method)
 
@@ -252,7 +258,7 @@ def _is_stateless() -> Any:
 
 
 def set_level(params: Any) -> Exchanges:
-    """logging/setLevel, which only the handshake era has."""
+    """Send `logging/setLevel`, which only servers with a handshake have."""
     if (yield from _is_stateless()):
         raise UsageError(
             "X1360",
@@ -263,7 +269,7 @@ def set_level(params: Any) -> Exchanges:
 
 
 def subscribe(params: Any) -> Exchanges:
-    """resources/subscribe, or what the stateless era has in its place."""
+    """Send `resources/subscribe`, or `subscriptions/listen` to a stateless server."""
     if (yield from _is_stateless()):
         yield listening({"resourceSubscriptions": [table(params).get("uri")]})
         return {}
@@ -271,6 +277,6 @@ def subscribe(params: Any) -> Exchanges:
 
 
 def listening(wanted: dict[str, Any]) -> Subscribe:
-    """One long request, in whose place the older era has notices for everybody."""
-    asked = Request("subscriptions/listen", {"notifications": wanted})
-    return Subscribe(asked, LISTEN_PAUSES, stale="toolsListChanged" in wanted)
+    """Return the request that stays open and brings these notifications from a stateless server."""
+    request = Request("subscriptions/listen", {"notifications": wanted})
+    return Subscribe(request, LISTEN_PAUSES, stale="toolsListChanged" in wanted)

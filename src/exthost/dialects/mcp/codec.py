@@ -1,11 +1,11 @@
-"""mcp's words on the wire: JSON-RPC 2.0, and what each era wants in the `_meta` of a request.
+"""mcp's codec: JSON-RPC 2.0, and the `_meta` that each era of the protocol needs in a request.
 
-The surprises. The codec keeps the era, since raw calls need the envelope too: what discovery was
-asked with goes with every request after it, until `initialize` shows that the server is of the
-older one. Params are left out when there are none, since many servers take null for a mistake.
-Some servers answer under the text of a number: that is read as the number. A line may hold several
-messages, as revisions before 2025-06-18 allow; they are read in every revision, since a call whose
-answer was passed over would wait for nothing.
+The codec remembers the era, because calls of raw methods need the envelope as well: the `_meta` of
+`server/discover` is added to every later request, until `initialize` shows that the server is of
+the older era. Params are left out if there are none, because many servers refuse null. Some servers
+return a numeric id as text; it is read as the number. A line may have several messages, as
+revisions before 2025-06-18 allow. Such a line is read in every revision, because a call whose reply
+is dropped would wait in vain.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _QUICK_BYTES = 16 * 1024
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0; the host's end adds the envelope of its era and the progress token."""
+    """JSON-RPC 2.0. The host's end adds the envelope of its era and the progress token."""
 
     __slots__ = ("_envelope", "_host", "_quick")
 
@@ -40,17 +40,17 @@ class Codec(JsonRpc):
                 if 2 < len(body) <= _QUICK_BYTES and type(id) is int:
                     return self._quick % (id, body[:-1], id)
             if method in ASKING or self._envelope is not None:
-                params = self._dressed(method, params, id)
+                params = self._with_meta(method, params, id)
             elif method == "server/discover" and type(params) is dict:
                 self._fix_era(params.get("_meta"))
         if params is None:
             return written({"jsonrpc": "2.0", "id": id, "method": method})
         return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
-    def _dressed(self, method: str, params: Any, id: Id) -> Any:
-        """The params with what belongs into their `_meta`; a caller's own word goes before."""
+    def _with_meta(self, method: str, params: Any, id: Id) -> Any:
+        """Return the params with their `_meta`. Members that the caller set take precedence."""
         envelope = self._envelope
-        if method == "initialize":  # said after discovery came to nothing: the older era
+        if method == "initialize":  # sent after discovery failed: the older era
             self._fix_era(None)
             return params
         if params is None:
@@ -74,32 +74,32 @@ class Codec(JsonRpc):
             return jsontext.encode({"jsonrpc": "2.0", "method": message.method})
         return super().encode(message)
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Message | Noise:
-        id, method = said.get("id"), said.get("method")
-        if "method" in said:
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise:
+        id, method = fields.get("id"), fields.get("method")
+        if "method" in fields:
             if type(method) is not str or not (id is None or type(id) in (int, str)):
                 return noise(frame, "a method or an id of the wrong type")
-            params = said.get("params")
+            params = fields.get("params")
             return Notification(method, params) if id is None else Request(method, params, id)
-        error = said.get("error")
+        error = fields.get("error")
         if self._host:
             id = our_number(id)
         if error is not None and (id is None or type(id) in (int, str)):
             return failure_of(id, error, "(an error without a message)")
         if type(id) not in (int, str) or id is None:
             return noise(frame, "neither a method nor the id of a request")
-        return Reply(id, said.get("result"))
+        return Reply(id, fields.get("result"))
 
 
 def _template(envelope: dict[str, Any]) -> bytes:
-    """A call of a tool, the commonest request of all, but for its id and its params."""
+    """Return the text of a `tools/call`, the most frequent request, without id and params."""
     more = written(envelope)[1:-1].replace(b"%", b"%%")
     head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b,"_meta":{"progressToken":%d'
     return head + (b"," + more if more else b"") + b"}}}"
 
 
 def our_number(id: Any) -> Any:
-    """One of our ids, all of which are numbers, for one who gives it back as text."""
+    """Return the id of one of our requests as a number, also if the server returned it as text."""
     if type(id) is str and id.isascii() and id.isdigit() and len(id) < 16:
         return int(id)
     return id

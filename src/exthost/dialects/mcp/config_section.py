@@ -1,7 +1,7 @@
 """`[mcp_servers.NAME]` of a config: MCP servers by name.
 
-Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
-restart, options …) beside `command`. A server that is reached by a URL is listed and never run.
+Each becomes an `Entry`, like those of `[[extensions]]`, and may have the same shared keys (limits,
+restart, options …) beside `command`. A server that has a URL is listed and never run.
 """
 
 from collections.abc import Mapping

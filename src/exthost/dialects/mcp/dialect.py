@@ -1,13 +1,14 @@
 """mcp: the Model Context Protocol over stdio, JSON-RPC 2.0, one object a line.
 
-Two eras. Since 2026-07-28 there is no handshake: `server/discover`, and every request after it,
-carries an envelope in `_meta` (revision, what we can do, who we are). Before, `initialize` and
-`notifications/initialized` open the conversation. The first request fixes the era, so discovery
-is tried first; whoever does not know it, is silent about it, or dies of it is asked the old way.
+The protocol has two eras. Since 2026-07-28 it is stateless: there is no handshake, and
+`server/discover` and every later request have an envelope in `_meta` (revision, capabilities and
+name of the client). Before, `initialize` and `notifications/initialized` open the session. The
+first request decides the era, so discovery is tried first. A server that refuses it, does not reply
+to it or exits gets the older handshake.
 
-Beside it: the words on the wire (`codec`), which keep the era; what is asked of a server
-(`calls`), whose answer may be a question (`input_required`) that the host's handlers answer;
-the facets. A request's own id is its progress token.
+`codec` encodes messages and remembers the era; `calls` has the operations, whose reply may request
+input from the host (`input_required`); `facets` has the facets. The id of a request is its progress
+token.
 """
 
 import logging
@@ -26,8 +27,8 @@ from exthost.dialects.mcp.calls import (
     health,
     list_tools,
     listening,
+    read_tool_result,
     set_level,
-    settle_tool,
     shown,
     subscribe,
     table,
@@ -50,7 +51,7 @@ from exthost.wire.lines import Lines
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
-# How long a server may be silent about discovery before it is asked the old way.
+# Seconds for the reply to discovery. After that, the older handshake is tried.
 DISCOVERY_SECONDS = 10.0
 
 _METHOD_NOT_FOUND = -32601
@@ -70,18 +71,18 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    """Discovery; whatever it comes to but a stateless server, the handshake of old."""
-    heard = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
-    told = _stateless(heard)
-    if told is None:
-        told = yield from _initialize(context, may_discover=True)
-    return (yield from _offer(told))
+    """Try discovery, then the older handshake unless the server is stateless."""
+    response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
+    answer = _stateless(response)
+    if answer is None:
+        answer = yield from _initialize(context, may_discover=True)
+    return (yield from _offer(answer))
 
 
 def _fallback(context: HandshakeContext) -> Handshake:
-    """With one that dies of an unknown first request: the handshake of old alone."""
-    told = yield from _initialize(context, may_discover=False)
-    return (yield from _offer(told))
+    """Use the older handshake alone, for a server that exits at an unknown first request."""
+    answer = yield from _initialize(context, may_discover=False)
+    return (yield from _offer(answer))
 
 
 def _discover(context: HandshakeContext) -> Request:
@@ -101,7 +102,7 @@ def _client(context: HandshakeContext) -> dict[str, str]:
 
 
 def _capabilities(context: HandshakeContext) -> dict[str, Any]:
-    """What the application can answer; nothing is promised that nobody handles."""
+    """Return the client capabilities: only those for which the application has a handler."""
     offered = {
         "roots/list": ("roots", {"listChanged": True}),
         "sampling/createMessage": ("sampling", {}),
@@ -110,55 +111,56 @@ def _capabilities(context: HandshakeContext) -> dict[str, Any]:
     return dict(what for method, what in offered.items() if method in context.handles)
 
 
-def _stateless(heard: Received) -> dict[str, Any] | None:
-    """What a stateless server told; None if it is to be asked the old way."""
-    if isinstance(heard, Failure):
-        supported = heard.data.get("supported") if isinstance(heard.data, dict) else None
+def _stateless(response: Received) -> dict[str, Any] | None:
+    """Return the reply of a stateless server to discovery, or None if the server needs the older
+    handshake."""
+    if isinstance(response, Failure):
+        supported = response.data.get("supported") if isinstance(response.data, dict) else None
         named = supported if type(supported) is list else []
         if (
-            heard.code == _UNSUPPORTED_REVISION
+            response.code == _UNSUPPORTED_REVISION
             and named
             and not set(HANDSHAKE_REVISIONS) & {one for one in named if type(one) is str}
         ):
             raise _unknown_revision(named)
         return None
-    told = heard.result if isinstance(heard, Reply) else None
-    if type(told) is not dict or type(told.get("supportedVersions")) is not list:
+    answer = response.result if isinstance(response, Reply) else None
+    if type(answer) is not dict or type(answer.get("supportedVersions")) is not list:
         return None
-    if STATELESS_REVISION not in told["supportedVersions"]:
+    if STATELESS_REVISION not in answer["supportedVersions"]:
         return None
-    meta = told.get("_meta")
+    meta = answer.get("_meta")
     about = meta.get(_SERVER) if type(meta) is dict else None
-    return told | {"protocolVersion": STATELESS_REVISION, "serverInfo": about}
+    return answer | {"protocolVersion": STATELESS_REVISION, "serverInfo": about}
 
 
 def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
-    asked = {
+    request = {
         "protocolVersion": HANDSHAKE_REVISIONS[-1],
         "capabilities": _capabilities(context),
         "clientInfo": _client(context),
     }
-    heard = yield Request("initialize", asked)
-    if isinstance(heard, Failure) and heard.code == _UNSUPPORTED_REVISION and may_discover:
-        # Slow to start, it has found our first request in the pipe after all.
-        told = _stateless((yield TryRequest(_discover(context), DISCOVERY_SECONDS)))
-        if told is not None:
-            return told
-    told = initialized(heard)
-    if type(told) is not dict or type(told.get("protocolVersion")) is not str:
+    response = yield Request("initialize", request)
+    if isinstance(response, Failure) and response.code == _UNSUPPORTED_REVISION and may_discover:
+        # A slow server: it has now read the discovery request that seemed to be lost.
+        answer = _stateless((yield TryRequest(_discover(context), DISCOVERY_SECONDS)))
+        if answer is not None:
+            return answer
+    answer = initialized(response)
+    if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",
             "its reply to `initialize` is not one of an MCP server: it names no protocolVersion",
             help="check the command; for another dialect use --dialect or `dialect = …`",
-            evidence=shown(told),
+            evidence=shown(answer),
         )
-    if told["protocolVersion"] not in HANDSHAKE_REVISIONS:
-        raise _unknown_revision([told["protocolVersion"]])
+    if answer["protocolVersion"] not in HANDSHAKE_REVISIONS:
+        raise _unknown_revision([answer["protocolVersion"]])
     yield Notification("notifications/initialized")
     level = context.options.get("log_level")
-    if level is not None and "logging" in table(told.get("capabilities")):
+    if level is not None and "logging" in table(answer.get("capabilities")):
         yield Request("logging/setLevel", {"level": level})
-    return told
+    return answer
 
 
 def _unknown_revision(named: list[Any]) -> HandshakeFailed:
@@ -172,12 +174,12 @@ def _unknown_revision(named: list[Any]) -> HandshakeFailed:
     )
 
 
-def _offer(told: dict[str, Any]) -> Handshake:
-    """The offer of a server that told this; asks for its tools."""
-    has, about = table(told.get("capabilities")), table(told.get("serverInfo"))
-    revision = told["protocolVersion"]
+def _offer(answer: dict[str, Any]) -> Handshake:
+    """Request the tools, and return the offer of a server with this reply to the handshake."""
+    has, about = table(answer.get("capabilities")), table(answer.get("serverInfo"))
+    revision = answer["protocolVersion"]
     warnings: list[str] = []
-    if type(told.get("capabilities")) is not dict:
+    if type(answer.get("capabilities")) is not dict:
         warnings.append(
             "it does not tell its capabilities, as an object, and is taken to have none"
         )
@@ -205,8 +207,8 @@ def _offer(told: dict[str, Any]) -> Handshake:
         "era": "stateless" if stateless else "handshake",
         "server_capabilities": has,
     }
-    if type(told.get("instructions")) is str:
-        extra["instructions"] = told["instructions"]
+    if type(answer.get("instructions")) is str:
+        extra["instructions"] = answer["instructions"]
     return Offer(
         tools=listed,
         version=text(about.get("version")),
@@ -217,7 +219,7 @@ def _offer(told: dict[str, Any]) -> Handshake:
     )
 
 
-# -- what it says of its own accord ----------------------------------------------------------
+# -- notifications ---------------------------------------------------------------------------
 
 _LEVELS = MappingProxyType(
     {
@@ -234,32 +236,32 @@ _LEVELS = MappingProxyType(
 
 
 def _message(params: Any) -> Meaning:
-    told = table(params)
-    if "data" not in told:
+    fields = table(params)
+    if "data" not in fields:
         return Unusable("log messages that could not be read")
-    data, level = told["data"], told.get("level")
+    data, level = fields["data"], fields.get("level")
     words = data if type(data) is str else shown(data).bytes
-    by = f"{told['logger']}: " if type(told.get("logger")) is str else ""
+    by = f"{fields['logger']}: " if type(fields.get("logger")) is str else ""
     known = _LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
     return Log(known, f"{by}{words}")
 
 
 def _progress(params: Any) -> Meaning:
-    told = table(params)
-    progress, total = told.get("progress"), told.get("total")
+    fields = table(params)
+    progress, total = fields.get("progress"), fields.get("total")
     if type(progress) not in (int, float) or progress is None:
         return Unusable("progress that could not be read")
     known = total if type(total) in (int, float) else None
-    token = our_number(told.get("progressToken"))
-    return Progress(token, progress, known, text(told.get("message")))
+    token = our_number(fields.get("progressToken"))
+    return Progress(token, progress, known, text(fields.get("message")))
 
 
 def _refuse(request: Request) -> Reply | Failure:
     return Reply(request.id, {}) if request.method == "ping" else method_unknown(request)
 
 
-def _withdraw(request: Request, why: str) -> Notification | None:
-    if type(request.id) is not int:  # between two of its requests
+def _cancel_message(request: Request, why: str) -> Notification | None:
+    if type(request.id) is not int:  # not sent yet
         return None
     return Notification("notifications/cancelled", {"requestId": request.id, "reason": why})
 
@@ -271,7 +273,11 @@ DIALECT = Dialect(
     handshake=_handshake,
     fallback=_fallback,
     operations=MappingProxyType(
-        {"call_tool": MaybeMore(ask_tool, settle_tool), "list_tools": list_tools, "health": health}
+        {
+            "call_tool": MaybeMore(ask_tool, read_tool_result),
+            "list_tools": list_tools,
+            "health": health,
+        }
     ),
     methods=MappingProxyType(
         {
@@ -287,7 +293,7 @@ DIALECT = Dialect(
             "notifications/tools/list_changed": lambda params: OfferStale(),
         }
     ),
-    cancel_message=_withdraw,
+    cancel_message=_cancel_message,
     refuse=_refuse,
     facets=MappingProxyType(
         {
@@ -308,7 +314,7 @@ DIALECT = Dialect(
         }
     ),
     traits=Traits(
-        first_id=1,  # some servers take a question under 0 for one without an id
+        first_id=1,  # some servers read the id 0 as no id
         limits=Limits(
             start=180,
             handshake=60,

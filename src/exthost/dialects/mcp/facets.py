@@ -1,7 +1,7 @@
-"""mcp's facets: `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`; and its pages.
+"""mcp's facets: `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`.
 
-Thin: each method words one request of the protocol and returns what the server answered, as it
-came. Lists are read to their last page, up to a cap; a server that pages for ever is told of.
+Each method sends one request of the protocol and returns the result unchanged. Lists are read to
+their last page, up to a limit; a server with more pages is an error (`pages`).
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -12,12 +12,12 @@ from exthost.dialects.steps import expect
 from exthost.errors import ProtocolViolation
 from exthost.messages import Request
 
-# So many pages of one list, and no more: real servers have one to three.
+# The most pages of one list. Real servers have one to three.
 MOST_PAGES = 100
 
 
 def pages(method: str, member: str) -> Generator[Request, Any, list[Any]]:
-    """Every item of a list that comes in pages, as exchanges."""
+    """Request every page of a list, and return all items."""
     reading = _Pages(method, member)
     while not reading.done:
         reading.take(expect((yield Request(method, reading.params)), method))
@@ -25,7 +25,7 @@ def pages(method: str, member: str) -> Generator[Request, Any, list[Any]]:
 
 
 class _Pages:
-    """A list being read page by page."""
+    """A list that is read page by page."""
 
     def __init__(self, method: str, member: str) -> None:
         self._method = method
@@ -36,7 +36,7 @@ class _Pages:
         self.done = False
 
     def take(self, page: Any) -> None:
-        """One more page. Raises ProtocolViolation for one that is none, or one too many."""
+        """Add a page. Raises ProtocolViolation if it is malformed or one too many."""
         items = page.get(self._member) if type(page) is dict else None
         if type(items) is not list:
             raise self._wrong(f"its answer has no list of {self._member}")
@@ -75,34 +75,35 @@ class _Facet:
 
 
 class Resources(_Facet):
-    """`ext.resources`: what can be read."""
+    """`ext.resources`: resources that can be read."""
 
     async def list(self, *, timeout: float | None = None) -> Sequence[Any]:
-        """Every resource, of all pages."""
+        """Return every resource, from all pages."""
         return await self._all("resources/list", "resources", timeout)
 
     async def templates(self, *, timeout: float | None = None) -> Sequence[Any]:
-        """Every template of resources, of all pages."""
+        """Return every resource template, from all pages."""
         return await self._all("resources/templates/list", "resourceTemplates", timeout)
 
     async def read(self, uri: str, *, timeout: float | None = None) -> Any:
-        """The contents of one resource."""
+        """Return the contents of one resource."""
         return await self._caller.call("resources/read", {"uri": uri}, timeout=timeout)
 
     async def subscribe(self, uri: str, *, timeout: float | None = None) -> None:
-        """Be told when it changes: as `Noticed` events, `notifications/resources/updated`."""
+        """Subscribe to changes of a resource. They are published as `Noticed` events with the
+        method `notifications/resources/updated`."""
         await self._caller.call("resources/subscribe", {"uri": uri}, timeout=timeout)
 
     async def unsubscribe(self, uri: str, *, timeout: float | None = None) -> None:
-        """Be told no more. A stateless server has no word for it, and says so."""
+        """End a subscription. A stateless server has no such request and replies with an error."""
         await self._caller.call("resources/unsubscribe", {"uri": uri}, timeout=timeout)
 
 
 class Prompts(_Facet):
-    """`ext.prompts`: prompts with places to fill in."""
+    """`ext.prompts`: prompts with arguments."""
 
     async def list(self, *, timeout: float | None = None) -> Sequence[Any]:
-        """Every prompt, of all pages."""
+        """Return every prompt, from all pages."""
         return await self._all("prompts/list", "prompts", timeout)
 
     async def get(
@@ -112,15 +113,15 @@ class Prompts(_Facet):
         *,
         timeout: float | None = None,
     ) -> Any:
-        """One prompt, filled in."""
-        asked: dict[str, Any] = {"name": name}
+        """Return one prompt with its arguments filled in."""
+        params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            asked["arguments"] = dict(arguments)
-        return await self._caller.call("prompts/get", asked, timeout=timeout)
+            params["arguments"] = dict(arguments)
+        return await self._caller.call("prompts/get", params, timeout=timeout)
 
 
 class Completion(_Facet):
-    """`ext.completion`: how an argument of a prompt or a template could go on."""
+    """`ext.completion`: completions for an argument of a prompt or a template."""
 
     async def complete(
         self,
@@ -130,16 +131,17 @@ class Completion(_Facet):
         context: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """`ref` names a prompt or a template, `argument` has a `name` and a `value` begun."""
-        asked: dict[str, Any] = {"ref": dict(ref), "argument": dict(argument)}
+        """Return completions. `ref` names a prompt or a template; `argument` has a `name` and the
+        beginning of a `value`."""
+        params: dict[str, Any] = {"ref": dict(ref), "argument": dict(argument)}
         if context is not None:
-            asked["context"] = dict(context)
-        return await self._caller.call("completion/complete", asked, timeout=timeout)
+            params["context"] = dict(context)
+        return await self._caller.call("completion/complete", params, timeout=timeout)
 
 
 class Logging(_Facet):
-    """`ext.logging`: how much it tells."""
+    """`ext.logging`: the level of the server's log."""
 
     async def set_level(self, level: str, *, timeout: float | None = None) -> None:
-        """From debug to emergency; what it tells goes into the host's log."""
+        """Set the level, from debug to emergency. The messages go to the host's log."""
         await self._caller.call("logging/setLevel", {"level": level}, timeout=timeout)

@@ -1,8 +1,8 @@
 """The results of MCP tools: content blocks, `structuredContent` and `isError`.
 
-The text of a result is the text of its blocks, a line break between two; a block that is not text
-is named in brackets. A result that has structured content alone reads as that, in JSON. A block
-that is malformed or of a kind not known here stays in `content` as it was sent.
+The text of a result is the text of its blocks, joined by line breaks; a block that is not text is
+named in brackets. The text of a result with structured content only is that content as JSON. A
+malformed block, or one of an unknown kind, stays in `content` unchanged.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from exthost.tool_result import (
 
 __all__ = ["MCP_RESULT"]
 
-# A result may leave out each of these.
+# Each of these members is optional.
 _MEMBERS = frozenset({"content", "structuredContent", "isError", "resultType", "_meta"})
 
 
@@ -47,7 +47,7 @@ def _content(result: Any) -> tuple[Block, ...]:
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Whether this is what `tools/call` returns, and not what a hook put in its place."""
+    """Return whether this is the result of `tools/call`, and not what a hook put in its place."""
     if type(result) is not dict or (result and _MEMBERS.isdisjoint(result)):
         return False
     return type(result.get("content", ())) in (list, tuple)

@@ -1,9 +1,10 @@
 """morphir: one JSON object a line, bare requests, errors that are plain strings.
 
-Host → extension: `{"id", "method", "params"}`, params always there. Extension → host:
-`{"id", "result"}` or `{"id", "error": "text"}`, and notifications `{"method", "params"}` of which
-`log` is the one that is named. The host sends no notifications and the extension no requests;
-one that comes is noise, so that `cat` cannot shake hands.
+The host sends requests: `{"id", "method", "params"}`, always with params. The extension sends
+replies, `{"id", "result"}` or `{"id", "error": "text"}`, and notifications, `{"method", "params"}`;
+the protocol names one notification, `log`. The host sends no notifications. An extension sends no
+requests: a request that arrives is noise, so a program that echoes its input, such as `cat`, cannot
+complete the handshake.
 """
 
 import logging
@@ -41,7 +42,7 @@ _LEVELS = {
 
 
 class HostCodec:
-    """What the host says and hears."""
+    """The host's end: encodes requests; decodes replies and notifications."""
 
     __slots__ = ()
 
@@ -49,11 +50,11 @@ class HostCodec:
     decode_replies = staticmethod(jsontext.reply_decoder())
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        asked = {"id": id, "method": method, "params": params}
+        fields = {"id": id, "method": method, "params": params}
         try:
-            return encode_fast(asked)
-        except Exception:  # it knows another way, or how to say what is wrong
-            return jsontext.encode(asked)
+            return encode_fast(fields)
+        except Exception:  # the other encoder handles the value, or raises with the reason
+            return jsontext.encode(fields)
 
     def forget_last_request(self) -> None:
         pass
@@ -67,18 +68,18 @@ class HostCodec:
             help="use call() with a method that the extension offers",
         )
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
-        if "method" not in said:
-            number = said.get("id")
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
+        if "method" not in fields:
+            number = fields.get("id")
             if type(number) is not int or number < 0:
                 return noise(frame, "neither a method nor the id of a request")
-            error = said.get("error")
+            error = fields.get("error")
             if error is None:
-                return Reply(number, said.get("result"))
+                return Reply(number, fields.get("result"))
             return Failure(number, error if type(error) is str else jsontext.shown(error))
-        method = said["method"]
-        if type(method) is str and said.get("id") is None:
-            return Notification(method, said.get("params"))
+        method = fields["method"]
+        if type(method) is str and fields.get("id") is None:
+            return Notification(method, fields.get("params"))
         return noise(frame, "a request: morphir extensions cannot ask the host")
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
@@ -86,7 +87,7 @@ class HostCodec:
 
 
 class GuestCodec:
-    """The same, seen from the extension: for its author's SDK, for fakes and for vectors."""
+    """The extension's end, for the SDK, for scripted peers and for vectors."""
 
     __slots__ = ()
 
@@ -108,15 +109,15 @@ class GuestCodec:
 
     def decode(self, frame: Bytes) -> Incoming:
         try:
-            said = jsontext.decode(frame)
+            fields = jsontext.decode(frame)
         except jsontext.NotJson as reason:
             return noise(frame, str(reason))
-        if type(said) is not dict:
+        if type(fields) is not dict:
             return noise(frame, "not a JSON object")
-        method, number = said.get("method"), said.get("id")
+        method, number = fields.get("method"), fields.get("id")
         if type(method) is not str or type(number) is not int:
             return noise(frame, "not a request: it has no method or no id")
-        return Request(method, said.get("params"), number)
+        return Request(method, fields.get("params"), number)
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
@@ -128,9 +129,9 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     initialized((yield Request("initialize", context.config)))
-    heard = yield Request("capabilities", None)
+    response = yield Request("capabilities", None)
     try:
-        listed = expect(heard, "capabilities")
+        listed = expect(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
@@ -183,9 +184,10 @@ def _ask_tool(call: ToolCall) -> tuple[str, Any]:
 
 
 def _health(_: Any) -> Exchanges:
-    """{"status", "message"?}. The method is optional: who does not know it is healthy."""
-    heard = yield Request("health_check", None)
-    answer = heard.result if isinstance(heard, Reply) else None
+    """Request the health: `{"status", "message"?}`. The method is optional: an extension without it
+    counts as healthy."""
+    response = yield Request("health_check", None)
+    answer = response.result if isinstance(response, Reply) else None
     known = ("healthy", "degraded", "unhealthy")
     if type(answer) is dict and answer.get("status") in known:
         return answer
@@ -207,7 +209,7 @@ DIALECT = Dialect(
     operations=_OPERATIONS,
     notifications=MappingProxyType({"log": _log}),
     traits=Traits(
-        # The seed's figures: 30 s for each of the handshake's questions and for a call.
+        # The protocol's figures: 30 s for each request of the handshake and for a call.
         limits=Limits(
             start=60,
             handshake=30,
@@ -220,7 +222,7 @@ DIALECT = Dialect(
         restart=Restart(
             strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
         ),
-        # Its extensions exit when their stdin ends.
+        # An extension exits when its stdin ends.
         shutdown_steps=(CloseStdin(wait=3), Terminate(wait=2)),
     ),
 )

@@ -1,10 +1,10 @@
-"""nexo: JSON-RPC 2.0, one object a line, read with great tolerance.
+"""nexo: JSON-RPC 2.0, one object a line, read leniently.
 
 In reading order:
 
     dialect       codec, handshake, calls and hooks
     manifest      plugin.toml
-    mcp_servers   the MCP servers that a manifest brings along
+    mcp_servers   the MCP servers that a manifest declares
     errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
 """

@@ -1,13 +1,14 @@
-"""nexo: JSON-RPC 2.0, one object a line, read with great tolerance.
+"""nexo: JSON-RPC 2.0, one object a line, read leniently.
 
-Host → extension: `initialize` under id 0, then `tools/call`, `tools/list`, `hooks/<name>` and
-whatever else is called, numbered from 1 for as long as the extension lives, over restarts too.
-Extension → host: replies, notifications, and requests, which are refused unless somebody handles
-them. Both ends say and read the same, so one codec serves both roles.
+The host sends `initialize` with id 0, then `tools/call`, `tools/list`, `hooks/<name>` and the
+methods that callers name. Their ids count from 1 for the life of the extension, also over restarts.
+The extension sends replies, notifications and requests; a request without a handler is refused.
+Both ends use the same messages, so one codec serves both roles.
 
-The surprises, all of them other people's habits that are kept: a result beside an error wins; a
-result of null is none; neither is a success with null; an error of any shape is an error. Who
-does not know `tools/call` is asked once more by `tools/<name>` with the bare arguments.
+Existing extensions rely on these exceptions to JSON-RPC: if a reply has a result and an error, the
+result counts; a null result counts as no result; a reply with neither is a success with null; an
+error may have any shape. An extension that does not know `tools/call` gets a second request,
+`tools/<name>`, with the bare arguments.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ _METHOD_NOT_FOUND = -32601
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0 with the id last; the same at both ends."""
+    """JSON-RPC 2.0 with the id as the last member; the same at both ends."""
 
     __slots__ = ()
 
@@ -47,10 +48,10 @@ class Codec(JsonRpc):
     def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
         return {"jsonrpc": "2.0", **answer, "id": id}
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
-        number = said.get("id")
-        if "method" in said:
-            method, params = said["method"], said.get("params")
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
+        number = fields.get("id")
+        if "method" in fields:
+            method, params = fields["method"], fields.get("params")
             if type(method) is not str:
                 return noise(frame, "its method is not text")
             return (
@@ -58,7 +59,7 @@ class Codec(JsonRpc):
             )
         if type(number) is not int and type(number) is not str:
             return noise(frame, "neither a method nor the id of a request")
-        result, error = said.get("result"), said.get("error")
+        result, error = fields.get("result"), fields.get("error")
         if result is not None or error is None:
             return Reply(number, result)
         return failure_of(number, error, jsontext.shown(error))
@@ -73,15 +74,15 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     about = {"agent_version": context.host_version, "extension_id": context.extension}
-    told = initialized((yield Request("initialize", about, id=0)))
-    if told is None:
-        told = {}
-    if type(told) is not dict:
-        raise _bad_answer("it is not an object", told)
+    answer = initialized((yield Request("initialize", about, id=0)))
+    if answer is None:
+        answer = {}
+    if type(answer) is not dict:
+        raise _bad_answer("it is not an object", answer)
     warnings: list[str] = []
-    tools = _tools(told.get("tools"), warnings)
-    hooks = _hooks(told.get("hooks"), warnings)
-    version = told.get("server_version")
+    tools = _tools(answer.get("tools"), warnings)
+    hooks = _hooks(answer.get("hooks"), warnings)
+    version = answer.get("server_version")
     return Offer(
         tools=tools,
         version=version if type(version) is str else "",
@@ -142,30 +143,30 @@ def _bad_answer(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-# -- what can be asked -----------------------------------------------------------------------
+# -- operations ------------------------------------------------------------------------------
 
 
 def _call_tool(call: ToolCall) -> Exchanges:
     arguments = call.arguments
     if type(arguments) is dict and _passes_context(call):
-        # Whatever the caller put there is replaced: an extension may rely on who is calling.
+        # A `_meta` of the caller is replaced: an extension must be able to trust it.
         meta = {"agent_id": None, "session_id": None, **call.context}
         arguments = {**arguments, "_meta": meta}
-    heard = yield Request("tools/call", {"name": call.name, "arguments": arguments})
-    if isinstance(heard, Failure) and heard.code == _METHOD_NOT_FOUND:
+    response = yield Request("tools/call", {"name": call.name, "arguments": arguments})
+    if isinstance(response, Failure) and response.code == _METHOD_NOT_FOUND:
         again = yield Request(f"tools/{call.name}", arguments)
         if not isinstance(again, Failure) or again.code != _METHOD_NOT_FOUND:
-            heard = again  # else its first answer says more of what it misses
-    return expect(heard, call.name)
+            response = again  # else the first error is the more useful one
+    return expect(response, call.name)
 
 
 def _passes_context(call: ToolCall) -> bool:
     spec = call.spec
     if spec is None:
         return False
-    # An extension that was configured by hand has no manifest to say it in.
-    said = spec.options.get("context_passthrough", getattr(spec.manifest, "passthrough", False))
-    return said is True
+    # An extension without a manifest has the option instead.
+    option = spec.options.get("context_passthrough", getattr(spec.manifest, "passthrough", False))
+    return option is True
 
 
 def _list_tools(_: Any) -> Exchanges:
@@ -269,7 +270,7 @@ DIALECT = Dialect(
                 "AGENT_STATE_DIR": "state_folder",
             }
         ),
-        # A blank line is its empty message; then its stdin ends, and 3 s later so does it.
+        # A blank line is the empty message that announces the end; then stdin is closed.
         shutdown_steps=(Write(b"\n"), CloseStdin(wait=3)),
     ),
 )

@@ -1,12 +1,12 @@
-"""`plugin.toml`: what a nexo extension says about itself on disk, to the letter.
+"""`plugin.toml`, the manifest of a nexo extension: reading and checking.
 
-Every key of the page is read here and every other one is a mistake. Mistakes are gathered, each
-with its line and key, and handed over in the page's own order (`_ORDER`): the first is what people
-are shown, all of them with `--all`.
+Every key of the format is read here, and every other key is an error. Errors are collected, each
+with its line and key, and ordered as the format demands (`_ORDER`). Users see the first one, or all
+of them with `--all`.
 
-A transport that is not a child process is well-formed and is listed; nothing is run for it.
-MCP servers come along as extensions of their own (`mcpservers`); a broken `.mcp.json` costs only
-itself: a warning.
+A transport that is not a child process is valid: the extension is listed and never run. MCP servers
+that the manifest declares become extensions of their own (`mcp_servers`). A broken `.mcp.json`
+beside the manifest is a warning, not an error.
 """
 
 import re
@@ -53,7 +53,7 @@ _MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 512
 _SIDECAR = ".mcp.json"
 
-# The first mistake of these is shown first; what stands nowhere here comes after them.
+# Errors are shown in this order; errors at other keys come after them.
 _ORDER: tuple[Path, ...] = (
     ("plugin", "id"),
     ("plugin", "version"),
@@ -67,7 +67,7 @@ _ORDER: tuple[Path, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a plugin.toml says beyond what every extension has."""
+    """The contents of a plugin.toml that only nexo has."""
 
     name: str = ""
     description: str = ""
@@ -83,26 +83,26 @@ class Manifest:
     mcp_servers: tuple[McpServer, ...] = ()
 
 
-def read(found: Found) -> Verdict:
-    """The extension that this plugin.toml describes."""
-    document, source = _parsed(found)
-    problems = Problems(found.path, source)
+def read(file: Found) -> Verdict:
+    """Return the extension that this plugin.toml describes."""
+    document, source = _parsed(file)
+    problems = Problems(file.path, source)
     place = Place(problems)
-    said = table(document, place, _SECTIONS)
-    plugin: dict[str, Any] = said.get("plugin") or {}
+    checked = table(document, place, _SECTIONS)
+    plugin: dict[str, Any] = checked.get("plugin") or {}
     id = plugin.get("id") or ""
     for section in ("plugin", "capabilities", "transport"):
         if section not in document:
             place.at(section).wrong(WRONG_VALUE, f"there is no [{section}]", f"add [{section}]")
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
     if problems.found:
-        return Rejected(_errors(found, problems, id))
+        return Rejected(_errors(file, problems, id))
     warnings: tuple[str, ...] = ()
     if "mcp_servers" not in document:
-        servers, warnings = _beside(found, id)
-    capabilities, transport = said["capabilities"], said["transport"]
-    requires = said.get("requires") or {}
-    context, meta = said.get("context") or {}, said.get("meta") or {}
+        servers, warnings = _beside(file, id)
+    capabilities, transport = checked["capabilities"], checked["transport"]
+    requires = checked.get("requires") or {}
+    context, meta = checked.get("context") or {}, checked.get("meta") or {}
     spec = Spec(
         id=id,
         argv=transport.argv,
@@ -124,50 +124,50 @@ def read(found: Found) -> Verdict:
             passthrough=context.get("passthrough", False),
             author=meta.get("author", ""),
             license=meta.get("license", ""),
-            outbound_bindings=said.get("outbound_bindings") or empty_mapping(),
+            outbound_bindings=checked.get("outbound_bindings") or empty_mapping(),
             mcp_servers=servers,
             **{name: capabilities.get(name, ()) for name in _CAPABILITIES if name != "tools"},
         ),
     )
-    facts = {"root": found.folder, "extension": id, "version": spec.version}
+    facts = {"root": file.folder, "extension": id, "version": spec.version}
     also = tuple(
-        spec_of(expanded(server, host_version=__version__, **facts), found.folder, spec.requires)
+        spec_of(expanded(server, host_version=__version__, **facts), file.folder, spec.requires)
         for server in servers
     )
     return Accepted(spec=spec, also=also, warnings=warnings)
 
 
-def _parsed(found: Found) -> tuple[dict[str, Any], str]:
+def _parsed(file: Found) -> tuple[dict[str, Any], str]:
     try:
-        source = found.data.decode("utf-8")
+        source = file.data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = found.data.count(b"\n", 0, error.start) + 1
-        raise invalid(found, f"line {line} is not UTF-8 text", line=line) from None
+        line = file.data.count(b"\n", 0, error.start) + 1
+        raise invalid(file, f"line {line} is not UTF-8 text", line=line) from None
     source = source.removeprefix("\ufeff")
     try:
         return parse_toml(source), source
     except RecursionError:
-        raise invalid(found, "it is nested too deep") from None
-    except ValueError as error:  # TOMLDecodeError is one; so is an integer of 5000 digits
+        raise invalid(file, "it is nested too deep") from None
+    except ValueError as error:  # TOMLDecodeError, or an integer of more than 4300 digits
         at = re.search(r"line (\d+)", str(error))
         line = int(at[1]) if at else source.count("\n") + 1
         help = "mend the line named; https://toml.io shows the notation"
-        raise invalid(found, f"not valid TOML: {error}", line=line, help=help) from None
+        raise invalid(file, f"not valid TOML: {error}", line=line, help=help) from None
 
 
-def _errors(found: Found, problems: Problems, id: str) -> tuple[ManifestError, ...]:
+def _errors(file: Found, problems: Problems, id: str) -> tuple[ManifestError, ...]:
     lines = problems.lines()
 
     def rank(problem: Problem) -> tuple[int, int]:
         for position, start in enumerate(_ORDER):
-            # A section that is missing altogether, or is none, lacks the first of its keys.
+            # A section that is missing or is not a table ranks as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:
                 return position, line_of(lines, problem.path)
         return len(_ORDER), line_of(lines, problem.path)
 
     return tuple(
         invalid(
-            found,
+            file,
             f"{shown(problem.path)}: {problem.text}" if problem.path else problem.text,
             key=shown(problem.path),
             line=line_of(lines, problem.path),
@@ -178,10 +178,10 @@ def _errors(found: Found, problems: Problems, id: str) -> tuple[ManifestError, .
     )
 
 
-def _beside(found: Found, id: str) -> tuple[tuple[McpServer, ...], tuple[str, ...]]:
-    """The servers of a `.mcp.json` beside the manifest, or why they are left out."""
+def _beside(file: Found, id: str) -> tuple[tuple[McpServer, ...], tuple[str, ...]]:
+    """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is ignored."""
     try:
-        data = found.sibling(_SIDECAR)
+        data = file.sibling(_SIDECAR)
     except ManifestError as error:
         return (), (f"its {_SIDECAR} is left out: {error.message}",)
     if data is None:
@@ -203,27 +203,27 @@ def _plugin(value: Any, place: Place) -> dict[str, Any]:
 
 
 def _id(value: Any, place: Place) -> str | None:
-    said = text(value, place)
-    if said is None:
+    checked = text(value, place)
+    if checked is None:
         return None
-    if not _ID.fullmatch(said) or len(said) > _MAX_NAME_CHARS:
+    if not _ID.fullmatch(checked) or len(checked) > _MAX_NAME_CHARS:
         rule = f"a letter, then letters, digits, _ and -, all lower case, up to {_MAX_NAME_CHARS}"
-        place.wrong(WRONG_VALUE, f"{cut(said)} is no id: {rule}")
+        place.wrong(WRONG_VALUE, f"{cut(checked)} is no id: {rule}")
         return None
-    if said in RESERVED_IDS:
+    if checked in RESERVED_IDS:
         others = ", ".join(sorted(RESERVED_IDS))
-        place.wrong(WRONG_VALUE, f"{said!r} is reserved for the host", f"reserved are {others}")
+        place.wrong(WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {others}")
         return None
-    return said
+    return checked
 
 
 def _version(value: Any, place: Place) -> str | None:
-    said = text(value, place)
-    if said is not None and not semver.is_version(said):
+    checked = text(value, place)
+    if checked is not None and not semver.is_version(checked):
         help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
-        place.wrong(WRONG_VALUE, f"{cut(said)} is no semantic version", help)
+        place.wrong(WRONG_VALUE, f"{cut(checked)} is no semantic version", help)
         return None
-    return said
+    return checked
 
 
 def _description(value: Any, place: Place) -> str | None:
@@ -293,7 +293,7 @@ class _Transport:
     unrunnable: str = ""
 
 
-# The keys of each kind; the first is the one that it needs.
+# The keys of each kind. The first one is required.
 _KINDS: Mapping[str, Mapping[str, Reader]] = {
     "stdio": {"command": text, "args": words},
     "nats": {"subject_prefix": text},
@@ -309,25 +309,25 @@ def _transport(value: Any, place: Place) -> _Transport | None:
         place.at("type").wrong(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
         return None
     named = "type" if "type" in value else "kind"
-    said = value.get(named)
+    checked = value.get(named)
     if named not in value:
         place.at("kind").wrong(WRONG_VALUE, "is missing", 'add kind = "stdio"')
         return None
-    if not isinstance(said, str) or said not in _KINDS:
-        near = nearest(said, _KINDS) if isinstance(said, str) else ""
+    if not isinstance(checked, str) or checked not in _KINDS:
+        near = nearest(checked, _KINDS) if isinstance(checked, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
         known = ", ".join(f'"{one}"' for one in _KINDS)
         place.at(named).wrong(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
-    keys = _KINDS[said]
+    keys = _KINDS[checked]
     read = table({k: v for k, v in value.items() if k != named}, place, keys)
     needed = next(iter(keys))
     if needed not in value:
-        place.at(needed).wrong(WRONG_VALUE, f"is missing: {said} needs it")
-    if said != "stdio":
-        why = f"its transport is {said}: it runs by itself and is not started from here"
-        return _Transport(said, unrunnable=why)
-    return _Transport(said, (read.get("command") or "", *(read.get("args") or ())))
+        place.at(needed).wrong(WRONG_VALUE, f"is missing: {checked} needs it")
+    if checked != "stdio":
+        why = f"its transport is {checked}: it runs by itself and is not started from here"
+        return _Transport(checked, unrunnable=why)
+    return _Transport(checked, (read.get("command") or "", *(read.get("args") or ())))
 
 
 def _bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
@@ -335,7 +335,7 @@ def _bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
         place.wrong(WRONG_VALUE, f"must be a table of channel and accounts, and is {kind(value)}")
         return empty_mapping()
     read = {channel: texts(accounts, place.at(channel)) for channel, accounts in value.items()}
-    return MappingProxyType({channel: said or () for channel, said in read.items()})
+    return MappingProxyType({channel: checked or () for channel, checked in read.items()})
 
 
 def _said(keys: Mapping[str, Reader]) -> Reader:
@@ -346,7 +346,7 @@ def _said(keys: Mapping[str, Reader]) -> Reader:
 
 
 def _later(value: Any, place: Place) -> None:
-    """`mcp_servers` are read once the id is known, which is a part of their names."""
+    """Ignore `mcp_servers`: `read` reads them later, because their names need the id."""
 
 
 _SECTIONS: Mapping[str, Reader] = {

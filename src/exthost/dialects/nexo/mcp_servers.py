@@ -1,10 +1,10 @@
-"""MCP servers that a manifest brings along, or a `.mcp.json` beside it: read, checked and kept.
+"""MCP servers that a nexo manifest declares, or a `.mcp.json` beside it: reading and checking.
 
-Values only; who runs them is another matter. Placeholders are left as they were written, since
-the host's version is known when a server is started: `expanded` fills them in.
+The result is values; another module runs the servers. Placeholders stay as written, because the
+host's version is known only at a start: `expanded` replaces them.
 
-A manifest is ours to judge, so an unknown key there is a mistake; a `.mcp.json` is shared with
-other programs, which have keys of their own, so there it is passed over.
+An unknown key in a manifest is an error. In a `.mcp.json` it is ignored: that file is shared with
+other programs, which have their own keys.
 """
 
 import json
@@ -36,13 +36,13 @@ _MAX_NAME_CHARS = 32
 
 _TRANSPORTS = ("stdio", "streamable_http", "sse", "auto")
 
-# What other programs call the same thing in a `.mcp.json`.
+# The names of other programs for a transport in a `.mcp.json`.
 _FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One server as it was declared. `key` is its name in the host: `{extension}.{name}`."""
+    """One declared server. `key` is its name in the host: `{extension}.{name}`."""
 
     name: str
     key: str
@@ -79,13 +79,13 @@ _READERS: Mapping[str, Reader] = {
     "context_passthrough": flag,
 }
 
-# Which keys make sense for which kind of server.
+# The keys that only one kind of server may have.
 _STDIO_ONLY = ("command", "args", "env", "cwd")
 _REMOTE_ONLY = ("url", "headers")
 
 
 def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
-    """The `mcp_servers` of a manifest; mistakes are noted at their place."""
+    """Return the servers of `mcp_servers` in a manifest. Errors are reported at their place."""
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
         return ()
@@ -94,7 +94,8 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, .
 
 
 def servers_from_json(data: bytes, extension: str) -> tuple[tuple[McpServer, ...], str]:
-    """The servers in a `.mcp.json`, and what is wrong with it; then there are none."""
+    """Return the servers of a `.mcp.json` and "", or no servers and the reason why the file cannot
+    be used."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except RecursionError:
@@ -103,25 +104,25 @@ def servers_from_json(data: bytes, extension: str) -> tuple[tuple[McpServer, ...
         return (), f"it is not JSON: {error}"
     if not isinstance(document, dict):
         return (), "it is not an object"
-    said = document.get("mcpServers", document.get("mcp_servers"))
-    if said is None:
+    declared = document.get("mcpServers", document.get("mcp_servers"))
+    if declared is None:
         return (), "it has neither `mcpServers` nor `mcp_servers`"
     problems = Problems()
     place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
-    servers = read_servers(_ours(said), place, extension)
+    servers = read_servers(_ours(declared), place, extension)
     if problems.found:
         first = problems.found[0]
         return (), f"{shown(first.path)}: {first.text}"
     return servers, ""
 
 
-def _ours(said: Any) -> Any:
-    """A `.mcp.json` in our own words: known keys only, the transport by our name; without those
-    that are switched off."""
-    if not isinstance(said, dict):
-        return said
+def _ours(declared: Any) -> Any:
+    """Return the servers of a `.mcp.json` as a manifest would declare them: with the known keys
+    only, and the transport under our name. Disabled servers are left out."""
+    if not isinstance(declared, dict):
+        return declared
     read = {}
-    for name, item in said.items():
+    for name, item in declared.items():
         if isinstance(item, dict):
             if item.get("disabled") is True:
                 continue
@@ -134,10 +135,10 @@ def _ours(said: Any) -> Any:
 
 
 def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
-    """A server, its placeholders filled in, as an extension of its own; it runs in `folder`, from
-    which a relative cwd counts. What its manifest cannot do without, it cannot either."""
+    """Return the spec of a server whose placeholders are replaced. It runs in `folder`, the base of
+    a relative cwd, and requires what its manifest's extension requires."""
     remote = server.transport != "stdio"
-    said = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
+    declared = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
     return Spec(
         id=server.key,
         argv=() if remote else (server.command, *server.args),
@@ -145,7 +146,7 @@ def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
         env=server.env,
         cwd=within(folder, server.cwd or "."),
         requires=requires,
-        options=MappingProxyType({key: item for key, item in said.items() if item is not None}),
+        options=MappingProxyType({key: item for key, item in declared.items() if item is not None}),
         unrunnable=remote_server(server.transport) if remote else "",
     )
 
@@ -173,17 +174,17 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | 
     for key in foreign:
         if key in value:
             place.at(key).wrong(WRONG_VALUE, f"means nothing for a server over {transport}")
-    said = {key: item for key, item in read.items() if item is not None and key != "transport"}
+    declared = {key: item for key, item in read.items() if item is not None and key != "transport"}
     for key in ("env", "headers"):
-        if key in said:
-            said[key] = MappingProxyType(said[key])
-    return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **said)
+        if key in declared:
+            declared[key] = MappingProxyType(declared[key])
+    return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
 
 
 def expanded(
     server: McpServer, *, root: str, extension: str, version: str, host_version: str
 ) -> McpServer:
-    """The server with its placeholders filled in, ready to be run or reached."""
+    """Return the server with its placeholders replaced."""
     facts = {
         "${EXTENSION_ROOT}": root,
         "${EXTENSION_ID}": extension,
@@ -191,13 +192,13 @@ def expanded(
         "${AGENT_VERSION}": host_version,
     }
 
-    def fill(said: str) -> str:
+    def fill(declared: str) -> str:
         for placeholder, fact in facts.items():
-            said = said.replace(placeholder, fact)
-        return said
+            declared = declared.replace(placeholder, fact)
+        return declared
 
-    def fill_all(said: Mapping[str, str]) -> Mapping[str, str]:
-        return MappingProxyType({key: fill(value) for key, value in said.items()})
+    def fill_all(declared: Mapping[str, str]) -> Mapping[str, str]:
+        return MappingProxyType({key: fill(value) for key, value in declared.items()})
 
     return replace(
         server,

@@ -28,7 +28,7 @@ PACKAGE = DialectPackage(
     section_keys=MappingProxyType(
         {"process_extensions": "exthost.dialects.roder.config_section:SECTION"}
     ),
-    # Not found by trying: a handshake needs its manifest.
+    # Not detected by trial: a handshake needs the manifest.
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",

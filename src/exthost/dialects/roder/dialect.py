@@ -1,12 +1,13 @@
-"""roder: JSON-RPC 2.0, one compact object a line; a static manifest whose echo fails closed.
+"""roder: JSON-RPC 2.0, one compact object a line, and a manifest that the handshake must repeat.
 
-What an extension provides stands in its manifest, so nothing is started until it is used. The
-handshake is one question, `extension/initialize`, whose answer must repeat the manifest: protocol,
-id, services, checksum, in that order. Inference turns, dispatches and tasks answer in events that
-name their stream and end with a terminal one. Wrapper keys are camelCase, the objects inside are
-snake_case and pass as they are. The child has no questions of its own; one that comes is refused.
+The manifest declares what an extension provides, so nothing is started before its first use. The
+handshake is one request, `extension/initialize`; its reply must repeat the protocol, id, services
+and checksum of the manifest, checked in that order. Inference turns, dispatches and tasks are
+streams: each event names its stream, and a terminal event ends it. Keys of wrapper objects are
+camelCase; the objects inside are snake_case and are passed on unchanged. The child sends no
+requests; one that arrives is refused.
 
-Prompts pass through here, so nothing of what was said shows in an error.
+Messages may contain prompts, so errors never show their contents.
 """
 
 import re
@@ -48,35 +49,35 @@ from exthost.wire.lines import Lines
 
 PROTOCOL_VERSION = "0.2.0"
 
-# The page's: of an extension's own event, so much payload goes on to the bus.
+# The protocol's limit for the payload of an extension's own event.
 EVENT_PAYLOAD_BYTES = 256 * 1024
 
-# The page's: how long a sink may leave an event unread, and a dispatch may take unless it says.
+# The protocol's limits: for a sink to read an event, and for a dispatch without its own limit.
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
-# Longer than any process lives; a dispatch that says more means "for ever".
+# A longer limit of a dispatch means no limit.
 MOST_SECONDS = 10.0**9
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0; both ends say the same things."""
+    """JSON-RPC 2.0; the same at both ends."""
 
     __slots__ = ()
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
-        id = said.get("id")
-        if "method" in said:
-            method = said["method"]
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
+        id = fields.get("id")
+        if "method" in fields:
+            method = fields["method"]
             if type(method) is not str or not (id is None or type(id) in (int, str)):
                 return noise(frame, "a method or an id of the wrong type")
-            params = said.get("params")
+            params = fields.get("params")
             return Notification(method, params) if id is None else Request(method, params, id)
         if type(id) is not int:
             return noise(frame, "neither a method nor the id of a request")
-        error = said.get("error")
+        error = fields.get("error")
         if error is None:
-            return Reply(id, said.get("result"))
+            return Reply(id, fields.get("result"))
         return failure_of(id, error, "(an error without a message)")
 
 
@@ -97,7 +98,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     denied = context.options.get("denied_capabilities", ())
     granted = [name for name in manifest.capabilities if name not in denied]
-    heard = yield Request(
+    response = yield Request(
         "extension/initialize",
         {
             "protocolVersion": PROTOCOL_VERSION,
@@ -110,7 +111,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         },
     )
     try:
-        echo = expect(heard, "extension/initialize")
+        echo = expect(response, "extension/initialize")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0502",
@@ -135,7 +136,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _without_secrets(value: Any) -> Any:
-    """The config without members whose names say that they are secrets."""
+    """Return the config without members whose names suggest a secret."""
     if isinstance(value, Mapping):
         return {
             name: _without_secrets(item)
@@ -152,7 +153,7 @@ def _without_secrets(value: Any) -> Any:
 
 def _call_tool(call: ToolCall) -> Exchanges:
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
-    heard = yield Request(
+    response = yield Request(
         "tools/call",
         {
             "providerId": provider,
@@ -163,7 +164,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
             "arguments": call.arguments,
         },
     )
-    result = expect(heard, call.name)
+    result = expect(response, call.name)
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -184,7 +185,7 @@ def _is_error(result: Any) -> bool:
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Whether this is what a tool returns, and not what a hook put in its place."""
+    """Return whether this is the result of a tool, and not what a hook put in its place."""
     return type(result) is dict and type(result.get("content")) is str
 
 
@@ -201,8 +202,8 @@ def _content(result: Any) -> tuple[Block, ...]:
 
 
 def _error_result(error: ExthostError) -> Any:
-    told = {"kind": error.kind, "message": error.message}
-    return {"content": error.message, "isError": True, "data": {"error": told}}
+    answer = {"kind": error.kind, "message": error.message}
+    return {"content": error.message, "isError": True, "data": {"error": answer}}
 
 
 # -- events ------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def _own_event(params: Any) -> Meaning:
         return Unusable("extension events that could not be read")
     try:
         size = len(jsontext.encode(params["payload"]))
-    except UsageError:  # so deep that it could just be read
+    except UsageError:  # nested too deep to be encoded again
         size = EVENT_PAYLOAD_BYTES + 1
     if size > EVENT_PAYLOAD_BYTES:
         return Unusable("extension events over the size limit")
@@ -239,7 +240,8 @@ def _sink(spec: Spec) -> EventSink | None:
 
 
 def _forwarded(envelope: Mapping[str, Any]) -> Notification:
-    """The envelope as the protocol has it: of the context, the thread and the turn."""
+    """Return the envelope of an event as the protocol has it, with the thread and the turn of the
+    context."""
     context = envelope["context"]
     members = {name: value for name, value in envelope.items() if name != "context"}
     members |= {name: context.get(name) for name in ("thread_id", "turn_id")}
@@ -275,7 +277,7 @@ def _dispatch_limit(params: Any) -> float:
 def _stream(
     notice: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
 ) -> StreamKind:
-    """Acknowledged by its name, and ended by its last event."""
+    """Return a stream that is acknowledged by its name and ended by a terminal event."""
     return StreamKind(
         notifications=MappingProxyType({notice: key}),
         decode=decode,
@@ -338,10 +340,10 @@ DIALECT = Dialect(
         start="lazy",
         environment="declared",
         restart=Restart(strategy="on-demand", forgiven_by="call"),
-        # Its page wants one and gives no figures: those of the page that does.
+        # The protocol requires a breaker and gives no figures; these are the defaults.
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         redact=True,
-        # One that has answered gets a moment to exit by itself, and is killed with its tree then.
+        # After its reply the process has a moment to exit; then its process tree is killed.
         shutdown_steps=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
     ),
 )

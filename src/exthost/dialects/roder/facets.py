@@ -1,8 +1,8 @@
 """roder's facets: `ext.inference`, `ext.subagents`, `ext.tasks`.
 
-Thin: each method words one request of the page, with the ids that are the host's to give, and
-reads the answer into a value of `types`. A service is named, or is the only one of its kind
-in the manifest. What a stream's end or its cancelling means is the dialect's table, not theirs.
+Each method sends one request of the protocol, with the ids that the host provides, and reads the
+reply into a value of `types`. A caller names a service, or leaves it out if the manifest has only
+one of its kind. The tables in `dialect` say how a stream ends or is cancelled.
 """
 
 import uuid
@@ -15,32 +15,32 @@ from exthost.dialects.roder import types
 from exthost.dialects.roder.manifest import Manifest
 from exthost.errors import ProtocolViolation, UsageError
 
-# For what happens outside any conversation: the same for the life of this host.
+# The thread of events outside any conversation. It is the same for the life of this host.
 HOST_THREAD = str(uuid.uuid4())
 
 T = TypeVar("T", bound=types.Payload)
 
 
 class _Facet:
-    """What the three have in common: one service of the manifest, named or the only one."""
+    """What the three facets share: they find a service of the manifest."""
 
     service = ""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def _id(self, said: str | None) -> str:
+    def _id(self, service: str | None) -> str:
         manifest = self._caller.manifest
         ids = manifest.ids(self.service) if isinstance(manifest, Manifest) else ()
-        if said is None and len(ids) == 1:
+        if service is None and len(ids) == 1:
             return str(ids[0])
-        if said is not None and said in ids:
-            return said
+        if service is not None and service in ids:
+            return service
         what = self.service.replace("_", " ")
-        told = f"it provides no {what} {said!r}" if said else f"say which {what} you mean"
+        message = f"it provides no {what} {service!r}" if service else f"say which {what} you mean"
         raise UsageError(
             "X1340",
-            told if ids else f"it provides no {what}",
+            message if ids else f"it provides no {what}",
             extension=self._caller.id,
             help=f"its manifest has: {', '.join(ids) or 'none'}",
         )
@@ -77,10 +77,10 @@ class Inference(_Facet):
     async def list_models(
         self, engine_id: str | None = None, *, timeout: float | None = None
     ) -> list[types.Model]:
-        """The models of an engine."""
+        """Return the models of an engine."""
         method = "inference/listModels"
-        told = await self._ask(method, "engineId", self._id(engine_id), timeout)
-        return self._each(types.Model, told.get("models"), method)
+        message = await self._ask(method, "engineId", self._id(engine_id), timeout)
+        return self._each(types.Model, message.get("models"), method)
 
     def stream_turn(
         self,
@@ -91,8 +91,8 @@ class Inference(_Facet):
         turn_id: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """One turn, event by event, up to Completed or Failed. Leaving it tells the child nothing:
-        there is no such word; what it still sends is dropped."""
+        """Stream one turn, up to Completed or Failed. The protocol has no message to cancel a turn:
+        events that arrive after the block are dropped."""
         params = {
             "engineId": self._id(engine_id),
             "streamId": str(uuid.uuid4()),
@@ -104,17 +104,17 @@ class Inference(_Facet):
 
 
 class Subagents(_Facet):
-    """`ext.subagents`: who can be dispatched to, and dispatching."""
+    """`ext.subagents`: subagents, and how to dispatch to them."""
 
     service = "subagent_dispatcher"
 
     async def definitions(
         self, dispatcher_id: str | None = None, *, timeout: float | None = None
     ) -> list[types.Definition]:
-        """The subagents of a dispatcher."""
+        """Return the subagents of a dispatcher."""
         method = "subagents/definitions"
-        told = await self._ask(method, "dispatcherId", self._id(dispatcher_id), timeout)
-        return self._each(types.Definition, told.get("definitions"), method)
+        message = await self._ask(method, "dispatcherId", self._id(dispatcher_id), timeout)
+        return self._each(types.Definition, message.get("definitions"), method)
 
     def dispatch(
         self,
@@ -125,8 +125,9 @@ class Subagents(_Facet):
         parent_turn_id: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a subagent, up to Finished or Broken; by default for the request's own
-        `timeout_seconds`, or half an hour. Leaving it, or its time being up, cancels it."""
+        """Run a subagent, up to Finished or Broken. The default time limit is the request's
+        `timeout_seconds`, or half an hour. The dispatch is cancelled if the block is left or the
+        time is over."""
         params = {
             "dispatcherId": self._id(dispatcher_id),
             "dispatchId": str(uuid.uuid4()),
@@ -138,17 +139,17 @@ class Subagents(_Facet):
 
 
 class Tasks(_Facet):
-    """`ext.tasks`: what an executor takes, and executing."""
+    """`ext.tasks`: tasks, and how to execute them."""
 
     service = "task_executor"
 
     async def spec(
         self, executor_id: str | None = None, *, timeout: float | None = None
     ) -> types.TaskSpec:
-        """What an executor takes."""
+        """Return the task that an executor accepts."""
         method = "tasks/spec"
-        told = await self._ask(method, "executorId", self._id(executor_id), timeout)
-        return self._read(types.TaskSpec, told.get("spec"), method)
+        message = await self._ask(method, "executorId", self._id(executor_id), timeout)
+        return self._read(types.TaskSpec, message.get("spec"), method)
 
     def execute(
         self,
@@ -161,8 +162,8 @@ class Tasks(_Facet):
         workspace_root: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a task, up to Finished or Broken; without a `timeout`, for as long as it takes.
-        Leaving it, or its time being up, cancels it."""
+        """Run a task, up to Finished or Broken, without a time limit unless `timeout` is set. The
+        task is cancelled if the block is left or the time is over."""
         params = {
             "executorId": self._id(executor_id),
             "executionId": str(uuid.uuid4()),

@@ -29,7 +29,7 @@ def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
     if request.method != "extension/initialize":
         return None
     data = Path(flags["manifest"]).read_bytes()
-    told = tomllib.loads(data.decode())
+    order = tomllib.loads(data.decode())
     checksum = 0xCBF29CE484222325
     for byte in data:
         checksum = (checksum ^ byte) * 0x100000001B3 % 2**64
@@ -37,8 +37,8 @@ def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
         request.id,
         {
             "protocolVersion": "0.2.0",
-            "extensionId": told["id"],
-            "services": told["provides"],
+            "extensionId": order["id"],
+            "services": order["provides"],
             "manifestChecksum": f"{checksum:016x}",
         },
     )

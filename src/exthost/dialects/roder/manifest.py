@@ -1,12 +1,11 @@
 """roder's manifest: what an extension provides, in TOML, known before anything is started.
 
-Owns the parsed `Manifest` (with the checksum of its raw bytes, which the child must echo), the
-refusals in their order, and the two ways in: found by discovery, where `[launch]` says what to
-run, or named by a config entry, which says so itself. Pure; the dialect reads `Manifest`, everyone
-else carries it about unopened.
+Has the parsed `Manifest`, with the checksum of its bytes that the child must repeat, and the
+refusals in their order. A manifest is either discovered, and its `[launch]` says what to run, or
+named by a config entry, which says that itself. Only this dialect looks into a `Manifest`.
 
-The surprise: `services` keeps the parts that count in the echo and no others, in plain JSON
-values, because they are compared by type: 1, 1.0 and true are three different things.
+`services` has only the members that the handshake must repeat, as plain JSON values. They are
+compared by type: 1, 1.0 and true are different.
 """
 
 import math
@@ -28,7 +27,7 @@ __all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
 
 API_VERSION: Final = "0.1.0"
 
-# FNV-1a, 64 bits: finds a manifest that drifted from the program; it is no protection.
+# FNV-1a, 64 bits: detects a manifest that is out of date, not one that was forged.
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
@@ -40,13 +39,13 @@ _SERVICES: Final = (
     "tool_provider",
 )
 
-# As deep as a schema may be; JSON readers elsewhere stop somewhere above this.
+# The deepest schema. JSON readers of other programs have limits somewhat above this.
 _MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a manifest that was found wants to be run."""
+    """How a discovered manifest wants its extension to be run."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One manifest, read and found in order. `services` are as the child must echo them."""
+    """A valid manifest. `services` are as the child must repeat them."""
 
     id: str
     name: str
@@ -71,12 +70,12 @@ class Manifest:
     launch: Launch | None = None
 
     def ids(self, kind: str) -> tuple[str, ...]:
-        """The ids of its services of this type."""
+        """Return the ids of the services of this type."""
         return tuple(one["id"] for one in self.services if one["type"] == kind)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Every tool of every provider; `extra` says whose it is."""
+        """The tools of all providers. `extra` names the provider."""
         return tuple(
             Tool(
                 tool["name"],
@@ -90,7 +89,7 @@ class Manifest:
 
     @property
     def unique_names(self) -> tuple[UniqueName, ...]:
-        """What no other extension of the host may have."""
+        """The names that no other extension of the host may have."""
         return (
             UniqueName("extension id", self.id),
             *(UniqueName("service", f"{one['type']} {one['id']}") for one in self.services),
@@ -99,7 +98,7 @@ class Manifest:
 
 
 def checksum(data: bytes) -> str:
-    """FNV-1a 64 of the raw bytes, in 16 hexadecimal digits."""
+    """Return the FNV-1a 64 checksum of these bytes, in 16 hexadecimal digits."""
     value = _FNV_OFFSET
     for byte in data:
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
@@ -107,7 +106,7 @@ def checksum(data: bytes) -> str:
 
 
 def parse(data: bytes, path: str = "") -> Manifest:
-    """The manifest in these bytes. Raises ManifestError for the first refusal that applies."""
+    """Return the manifest in these bytes. Raises ManifestError, the first that applies."""
     table = _Table(_decoded(data, path), path)
     manifest = Manifest(
         id=table.text("id"),
@@ -125,7 +124,7 @@ def parse(data: bytes, path: str = "") -> Manifest:
 
 
 def _judge(manifest: Manifest, table: "_Table") -> None:
-    """The refusals, in the order of the page."""
+    """Raise the first refusal that applies, in the order of docs/dialects/roder.md."""
     if not manifest.id.strip():
         raise table.wrong("its id is blank", "id", "X0241")
     if not manifest.services:
@@ -133,16 +132,16 @@ def _judge(manifest: Manifest, table: "_Table") -> None:
     try:
         requirement = VersionReq.parse(manifest.api_version)
     except NotAVersion as reason:
-        said = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
-        raise table.wrong(said, "api_version", "X0243") from None
+        message = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
+        raise table.wrong(message, "api_version", "X0243") from None
     if not requirement.matches(Version.parse(API_VERSION)):
-        said = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
-        raise table.wrong(said, "api_version", "X0244")
+        message = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
+        raise table.wrong(message, "api_version", "X0244")
     for service in manifest.services:
         if service["type"] == "tool_provider":
             _judge_tools(service, table)
     claimed: set[UniqueName] = set()
-    # Several extensions may require one capability, but a manifest names it once.
+    # Several extensions may require the same capability; a manifest names it only once.
     for claim in (
         *manifest.unique_names,
         *(UniqueName("capability", one) for one in manifest.capabilities),
@@ -165,8 +164,8 @@ def _judge_tools(service: Mapping[str, Any], table: "_Table") -> None:
             raise table.wrong(f"{provider} has the tool {name!r} twice", "provides", "X0245")
         names.add(name)
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            said = f'the parameters of the tool {name!r} are no schema of type "object"'
-            raise table.wrong(said, "provides", "X0245")
+            message = f'the parameters of the tool {name!r} are no schema of type "object"'
+            raise table.wrong(message, "provides", "X0245")
 
 
 def _service(table: "_Table") -> Mapping[str, Any]:
@@ -205,7 +204,7 @@ def _launch(table: "_Table") -> Launch:
 
 
 class _Table:
-    """Checked reading of one table; unknown keys are nobody's business here."""
+    """Reads and checks the keys of one table. Unknown keys are ignored."""
 
     def __init__(self, values: Mapping[str, Any], path: str, place: str = "") -> None:
         self.values = values
@@ -252,7 +251,7 @@ class _Table:
     def json(self, key: str) -> Any:
         if key not in self.values:
             raise self.wrong("is missing", key)
-        if not _sayable(self.values[key], _MAX_DEPTH):
+        if not _is_json(self.values[key], _MAX_DEPTH):
             raise self.wrong("holds what JSON cannot say", key)
         return self.values[key]
 
@@ -260,14 +259,14 @@ class _Table:
         return f"{self._place}.{key}" if self._place else key
 
 
-def _sayable(value: Any, depth: int) -> bool:
-    """Whether JSON can say it: TOML also knows dates, nan and inf."""
+def _is_json(value: Any, depth: int) -> bool:
+    """Return whether JSON can represent this value: TOML also has dates, nan and inf."""
     if depth == 0:
         return False
     if isinstance(value, dict):
-        return all(_sayable(one, depth - 1) for one in value.values())
+        return all(_is_json(one, depth - 1) for one in value.values())
     if isinstance(value, list):
-        return all(_sayable(one, depth - 1) for one in value)
+        return all(_is_json(one, depth - 1) for one in value)
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int)
@@ -278,7 +277,7 @@ def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
         return parse_toml(data.decode("utf-8").removeprefix("\ufeff"))
     except RecursionError:
         reason = "it is nested too deep"
-    except ValueError as error:  # not UTF-8, not TOML, an integer of 5000 digits
+    except ValueError as error:  # not UTF-8, not TOML, or an integer of more than 4300 digits
         reason = str(error)
     raise ManifestError(
         "X0240",
@@ -289,7 +288,7 @@ def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
 
 
 def read(found: Found) -> Accepted:
-    """A manifest that was found: it must say itself how to run it."""
+    """Return the extension of a discovered manifest, which must have a `[launch]`."""
     manifest = parse(found.data, found.path)
     launch = manifest.launch
     if launch is None:
@@ -316,7 +315,8 @@ def read(found: Found) -> Accepted:
 
 
 def join(spec: Spec, found: Found) -> Spec:
-    """A config entry that names its manifest: what is run, and as whom, is the entry's word."""
+    """Return the spec of a config entry that names its manifest. The entry decides what is run, and
+    as which user."""
     try:
         return _with(spec, parse(found.data, found.path))
     except ManifestError as error:

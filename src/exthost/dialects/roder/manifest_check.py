@@ -1,7 +1,7 @@
 """The comparison of the handshake with the manifest: an extension must repeat what it provides.
 
-In the order of docs/dialects/roder.md: protocol, id, services, checksum. Each refusal has a code of
-its own. A message names the place that differs and never shows what the child sent there.
+The order is that of docs/dialects/roder.md: protocol, id, services, checksum. Each refusal has its
+own code. A message names the place that differs and never shows the value that the child sent.
 """
 
 from typing import Any
@@ -11,28 +11,28 @@ from exthost.errors import HandshakeFailed
 
 
 def judge_echo(manifest: Manifest, echo: Any, protocol: str) -> None:
-    """Fails closed: one that disagrees about what it is serves nothing."""
+    """Raise HandshakeFailed if the reply differs from the manifest."""
     if type(echo) is not dict:
         raise _bad_echo("X0545", "its answer is no object", "with an object")
-    said = echo.get("protocolVersion")
-    if said != protocol:
-        raise _bad_echo("X0541", f"it speaks protocol {_cut(said)}", f"{protocol!r}")
+    spoken_version = echo.get("protocolVersion")
+    if spoken_version != protocol:
+        raise _bad_echo("X0541", f"it speaks protocol {_cut(spoken_version)}", f"{protocol!r}")
     if echo.get("extensionId") != manifest.id:
-        told = f"it calls itself {_cut(echo.get('extensionId'))}"
-        raise _bad_echo("X0542", told, f"{manifest.id!r}, as its manifest says")
+        message = f"it calls itself {_cut(echo.get('extensionId'))}"
+        raise _bad_echo("X0542", message, f"{manifest.id!r}, as its manifest says")
     services = echo.get("services")
     wanted = [dict(one) for one in manifest.services]
-    heard = [_counted(one) for one in services] if type(services) is list else None
-    if where := difference(heard, wanted, "services"):
-        told = f"the services it provides are not those of its manifest, at {where}"
-        raise _bad_echo("X0543", told, "the same, in the same order, with the same tools")
+    repeated = [_counted(one) for one in services] if type(services) is list else None
+    if where := difference(repeated, wanted, "services"):
+        message = f"the services it provides are not those of its manifest, at {where}"
+        raise _bad_echo("X0543", message, "the same, in the same order, with the same tools")
     if echo.get("manifestChecksum") != manifest.checksum:
-        told = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
-        raise _bad_echo("X0544", told, f"{manifest.checksum!r}, of the file's bytes")
+        message = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
+        raise _bad_echo("X0544", message, f"{manifest.checksum!r}, of the file's bytes")
 
 
 def _counted(service: Any) -> Any:
-    """The members of an echoed service that count."""
+    """Return the members of a repeated service that are compared."""
     if type(service) is not dict:
         return service
     counted = {name: service[name] for name in ("type", "id") if name in service}
@@ -49,8 +49,8 @@ def _counted_tool(tool: Any) -> Any:
 
 
 def difference(one: Any, other: Any, place: str = "value") -> str:
-    """Where the first differs from the second, in value or type: 1, 1.0 and true are three
-    different things. "" if they are equal. Says the place, and never what is there."""
+    """Return the first place where the two values differ, in value or type, or "" if they are
+    equal: 1, 1.0 and true are different. Never returns what is at that place."""
     if type(one) is not type(other):
         return f"{place} ({_kind(one)} for {_kind(other)})"
     if isinstance(one, dict):
@@ -83,16 +83,17 @@ _KINDS = {
 }
 
 
-def _bad_echo(code: str, told: str, expected: str) -> HandshakeFailed:
+def _bad_echo(code: str, message: str, expected: str) -> HandshakeFailed:
     return HandshakeFailed(
         code,
-        f"its echo of the manifest does not fit: {told}",
+        f"its echo of the manifest does not fit: {message}",
         help=f"it must answer extension/initialize with {expected}",
     )
 
 
 def _cut(value: Any) -> str:
-    """For a message: text in quotes and not too long; anything else by its kind alone."""
+    """Return a value for a message: text in quotes, shortened; anything else as the name of its
+    kind."""
     if type(value) is not str:
         return "none" if value is None else f"a {type(value).__name__}"
     return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"

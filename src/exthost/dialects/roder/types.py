@@ -1,9 +1,8 @@
 """roder's payloads as values: events of streams, models, definitions, task specs.
 
-Typed lightly: the members that programs look at are attributes, whatever else came is kept in
-`extra`, and an event of a kind not known here is an `Other` and no error. A payload that lacks a
-required member, or has it with the wrong type, is None: whoever reads decides what follows.
-Beside its dialect because these are the words of that one system; knows no session.
+The members that programs use are attributes; all other members are in `extra`. An event of an
+unknown kind is an `Other`. A payload without a required member, or with a member of the wrong type,
+is read as None, and the caller decides what to do.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Members by name; `extra` is what else there was."""
+    """Members by name. `extra` has all other members."""
 
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
@@ -26,7 +25,7 @@ T = TypeVar("T", bound=Payload)
 
 @dataclass(frozen=True, slots=True)
 class Other(Payload):
-    """An event of a kind that has no type here: hosted tool calls, compactions, metadata."""
+    """An event of a kind without a type here: hosted tool calls, compactions, metadata."""
 
     kind: str
     body: Any = None
@@ -34,14 +33,14 @@ class Other(Payload):
 
 @dataclass(frozen=True, slots=True)
 class MessageDelta(Payload):
-    """A piece of the answer."""
+    """A part of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta(Payload):
-    """A piece of its reasoning."""
+    """A part of the model's reasoning."""
 
     text: str
 
@@ -60,7 +59,7 @@ class ToolCallDelta(Payload):
 
 @dataclass(frozen=True, slots=True)
 class ToolCallCompleted(Payload):
-    """A call that the model wants made; `arguments` is JSON text, as the model wrote it."""
+    """A tool call that the model requests. `arguments` is the JSON text that the model wrote."""
 
     id: str
     name: str
@@ -77,7 +76,7 @@ class Usage(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Completed(Payload):
-    """The last event of a turn that went well."""
+    """The last event of a turn that succeeded."""
 
     stop_reason: Any = None
     provider_response_id: Any = None
@@ -85,7 +84,7 @@ class Completed(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Payload):
-    """The last event of a turn that did not."""
+    """The last event of a turn that failed."""
 
     message: str
 
@@ -100,7 +99,7 @@ class Status(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Output(Payload):
-    """Something a task wrote: to stdout, stderr or its log."""
+    """Output of a task: to stdout, stderr or its log."""
 
     stream: str
     chunk: str
@@ -108,14 +107,14 @@ class Output(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Finished(Payload):
-    """The last event of a dispatch or a task that went well."""
+    """The last event of a dispatch or a task that succeeded."""
 
     result: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken(Payload):
-    """The last event of a dispatch or a task that did not."""
+    """The last event of a dispatch or a task that failed."""
 
     error: Any
 
@@ -131,7 +130,7 @@ class Model(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Definition(Payload):
-    """A subagent that can be dispatched to."""
+    """A subagent to which requests can be dispatched."""
 
     agent_type: str
     description: str
@@ -144,7 +143,7 @@ class Definition(Payload):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec(Payload):
-    """What a task executor takes."""
+    """The task that an executor accepts."""
 
     kind: str
     description: str
@@ -154,7 +153,7 @@ class TaskSpec(Payload):
 
 
 def read(kind: type[T], value: Any) -> T | None:
-    """The payload in this value, or None if it does not fit."""
+    """Return the payload in this value, or None if the value does not fit."""
     if type(value) is not dict:
         return None
     known: dict[str, Any] = {}
@@ -172,7 +171,7 @@ def read(kind: type[T], value: Any) -> T | None:
 
 
 def _fits(wanted: Any, value: Any) -> bool:
-    """Only what a program would stumble over is checked: text, whole numbers, tables."""
+    """Return whether a member has the right type: text, whole numbers and tables are checked."""
     expected = _CHECKED.get(wanted)
     return expected is None or type(value) is expected
 
@@ -193,16 +192,16 @@ _TURN: Mapping[str, type[Any]] = {
         Failed,
     )
 }
-# What the page gives no shape: whatever a provider has to say of itself.
+# The protocol does not define the members of these.
 _SHAPELESS = ("ProviderMetadata",)
 _SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": Broken}
 _TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": Broken}
 
 
 def inference_event(method: str, params: Any) -> StreamEvent | None:
-    """`{"Kind": {…}}`: one key, which is the kind."""
+    """Read an event of the form `{"Kind": {…}}`."""
     event = params.get("event") if isinstance(params, dict) else None
-    if isinstance(event, str):  # how the original writes a kind without members
+    if isinstance(event, str):  # how roder writes a kind without members
         event = {event: {}}
     if not isinstance(event, dict) or len(event) != 1:
         return None
@@ -215,7 +214,7 @@ def inference_event(method: str, params: Any) -> StreamEvent | None:
 
 
 def shown(event: Any) -> str | None:
-    """An event of a stream, for a person; its last one is the result, and shown as such."""
+    """Return an event of a stream as text for a person. The last event is shown as the result."""
     match event:
         case MessageDelta(text) | ReasoningDelta(text):
             return text
@@ -239,7 +238,7 @@ def task_event(method: str, params: Any) -> StreamEvent | None:
 
 
 def _by_type(kinds: Mapping[str, type[Any]], params: Any) -> StreamEvent | None:
-    """`{"type": "kind", …}`."""
+    """Read an event of the form `{"type": "kind", …}`."""
     event = params.get("event") if isinstance(params, dict) else None
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         return None

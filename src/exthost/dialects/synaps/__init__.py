@@ -5,9 +5,9 @@ In reading order:
     dialect        codec, handshake, tools, hooks and streams
     offer          the answer to `initialize`, checked
     types          payloads as values
-    stream_events  what providers and commands send while they work
+    stream_events  reads the events of providers and commands
     facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
-    host_requests  what a plugin may ask of its host: memory and config
+    host_requests  requests of a plugin to its host: memory and config
     manifest       plugin.json, hooks and permissions
     errors.toml    the error codes of its own
     hostile_peer   its row of the fault tests

@@ -1,13 +1,13 @@
-"""synaps: JSON-RPC 2.0 in Content-Length frames, in both directions.
+"""synaps: JSON-RPC 2.0 in Content-Length frames, with requests in both directions.
 
-A plugin answers calls, and asks the host of its own accord: memory and config, at any moment, even
-in the middle of its own `initialize`. Many plugins are one plain loop that takes the next message
-for the answer to what it asked; so calls go one at a time, and while a question of the plugin's is
-open nothing else is said to it (the trait `answers_first`).
+A plugin replies to calls, and sends requests for memory and config to the host at any time, even
+during its own `initialize`. Many plugins are one plain loop that takes the next message for the
+reply to its request. So calls are sent one at a time, and while a request of the plugin is open,
+nothing else is sent to it (the trait `quiet_while_asked`).
 
-What it may offer is bounded by the permissions of its manifest. Hooks come from the manifest too;
-the handshake has tools, providers and capabilities (`synaps_offer`). Providers and commands answer
-in events that belong to the call in flight, and only the reply ends it.
+The permissions of the manifest limit what a plugin may offer. Hooks come from the manifest; tools,
+providers and capabilities come from the handshake (`offer`). Providers and commands send events
+that belong to the call in flight; only the reply ends it.
 """
 
 from collections.abc import Mapping
@@ -38,15 +38,16 @@ from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
 
-# The page's: how much of a tool's output a hook sees.
+# The protocol's limit for the output of a tool in a hook.
 HOOK_OUTPUT_BYTES = 32 * 1024
 
-# Ids are u64; what is none is dropped.
+# Ids are unsigned 64-bit numbers; a message with another id is dropped.
 _IDS = 2**64
 
 
 def _not_json(frame: Bytes, why: str) -> Incoming:
-    """In a framing that says how long a message is, garbage means that the count is off."""
+    """Raise ProtocolViolation: in a framing with lengths, a frame that is not JSON means that a
+    length is wrong."""
     head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
     raise ProtocolViolation(
         "X0650",
@@ -57,7 +58,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0 with the id last; both ends say the same things."""
+    """JSON-RPC 2.0 with the id as the last member; the same at both ends."""
 
     __slots__ = ()
 
@@ -66,30 +67,30 @@ class Codec(JsonRpc):
     def request(self, method: str, params: Any, id: Id) -> bytes:
         return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
 
-    def read(self, said: dict[str, Any], frame: Bytes) -> Incoming:
-        id, method = said.get("id"), said.get("method")
-        if "method" in said and type(method) is not str:
+    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
+        id, method = fields.get("id"), fields.get("method")
+        if "method" in fields and type(method) is not str:
             return noise(frame, "its method is not text")
         if id is None:
             if method is None:
                 return noise(frame, "neither a method nor an id")
-            return Notification(method, said.get("params"))
+            return Notification(method, fields.get("params"))
         if type(id) is not int or not 0 <= id < _IDS:
             return noise(frame, "its id is not a whole number")
         if method is not None:
-            return Request(method, said.get("params"), id)
-        error = said.get("error")
-        return Reply(id, said.get("result")) if error is None else _failure(id, error)
+            return Request(method, fields.get("params"), id)
+        error = fields.get("error")
+        return Reply(id, fields.get("result")) if error is None else _failure(id, error)
 
 
 def _failure(id: int, error: Any) -> Failure:
-    said = error if type(error) is dict else {"data": error}
-    message, code = said.get("message"), said.get("code")
+    fields = error if type(error) is dict else {"data": error}
+    message, code = fields.get("message"), fields.get("code")
     return Failure(
         id,
         message if type(message) is str else "unknown extension error",
         code if type(code) in (int, str) else None,
-        said.get("data"),
+        fields.get("data"),
     )
 
 
@@ -101,7 +102,7 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    heard = yield Request(
+    response = yield Request(
         "initialize",
         {
             "synaps_version": context.host_version,
@@ -112,7 +113,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         },
     )
     try:
-        answer = expect(heard, "initialize")
+        answer = expect(response, "initialize")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0502",
@@ -130,7 +131,7 @@ def _tool_call(call: ToolCall) -> tuple[str, Any]:
 
 
 def _has_text(result: Any) -> bool:
-    """Whether a result is `{"content": "text"}`, which stands for its text."""
+    """Return whether a result is `{"content": "text"}`, which counts as that text."""
     return type(result) is dict and type(result.get("content")) is str
 
 
@@ -149,7 +150,7 @@ _RESULT = VALUE_RESULT._replace(text=_result_text, content=_result_content)
 
 
 def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
-    """Whether a plugin wants to be asked about this event: one of its subscriptions fits."""
+    """Return whether one of the subscriptions of a plugin matches this event."""
     subscribed = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
     return any(one.hook == hook and _fits(one, event) for one in subscribed)
 
@@ -190,8 +191,8 @@ def hook_event(call: HookCall) -> dict[str, Any]:
 def _output(event: Mapping[str, Any]) -> str | None:
     if "error" in event:
         error = event["error"]
-        told = error.get("message") if isinstance(error, Mapping) else error
-        return f"Tool execution failed: {told}"
+        message = error.get("message") if isinstance(error, Mapping) else error
+        return f"Tool execution failed: {message}"
     if "result" not in event:
         return None
     result = event["result"]
@@ -208,12 +209,12 @@ def _output(event: Mapping[str, Any]) -> str | None:
 def _hook(call: HookCall) -> Exchanges:
     answer = expect((yield Request("hook.handle", hook_event(call))), "hook.handle")
     if answer is None or answer == {}:
-        return HookAnswer()  # as good as "continue": it has no objection
-    said = answer if type(answer) is dict else {}
-    action = said.get("action")
-    read = _ACTIONS[action](said) if type(action) is str and action in _ACTIONS else None
+        return HookAnswer()  # means "continue"
+    fields = answer if type(answer) is dict else {}
+    action = fields.get("action")
+    read = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
     if read is None and action == "modify":
-        # It meant to change the input, and letting the input pass unchanged is not what it meant.
+        # The hook wanted to change the input. To pass it unchanged would be wrong, so block.
         read, action = (
             HookAnswer(abort=True, reason="its modify was malformed", final=True),
             "block",
@@ -238,33 +239,33 @@ def _hook(call: HookCall) -> Exchanges:
 def _shown(value: Any) -> str:
     try:
         return jsontext.encode(value).decode("utf-8", "replace")[:500]
-    except UsageError:  # so deep that it could just be read
+    except UsageError:  # nested too deep to be encoded again
         return ""
 
 
-def _continue(said: dict[str, Any]) -> HookAnswer | None:
+def _continue(fields: dict[str, Any]) -> HookAnswer | None:
     return HookAnswer()
 
 
-def _block(said: dict[str, Any]) -> HookAnswer | None:
-    reason = said.get("reason")
+def _block(fields: dict[str, Any]) -> HookAnswer | None:
+    reason = fields.get("reason")
     return HookAnswer(abort=True, reason=reason, final=True) if type(reason) is str else None
 
 
-def _confirm(said: dict[str, Any]) -> HookAnswer | None:
-    message = said.get("message")
+def _confirm(fields: dict[str, Any]) -> HookAnswer | None:
+    message = fields.get("message")
     return HookAnswer(confirm=message, final=True) if type(message) is str else None
 
 
-def _inject(said: dict[str, Any]) -> HookAnswer | None:
-    content = said.get("content")
+def _inject(fields: dict[str, Any]) -> HookAnswer | None:
+    content = fields.get("content")
     return HookAnswer(inject=content) if type(content) is str else None
 
 
-def _modify(said: dict[str, Any]) -> HookAnswer | None:
-    if "input" not in said:
+def _modify(fields: dict[str, Any]) -> HookAnswer | None:
+    if "input" not in fields:
         return None
-    return HookAnswer(override={"arguments": said["input"]}, final=True)
+    return HookAnswer(override={"arguments": fields["input"]}, final=True)
 
 
 _ACTIONS = {
@@ -280,7 +281,7 @@ _ACTIONS = {
 
 
 def _completion(result: Any) -> types.Completion:
-    read = types.completion(result)
+    read = types.read_completion(result)
     if read is None:
         raise ProtocolViolation(
             "X0652",
@@ -331,7 +332,7 @@ DIALECT = Dialect(
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
-    # A row and not a generator: a tool call that died with its process may be sent again.
+    # Not a generator: only a simple call is sent again if its process died.
     operations=MappingProxyType({"call_tool": Simple(_tool_call), "hook": _hook}),
     result_reader=_RESULT,
     streams=MappingProxyType(_STREAMS),

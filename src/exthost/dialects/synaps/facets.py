@@ -1,7 +1,7 @@
 """synaps' facets: `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`.
 
-Thin: each method words one request of the page and reads the answer into a value of
-`types`. What ends a stream, and what an event means, is the dialect's table, not theirs.
+Each method sends one request of the protocol and reads the reply into a value of `types`. The
+tables in `dialect` say how a stream ends and what its events mean.
 """
 
 import uuid
@@ -34,11 +34,11 @@ class _Facet:
 
 
 class Providers(_Facet):
-    """`ext.providers`: models, and conversations that they complete."""
+    """`ext.providers`: models that complete conversations."""
 
     @property
     def all(self) -> tuple[Provider, ...]:
-        """The providers that it registered."""
+        """The providers that the plugin registered."""
         return tuple(one for one in self._caller.offer.details if isinstance(one, Provider))
 
     async def complete(
@@ -53,13 +53,13 @@ class Providers(_Facet):
         thinking_budget: int = 0,
         timeout: float | None = None,
     ) -> types.Completion:
-        """The whole answer at once. `model` is `provider:model`, or a model's own id if only one
-        provider has it."""
+        """Return the whole answer of a model. `model` is `provider:model`, or the model's id if
+        only one provider has it."""
         method = "provider.complete"
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
         params = self._params(model, messages, *options)
         answer = await self._caller.call(method, params, timeout=timeout)
-        completion = self._fit(types.completion(answer), method)
+        completion = self._fit(types.read_completion(answer), method)
         if not completion.content:
             raise ProtocolViolation(
                 "X0653",
@@ -81,7 +81,8 @@ class Providers(_Facet):
         thinking_budget: int = 0,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """The answer in pieces; `events.result` is a Completion, whose content may be empty."""
+        """Stream the answer of a model. `events.result` is a Completion, whose content may be
+        empty."""
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
         params = self._params(model, messages, *options)
         return self._caller.stream("provider.stream", params, timeout=timeout)
@@ -126,7 +127,7 @@ class Providers(_Facet):
 
 
 class Commands(_Facet):
-    """`ext.commands`: what a person can have a plugin do."""
+    """`ext.commands`: commands for people."""
 
     def invoke(
         self,
@@ -136,8 +137,8 @@ class Commands(_Facet):
         request_id: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a command: its output and its tasks as events in order; `events.result` is what it
-        answered in the end."""
+        """Run a command. Its output and its tasks are events, in order; `events.result` is its
+        reply."""
         params = {
             "command": command,
             "args": list(args),
@@ -147,7 +148,7 @@ class Commands(_Facet):
 
 
 class Settings(_Facet):
-    """`ext.settings`: an editor of the plugin's own for one of its settings."""
+    """`ext.settings`: the plugin's own editor for one of its settings."""
 
     async def open(self, category: str, field: str) -> Any:
         """Open the editor of a setting, and return what it shows."""
@@ -166,18 +167,18 @@ class Settings(_Facet):
 
 
 class About(_Facet):
-    """`ext.info`: what a plugin tells of itself."""
+    """`ext.info`: what a plugin reports about itself."""
 
     async def get(self, *, timeout: float | None = None) -> types.Info:
         """Return what the plugin tells about itself."""
         answer = await self._caller.call("info.get", None, timeout=timeout)
-        return self._fit(types.info(answer), "info.get")
+        return self._fit(types.read_info(answer), "info.get")
 
 
 class Sidecar(_Facet):
-    """`ext.sidecar`: how a plugin wants a helper of its own to be started."""
+    """`ext.sidecar`: how a plugin wants its own helper program to be started."""
 
     async def spawn_args(self, *, timeout: float | None = None) -> types.SpawnArgs:
         """Return the arguments for its helper program."""
         answer = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
-        return self._fit(types.spawn_args(answer), "sidecar.spawn_args")
+        return self._fit(types.read_spawn_args(answer), "sidecar.spawn_args")

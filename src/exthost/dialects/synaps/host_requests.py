@@ -1,9 +1,9 @@
-"""What a synaps plugin may ask of its host: memory and config, by its own permissions.
+"""Requests of a synaps plugin to its host: memory and config, limited by its permissions.
 
-Each method is a `HostRequest`: params and permissions are checked here, in the order of
-docs/dialects/synaps.md, and what is left is an action that any host can run. A refusal is a
-CallFailed whose code the plugin sees: -32602 for a parameter, a permission or somebody else's
-namespace.
+Each method is a `HostRequest`. Params and permissions are checked here, in the order of
+docs/dialects/synaps.md; the result is an action that any host can run. A refusal is a CallFailed
+whose code the plugin sees: -32602 for a wrong parameter, a missing permission or the namespace of
+another plugin.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ _RESERVED = "tools.override"
 
 
 def granted(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
-    """The permissions of a plugin. One that was started by its bare command has no manifest to
-    ask for any: whoever wrote the command grants them, all unless `options.permissions` says."""
+    """Return the permissions of a plugin. A plugin that was started by its bare command has no
+    manifest: it has all permissions, or those of `options.permissions`."""
     if isinstance(manifest, Manifest):
         return frozenset(manifest.permissions)
-    said = options.get("permissions", PERMISSIONS)
-    return frozenset(one for one in said if one in PERMISSIONS and one != _RESERVED)
+    granted_names = options.get("permissions", PERMISSIONS)
+    return frozenset(one for one in granted_names if one in PERMISSIONS and one != _RESERVED)
 
 
 def _no(code: str, message: str) -> CallFailed:
@@ -57,7 +57,7 @@ def _text(params: Any, name: str) -> str:
 def _sound(value: str, name: str) -> str:
     try:
         value.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which Node can send
+    except UnicodeEncodeError:  # a lone surrogate, which Node can send
         raise _no("X0751", f"the parameter {name!r} is not valid Unicode") from None
     return value
 

@@ -13,5 +13,7 @@ PEER = HostilePeer(
     last_request="initialize",
     notification=Notification("progress", {"n": 1}),
     host_request=Request("host/ask", {"n": 1}, 1),
-    settings=MappingProxyType({"retry": "never"}),  # what dies of a request would die of it twice
+    settings=MappingProxyType(
+        {"retry": "never"}
+    ),  # a request that kills the peer would kill it twice
 )

@@ -1,9 +1,10 @@
-"""synaps' manifest: `<plugin>/.synaps-plugin/plugin.json`, of which the key `extension` is ours.
+"""synaps' manifest, `<plugin>/.synaps-plugin/plugin.json`: reading and checking its key
+`extension`.
 
-Owns the parsed `Manifest`, the table of hooks and the list of permissions, which the dialect reads
-too, and every refusal that needs no process. The id is the name of the plugin's folder. A
-plugin.json without the key is a plugin of another kind and is passed over in silence; keys that
-are not known here are nobody's business, since other versions of that system have more.
+Has the parsed `Manifest`, the table of hooks and the list of permissions, and refuses what can be
+refused without a process. The id is the name of the plugin's folder. A plugin.json without the key
+is a plugin of another kind and is ignored. Unknown keys are ignored as well, because other versions
+of the format have more.
 """
 
 import re
@@ -38,10 +39,10 @@ PERMISSIONS: Final = (
     "audio.output",
 )
 
-# Known, and granted to nobody.
+# A known permission that is never granted.
 _RESERVED: Final = ("tools.override",)
 
-# Permissions that let a plugin do something by itself. One of them, or a hook, is needed.
+# Permissions for something to offer. A plugin needs one of them, or a hook.
 _ACTIVE: Final = (
     "tools.register",
     "providers.register",
@@ -55,7 +56,7 @@ _ACTIVE: Final = (
 
 
 class HookKind(NamedTuple):
-    """What it takes to have a hook, and what one may answer."""
+    """The permission that a hook needs, and the actions that its answer may have."""
 
     permission: str
     actions: tuple[str, ...] = ("continue",)
@@ -76,15 +77,15 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
     }
 )
 
-# Those that can stop nothing: an answer can only let the event go on, or add to it.
+# Hooks that cannot stop an event: their answers only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
 _KINDS: Final = ("string", "bool", "number")
 
 
 class Subscription(NamedTuple):
-    """A hook that a plugin wants to be asked, and about what. `equals` and `contains` are None
-    where nothing was said; what `equals` must equal is kept in a tuple, since it may be null."""
+    """A hook that a plugin subscribes to, and its filters. `equals` and `contains` are None if they
+    are not set. `equals` is a tuple of one value, because that value may be null."""
 
     hook: str
     tool: str | None = None
@@ -94,7 +95,7 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a plugin.json says beyond what every extension has."""
+    """The contents of a plugin.json that only synaps has."""
 
     permissions: tuple[str, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
@@ -105,29 +106,29 @@ class Manifest:
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The hooks that it has subscribed to, each once."""
+        """The hooks that the plugin subscribes to, without duplicates."""
         return tuple(dict.fromkeys(one.hook for one in self.subscriptions))
 
 
 def parse(found: Found) -> tuple[Spec, Manifest] | None:
-    """The extension in this plugin.json, or None if it holds none. Raises ManifestError for the
-    first refusal that applies."""
+    """Return the extension in this plugin.json, or None if it has none. Raises ManifestError for
+    the first refusal that applies."""
     document = _decoded(found)
-    if document.get("extension") is None:  # as programs write it that have the key for others
+    if document.get("extension") is None:  # some programs write null for a key that they do not use
         return None
     table = _Table(document["extension"], found.path, found.folder_name)
     if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
-        said = table.values["protocol_version"]
+        message = table.values["protocol_version"]
         raise table.wrong(
             "X0251",
-            f"it is written for protocol {said}, and this host speaks {PROTOCOL_VERSION}",
+            f"it is written for protocol {message}, and this host speaks {PROTOCOL_VERSION}",
             "protocol_version",
             "use a version of the plugin for the protocol named",
         )
     if table.text("runtime") != "process":
-        said = table.values["runtime"]
+        message = table.values["runtime"]
         help = 'only runtime = "process" is a child process'
-        raise table.wrong("X0251", f"its runtime {said!r} does not run here", "runtime", help)
+        raise table.wrong("X0251", f"its runtime {message!r} does not run here", "runtime", help)
     if not table.text("command").strip():
         raise table.wrong("X0252", "its command is blank", "command", "name the program to run")
     permissions = _permissions(table)
@@ -173,8 +174,8 @@ def _permissions(table: "_Table") -> tuple[str, ...]:
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
-            said = f"the permission {name!r} is reserved and granted to nobody"
-            raise table.wrong("X0253", said, "permissions", "take it out")
+            message = f"the permission {name!r} is reserved and granted to nobody"
+            raise table.wrong("X0253", message, "permissions", "take it out")
         if name not in PERMISSIONS:
             near = nearest(name, PERMISSIONS)
             help = f"did you mean {near!r}?" if near else f"there are: {', '.join(PERMISSIONS)}"
@@ -190,12 +191,12 @@ def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
         help = f"did you mean {near!r}?" if near else f"there are: {', '.join(HOOKS)}"
         raise table.wrong("X0254", f"there is no hook {name!r}", "hook", help)
     if kind.permission not in permissions:
-        said = f"the hook {name} needs the permission {kind.permission}"
-        raise table.wrong("X0254", said, "hook", "add it to permissions")
+        message = f"the hook {name} needs the permission {kind.permission}"
+        raise table.wrong("X0254", message, "hook", "add it to permissions")
     tool = table.text("tool") if table.has("tool") else None
     if tool is not None and not kind.of_tools:
-        said = f"the hook {name} is not about tools, so it has no tool filter"
-        raise table.wrong("X0254", said, "tool", "take the filter out")
+        message = f"the hook {name} is not about tools, so it has no tool filter"
+        raise table.wrong("X0254", message, "tool", "take the filter out")
     match = table.table("match") if table.has("match") else None
     if match is None:
         return Subscription(name, tool)
@@ -229,7 +230,7 @@ def _setting(table: "_Table", id: str) -> DeclaredSetting:
 
 
 def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
-    """Where the value of a setting is looked for in the environment."""
+    """Return the names of the variables that may have the value of a setting."""
     own = "SYNAPS_EXTENSION_" + re.sub(r"[^A-Z0-9]", "_", f"{id}_{key}".upper())
     return (own, secret) if secret else (own,)
 
@@ -238,14 +239,14 @@ def _decoded(found: Found) -> Mapping[str, Any]:
     try:
         document = jsontext.decode(found.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
-        said = f"the manifest is not valid JSON: {reason}"
+        message = f"the manifest is not valid JSON: {reason}"
     else:
         if type(document) is dict:
             return document
-        said = "the manifest is not a JSON object"
+        message = "the manifest is not a JSON object"
     raise ManifestError(
         "X0250",
-        said,
+        message,
         extension=found.folder_name,
         help="mend the file; the dialect's page shows one",
         evidence=Evidence(path=found.path),
@@ -258,7 +259,7 @@ def _said(document: Mapping[str, Any], key: str) -> str:
 
 
 class _Table:
-    """Checked reading of one object."""
+    """Reads and checks the members of one object."""
 
     def __init__(self, values: Any, path: str, id: str, place: str = "extension") -> None:
         self._path = path
@@ -278,11 +279,11 @@ class _Table:
         )
 
     def odd(self, key: str, why: str) -> ManifestError:
-        """What is wrong with the value of this key."""
+        """Return what is wrong with the value of this key."""
         return self.wrong("X0250", f"{self._place}.{key}: {why}", key)
 
     def has(self, key: str) -> bool:
-        """Whether it says something under this key; null says nothing."""
+        """Return whether this key has a value other than null."""
         return self.values.get(key) is not None
 
     def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
@@ -315,13 +316,14 @@ class _Table:
 
 
 def read(found: Found) -> Verdict:
-    """The extension that this plugin.json describes; None if it describes something else."""
+    """Return the extension in this plugin.json, or None if it has no extension."""
     parsed = parse(found)
     return None if parsed is None else Accepted(spec=parsed[0])
 
 
 def join(spec: Spec, found: Found) -> Spec:
-    """A config entry that names its manifest: what is run, and as whom, is the entry's word."""
+    """Return the spec of a config entry that names its manifest. The entry decides what is run, and
+    as which user."""
     parsed = parse(found)
     if parsed is None:
         raise ManifestError(

@@ -1,8 +1,8 @@
-"""synaps' answer to `initialize`: read, judged, and turned into an Offer.
+"""The reply to synaps' `initialize`: reading and checking it, and the Offer in it.
 
-Two steps, as the page has them. Reading: a member of the wrong type rejects the whole answer.
-Judging: tools, providers, the permissions they need, then the generic capabilities; the first
-failure wins, and is told by name. Pure; beside its dialect since these are its words alone.
+First the reply is read: a member of the wrong type rejects all of it. Then tools, providers, the
+permissions that they need and the generic capabilities are checked, in this order; the first
+failure is raised and names what is wrong.
 """
 
 import re
@@ -35,7 +35,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Somebody who completes conversations."""
+    """A provider of models that complete conversations."""
 
     id: str
     display_name: str
@@ -46,7 +46,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something else that a plugin can do; what `kind` means is between it and its user."""
+    """A generic capability of a plugin. Only the plugin and its user know what `kind` means."""
 
     kind: str
     name: str
@@ -55,17 +55,17 @@ class Capability:
 
 
 def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version: str) -> Offer:
-    """What this answer offers, under these permissions. Raises HandshakeFailed."""
-    said = _Members(answer, "the answer")
-    spoken = said.get("protocol_version", _whole(_U32), "a whole number")
-    if spoken != PROTOCOL_VERSION:
+    """Return the Offer in this reply, under these permissions. Raises HandshakeFailed."""
+    members = _Members(answer, "the answer")
+    protocol = members.get("protocol_version", _whole(_U32), "a whole number")
+    if protocol != PROTOCOL_VERSION:
         raise HandshakeFailed(
             "X0551",
-            f"it speaks protocol {spoken}, and this host speaks {PROTOCOL_VERSION}",
+            f"it speaks protocol {protocol}, and this host speaks {PROTOCOL_VERSION}",
             help="use a version of the plugin for the protocol named",
         )
-    listed = said.values.get("capabilities", {})
-    if listed == []:  # what plugins send that serialize "nothing" so
+    listed = members.values.get("capabilities", {})
+    if listed == []:  # some plugins serialize an empty object as a list
         listed = {}
     kinds = _Members(listed, "capabilities")
     tools = tuple(_tool(one) for one in kinds.each("tools"))
@@ -98,7 +98,7 @@ def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version
 
 
 class _Members:
-    """Checked reading of one object of the answer."""
+    """Reads and checks the members of one object of the reply."""
 
     def __init__(self, values: Any, place: str) -> None:
         if type(values) is not dict:
@@ -138,20 +138,20 @@ def _whole(below: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and 0 <= value < below
 
 
-def _tool(said: _Members) -> Tool:
-    raw = said.text("name")
+def _tool(members: _Members) -> Tool:
+    raw = members.text("name")
     name = raw.strip()
-    schema = said.get("input_schema", lambda _: True, "anything")
-    # It is called by its trimmed name here, and by its own on the wire.
+    schema = members.get("input_schema", lambda _: True, "anything")
+    # Callers use the trimmed name, the wire the original one.
     extra = MappingProxyType({"wire_name": raw} if raw != name else {})
-    return Tool(name, said.text("description"), schema, extra=extra)
+    return Tool(name, members.text("description"), schema, extra=extra)
 
 
-def _provider(said: _Members) -> Provider:
+def _provider(members: _Members) -> Provider:
     return Provider(
-        said.text("id").strip(),
-        said.text("display_name"),
-        said.text("description"),
+        members.text("id").strip(),
+        members.text("display_name"),
+        members.text("description"),
         tuple(
             Model(
                 model.text("id").strip(),
@@ -159,25 +159,25 @@ def _provider(said: _Members) -> Provider:
                 model.values.get("capabilities"),
                 model.optional("context_window", _whole(_U64), "a whole number"),
             )
-            for model in said.each("models")
+            for model in members.each("models")
         ),
-        said.values.get("config_schema"),
+        members.values.get("config_schema"),
     )
 
 
-def _capability(said: _Members) -> Capability:
+def _capability(members: _Members) -> Capability:
     permissions = ()
-    if "permissions" in said.values:
-        permissions = said.get("permissions", _is_texts, "a list of text")
+    if "permissions" in members.values:
+        permissions = members.get("permissions", _is_texts, "a list of text")
     return Capability(
-        said.text("kind"), said.text("name"), tuple(permissions), said.values.get("params")
+        members.text("kind"), members.text("name"), tuple(permissions), members.values.get("params")
     )
 
 
 def _unusable(why: str, value: Any) -> HandshakeFailed:
     try:
         shown = jsontext.encode(value).decode("utf-8", "replace")[:500]
-    except Exception:  # so deep that it could just be read
+    except Exception:  # nested too deep to be encoded again
         shown = ""
     return HandshakeFailed(
         "X0550",
@@ -191,7 +191,7 @@ def _unusable(why: str, value: Any) -> HandshakeFailed:
 
 
 def wrong_id(id: str) -> str:
-    """Why this cannot be a part of a name, or ""."""
+    """Return why this cannot be a part of a name, or ""."""
     if not id:
         return "it is empty"
     size = len(id.encode("utf-8", "surrogatepass"))

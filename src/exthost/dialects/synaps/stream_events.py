@@ -1,7 +1,7 @@
-"""Events of synaps' streams: from the params of a notification to a value of `types`.
+"""The events of synaps' streams: from the params of a notification to a value of `types`.
 
-An event that cannot be read becomes `Unreadable`, which names the member that is wrong; it is
-logged and skipped. `shown` puts an event before a person.
+An event that cannot be read becomes `Unreadable` with the name of the wrong member; it is logged
+and skipped. `shown` renders an event for a person.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
 
 
 def command_event(method: str, params: Any) -> StreamEvent | Unreadable:
-    """Read what comes during a command: its output, or news of a task."""
+    """Read an event of a command: its output, or the progress of a task."""
     try:
         if method == "command.output":
             return StreamEvent(_output(_nested(params)))
@@ -47,52 +47,52 @@ def command_event(method: str, params: Any) -> StreamEvent | Unreadable:
         return Unreadable(str(wrong))
 
 
-def _provider_event(said: dict[str, Any]) -> Any:
-    match said.get("type"):
+def _provider_event(event: dict[str, Any]) -> Any:
+    match event.get("type"):
         case "text" | "thinking" as kind:
-            text = _text(said, "delta" if "delta" in said else "text")
+            text = _text(event, "delta" if "delta" in event else "text")
             return Text(text) if kind == "text" else Thinking(text)
         case "tool_use":
-            id, name = _filled(said, "id"), _filled(said, "name")
-            return ToolUse(id, name, _object(said.get("input", {}), "input"))
+            id, name = _filled(event, "id"), _filled(event, "name")
+            return ToolUse(id, name, _object(event.get("input", {}), "input"))
         case "usage":
-            return Usage({key: value for key, value in said.items() if key != "type"})
+            return Usage({key: value for key, value in event.items() if key != "type"})
         case "error":
-            return ProviderError(_filled(said, "message"))
+            return ProviderError(_filled(event, "message"))
         case "done":
             return Done()
-    raise _unknown(said, "type")
+    raise _unknown(event, "type")
 
 
-def _output(said: dict[str, Any]) -> Any:
-    match said.get("kind"):
+def _output(event: dict[str, Any]) -> Any:
+    match event.get("kind"):
         case "text" | "system" as kind:
-            return Output(kind, _text(said, "content"))
+            return Output(kind, _text(event, "content"))
         case "error":
-            return Output("error", _filled(said, "content"))
+            return Output("error", _filled(event, "content"))
         case "table":
-            rows = [_row(one, f"rows[{n}]") for n, one in enumerate(_list(said, "rows"))]
-            return Table(tuple(_row(_list(said, "headers"), "headers")), tuple(rows))
+            rows = [_row(one, f"rows[{n}]") for n, one in enumerate(_list(event, "rows"))]
+            return Table(tuple(_row(_list(event, "headers"), "headers")), tuple(rows))
         case "done":
             return Done()
-    raise _unknown(said, "kind")
+    raise _unknown(event, "kind")
 
 
-def _task(method: str, said: dict[str, Any]) -> Any:
-    id = _text(said, "id")
+def _task(method: str, event: dict[str, Any]) -> Any:
+    id = _text(event, "id")
     match method:
         case "task.start":
-            kind = _text_or_none(said, "kind")
+            kind = _text_or_none(event, "kind")
             if kind is not None and kind not in _TASK_KINDS:
-                raise _unknown(said, "kind")
-            return TaskStart(id, _text(said, "label"), kind or "generic")
+                raise _unknown(event, "kind")
+            return TaskStart(id, _text(event, "label"), kind or "generic")
         case "task.update":
-            current, total = _number_or_none(said, "current"), _number_or_none(said, "total")
-            return TaskUpdate(id, current, total, _text_or_none(said, "message"))
+            current, total = _number_or_none(event, "current"), _number_or_none(event, "total")
+            return TaskUpdate(id, current, total, _text_or_none(event, "message"))
         case "task.log":
-            return TaskLog(id, _text(said, "line"))
+            return TaskLog(id, _text(event, "line"))
         case "task.done":
-            return TaskDone(id, _text_or_none(said, "error"))
+            return TaskDone(id, _text_or_none(event, "error"))
     raise _Wrong("there is no such event")
 
 
@@ -100,8 +100,8 @@ def _task(method: str, said: dict[str, Any]) -> Any:
 
 
 def _nested(params: Any) -> dict[str, Any]:
-    said = _object(params, "params")
-    return _object(said["event"], "event") if "event" in said else said
+    event = _object(params, "params")
+    return _object(event["event"], "event") if "event" in event else event
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def _list(said: dict[str, Any], name: str) -> list[Any]:
-    value = said.get(name)
+def _list(event: dict[str, Any], name: str) -> list[Any]:
+    value = event.get(name)
     if type(value) is not list:
-        raise _wrong(said, name, "is not a list")
+        raise _wrong(event, name, "is not a list")
     return value
 
 
@@ -123,39 +123,39 @@ def _row(cells: Any, name: str) -> list[str]:
     return cells
 
 
-def _text(said: dict[str, Any], name: str) -> str:
-    value = said.get(name)
+def _text(event: dict[str, Any], name: str) -> str:
+    value = event.get(name)
     if type(value) is not str:
-        raise _wrong(said, name, "is not text")
+        raise _wrong(event, name, "is not text")
     return value
 
 
-def _filled(said: dict[str, Any], name: str) -> str:
-    text = _text(said, name)
+def _filled(event: dict[str, Any], name: str) -> str:
+    text = _text(event, name)
     if not text:
         raise _Wrong(f"{name} is empty")
     return text
 
 
-def _text_or_none(said: dict[str, Any], name: str) -> str | None:
-    return None if said.get(name) is None else _text(said, name)
+def _text_or_none(event: dict[str, Any], name: str) -> str | None:
+    return None if event.get(name) is None else _text(event, name)
 
 
-def _number_or_none(said: dict[str, Any], name: str) -> float | None:
-    value = said.get(name)
+def _number_or_none(event: dict[str, Any], name: str) -> float | None:
+    value = event.get(name)
     if value is not None and type(value) not in (int, float):
         raise _Wrong(f"{name} is not a number")
     return value
 
 
-def _wrong(said: dict[str, Any], name: str, why: str) -> _Wrong:
-    return _Wrong(f"{name} {why}" if name in said else f"{name} is missing")
+def _wrong(event: dict[str, Any], name: str, why: str) -> _Wrong:
+    return _Wrong(f"{name} {why}" if name in event else f"{name} is missing")
 
 
-def _unknown(said: dict[str, Any], name: str) -> _Wrong:
-    value = said.get(name)
+def _unknown(event: dict[str, Any], name: str) -> _Wrong:
+    value = event.get(name)
     if type(value) is not str:
-        return _wrong(said, name, "is not text")
+        return _wrong(event, name, "is not text")
     return _Wrong(f"its {name} is not known: {value[:40]!r}")
 
 
@@ -163,7 +163,7 @@ def _unknown(said: dict[str, Any], name: str) -> _Wrong:
 
 
 def shown(event: Any) -> ProgressBar | str | None:
-    """An event of a stream, for a person."""
+    """Return an event of a stream as text for a person."""
     match event:
         case Text(text):
             return text

@@ -1,7 +1,8 @@
-"""synaps' payloads as values: what providers and commands send, what facets answer.
+"""synaps' payloads as values: events of providers and commands, and replies that facets return.
 
-Each reader takes what came and returns a value, or None for what cannot be read: whoever asked
-decides what follows. Events of streams are read by `stream_events`. Knows no session.
+The classes are the values. The functions read JSON into them: a function for a reply returns None
+if the reply cannot be read, and the caller decides what to do; a function for a notification
+returns `Unusable`. `stream_events` reads the events of streams.
 """
 
 from collections.abc import Mapping
@@ -16,21 +17,21 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of the answer."""
+    """A part of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A piece of its reasoning."""
+    """A part of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A call that the model wants made."""
+    """A tool call that the model requests."""
 
     id: str
     name: str
@@ -39,24 +40,26 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """The number of tokens used so far, with the names of the provider."""
+
     usage: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """Something went wrong that did not end the answer."""
+    """An error that did not end the answer."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It says that it is done; only the result is the end."""
+    """The provider has sent its last event. The stream ends with the reply that follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a provider answered."""
+    """The answer of a provider, in content blocks."""
 
     content: tuple[Any, ...]
     stop_reason: str | None = None
@@ -64,13 +67,13 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """The text blocks, one after another."""
+        """The text of all text blocks, joined."""
         blocks = [one for one in self.content if isinstance(one, dict)]
         return "".join(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
 
 
-def completion(value: Any) -> Completion | None:
-    """The answer to provider.complete or provider.stream."""
+def read_completion(value: Any) -> Completion | None:
+    """Read the reply to `provider.complete` or `provider.stream`."""
     if type(value) is not dict:
         return None
     content, stop, usage = value.get("content"), value.get("stop_reason"), value.get("usage")
@@ -84,7 +87,7 @@ def completion(value: Any) -> Completion | None:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a command says: `kind` is text, system or error."""
+    """Text that a command prints: `kind` is text, system or error."""
 
     kind: str
     content: str
@@ -92,13 +95,15 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Table:
+    """A table that a command prints."""
+
     headers: tuple[Any, ...]
     rows: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:
-    """A task began; `kind` is download, rebuild or generic."""
+    """A task began: `kind` is download, rebuild or generic."""
 
     id: str
     label: str
@@ -107,6 +112,8 @@ class TaskStart:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdate:
+    """The progress of a task: `current` of `total`."""
+
     id: str
     current: float | None = None
     total: float | None = None
@@ -115,23 +122,25 @@ class TaskUpdate:
 
 @dataclass(frozen=True, slots=True)
 class TaskLog:
+    """A line of the log of a task."""
+
     id: str
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """A task ended, well if `error` is None."""
+    """A task ended. `error` is None if it succeeded."""
 
     id: str
     error: str | None = None
 
 
-def _number(value: Any) -> bool:
+def _is_number_or_none(value: Any) -> bool:
     return value is None or type(value) in (int, float)
 
 
-def _text(value: Any) -> bool:
+def _is_text_or_none(value: Any) -> bool:
     return value is None or type(value) is str
 
 
@@ -140,6 +149,8 @@ def _text(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
+    """A widget to show, or to replace the one with the same id. It disappears after `ttl_secs`."""
+
     id: str
     lines: tuple[Any, ...]
     position: str | None = None
@@ -149,11 +160,15 @@ class Widget:
 
 @dataclass(frozen=True, slots=True)
 class WidgetDismissed:
+    """The widget with this id is to be removed."""
+
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EditorRender:
+    """The contents of the settings editor, row by row."""
+
     rows: tuple[Any, ...]
     cursor: Any = None
     footer: str | None = None
@@ -161,66 +176,78 @@ class EditorRender:
 
 @dataclass(frozen=True, slots=True)
 class EditorCommit:
+    """The value that the settings editor stores."""
+
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class EditorClose:
+    """The settings editor closes."""
+
     reason: str | None = None
 
 
-Meant: TypeAlias = DialectEvent | Unusable
+Meaning: TypeAlias = DialectEvent | Unusable
+"""What a notification means to the host."""
 
 
-def widget_upsert(params: Any) -> Meant:
-    said = params if type(params) is dict else {}
-    id, lines, title = said.get("id"), said.get("lines"), said.get("title")
-    position, ttl = said.get("position"), said.get("ttl_secs")
+def widget_upsert(params: Any) -> Meaning:
+    """Read a `widget.upsert` notification."""
+    fields = params if type(params) is dict else {}
+    id, lines, title = fields.get("id"), fields.get("lines"), fields.get("title")
+    position, ttl = fields.get("position"), fields.get("ttl_secs")
     if (
         type(id) is str
         and type(lines) is list
-        and _text(title)
-        and _text(position)
-        and _number(ttl)
+        and _is_text_or_none(title)
+        and _is_text_or_none(position)
+        and _is_number_or_none(ttl)
     ):
         return DialectEvent("widget.upsert", Widget(id, tuple(lines), position, title, ttl))
     return Unusable("widget.upsert notices that could not be read")
 
 
-def widget_dismiss(params: Any) -> Meant:
+def widget_dismiss(params: Any) -> Meaning:
+    """Read a `widget.dismiss` notification."""
     id = params.get("id") if type(params) is dict else None
     if type(id) is str:
         return DialectEvent("widget.dismiss", WidgetDismissed(id))
     return Unusable("widget.dismiss notices that could not be read")
 
 
-def editor_render(params: Any) -> Meant:
-    said = params if type(params) is dict else {}
-    rows, footer = said.get("rows"), said.get("footer")
-    if type(rows) is list and _text(footer):
-        event = EditorRender(tuple(rows), said.get("cursor"), footer)
+def editor_render(params: Any) -> Meaning:
+    """Read a `settings.editor.render` notification."""
+    fields = params if type(params) is dict else {}
+    rows, footer = fields.get("rows"), fields.get("footer")
+    if type(rows) is list and _is_text_or_none(footer):
+        event = EditorRender(tuple(rows), fields.get("cursor"), footer)
         return DialectEvent("settings.editor.render", event)
     return Unusable("settings.editor.render notices that could not be read")
 
 
-def editor_commit(params: Any) -> Meant:
+def editor_commit(params: Any) -> Meaning:
+    """Read a `settings.editor.commit` notification."""
     if type(params) is dict and "value" in params:
         return DialectEvent("settings.editor.commit", EditorCommit(params["value"]))
     return Unusable("settings.editor.commit notices that could not be read")
 
 
-def editor_close(params: Any) -> Meant:
+def editor_close(params: Any) -> Meaning:
+    """Read a `settings.editor.close` notification."""
     reason = params.get("reason") if type(params) is dict else None
-    if _text(reason):
+    if _is_text_or_none(reason):
         return DialectEvent("settings.editor.close", EditorClose(reason))
     return Unusable("settings.editor.close notices that could not be read")
 
 
-# -- what facets answer --------------------------------------------------------------------------
+# -- replies that facets return ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
+    """How a plugin was built."""
+
     backend: str
     features: tuple[str, ...] = ()
     version: str = ""
@@ -228,7 +255,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a plugin tells of itself."""
+    """What a plugin reports about itself."""
 
     build: Build | None = None
     capabilities: tuple[Mapping[str, Any], ...] = ()
@@ -237,50 +264,57 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class SpawnArgs:
-    """With which words a plugin's sidecar wants to be started."""
+    """The arguments with which the sidecar of a plugin is started."""
 
     args: tuple[str, ...] = ()
     language: str | None = None
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-def info(value: Any) -> Info | None:
+def read_info(value: Any) -> Info | None:
+    """Read the reply to `info.get`."""
     if type(value) is not dict:
         return None
     build = value.get("build")
-    made = None
+    build_info = None
     if build is not None:
         if type(build) is not dict or type(build.get("backend")) is not str:
             return None
         features, version = build.get("features", []), build.get("version", "")
-        if not _strings(features) or type(version) is not str:
+        if not _is_text_list(features) or type(version) is not str:
             return None
-        made = Build(build["backend"], tuple(features), version)
-    capabilities = _each(value.get("capabilities", []), ("kind", "name"), {"modes": []})
-    models = _each(value.get("models", []), ("id",), {"display_name": None, "installed": False})
-    return None if capabilities is None or models is None else Info(made, capabilities, models)
+        build_info = Build(build["backend"], tuple(features), version)
+    capabilities = _read_objects(value.get("capabilities", []), ("kind", "name"), {"modes": []})
+    models = _read_objects(
+        value.get("models", []), ("id",), {"display_name": None, "installed": False}
+    )
+    return (
+        None if capabilities is None or models is None else Info(build_info, capabilities, models)
+    )
 
 
-def _each(
-    values: Any, needed: tuple[str, ...], defaults: Mapping[str, Any]
+def _read_objects(
+    values: Any, required: tuple[str, ...], defaults: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], ...] | None:
+    """Read a list of objects, each with text under `required`. Missing keys get `defaults`."""
     if type(values) is not list:
         return None
     for one in values:
-        if type(one) is not dict or any(type(one.get(key)) is not str for key in needed):
+        if type(one) is not dict or any(type(one.get(key)) is not str for key in required):
             return None
     return tuple({**defaults, **one} for one in values)
 
 
-def spawn_args(value: Any) -> SpawnArgs | None:
+def read_spawn_args(value: Any) -> SpawnArgs | None:
+    """Read the reply to `sidecar.spawn_args`."""
     if type(value) is not dict:
         return None
     args, language = value.get("args", []), value.get("language")
-    if not _strings(args) or not _text(language):
+    if not _is_text_list(args) or not _is_text_or_none(language):
         return None
     extra = {key: item for key, item in value.items() if key not in ("args", "language")}
     return SpawnArgs(tuple(args), language, extra)
 
 
-def _strings(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return type(value) is list and all(type(one) is str for one in value)
