@@ -43,6 +43,4 @@ def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
     assert done.returncode == 1, done.stdout + done.stderr
     assert "refused to initialize: no" in done.stdout
     assert "fix:" in done.stdout
-    assert "2 failed, 3 passed" in done.stdout, (
-        done.stdout
-    )
+    assert "2 failed, 3 passed" in done.stdout, done.stdout

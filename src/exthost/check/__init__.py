@@ -11,7 +11,8 @@ In reading order:
     message_audit        every message against the rules for messages
     offer_audit          what is offered: names, descriptions, schemas
     exchange             the bytes of both sides, as evidence
-    peer                 one process with raw pipes
+    pipes                one process with raw pipes: bytes, stderr, signals, exit
+    peer                 a conversation with it, by the dialect's framing and codec
     operation            a tool call with such a process
     starter              processes as the host starts them
     ledger               collects the findings of a run

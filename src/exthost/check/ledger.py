@@ -31,7 +31,7 @@ class Ledger:
     ) -> None:
         findings = self._findings.setdefault(name, {})
         if message not in findings and len(findings) < MAX_FINDINGS:
-            stderr = () if peer is None else peer.stderr
+            stderr = () if peer is None else peer.pipes.stderr
             rule = rule_of(name, self._conformance)
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 

@@ -31,7 +31,7 @@ class LifeChecks:
                     try:
                         await peer.request(message, self._seconds)
                     except NoAnswer as silence:
-                        if await peer.exits_within(0) is None:
+                        if await peer.pipes.exits_within(0) is None:
                             self._ledger.find("shutdown", str(silence), peer)
                     self._ledger.passed("shutdown", time.perf_counter() - began)
                 case Write(data):
@@ -44,8 +44,8 @@ class LifeChecks:
 
     async def _end_input(self, peer: Peer, rule: str, waits: str) -> None:
         began = time.perf_counter()
-        peer.close_stdin()
-        status = await peer.exits_within(self._seconds)
+        peer.pipes.close_stdin()
+        status = await peer.pipes.exits_within(self._seconds)
         took = time.perf_counter() - began
         if status is None:
             why = f"its stdin ended {self._seconds:g} s ago, and it still runs ({waits})"
@@ -54,7 +54,7 @@ class LifeChecks:
             return
         self._ledger.passed(rule, took, f"after {took:.2f} s")
         self._check_status(status, peer)
-        if not await peer.output_ends():
+        if not await peer.pipes.output_ends():
             why = "it has exited, and another process still holds its stdout open"
             self._ledger.find("orphans", why, peer)
         self._ledger.passed("orphans")
@@ -98,8 +98,8 @@ class LifeChecks:
             self._ledger.find("restart", f"killed and started again, {change}", peer)
         self._ledger.passed("restart", time.perf_counter() - began)
         began = time.perf_counter()
-        peer.terminate()
-        if await peer.exits_within(self._seconds) is None:
+        peer.pipes.terminate()
+        if await peer.pipes.exits_within(self._seconds) is None:
             why = f"{self._seconds:g} s after SIGTERM it still runs"
             self._ledger.find("signal", why, peer)
         self._ledger.passed("signal", time.perf_counter() - began)

@@ -6,15 +6,12 @@ are found by their ids, or by their order.
 """
 
 import asyncio
-import fcntl
-import os
-import sys
-import termios
 from collections import deque
 from collections.abc import Sequence
 
 from exthost.check.exchange import Exchange
 from exthost.check.message_audit import MessageAudit, Problem, explain_violation
+from exthost.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.conformance import Conformance
@@ -24,24 +21,14 @@ from exthost.launch.limits import limits_of
 from exthost.launch.plan import Launch
 from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
 from exthost.offer import Offer
-from exthost.process.child import CLOSED, Child
-from exthost.process.exit_status import ExitStatus
-from exthost.process.stderr_tail import StderrTail
 from exthost.spec import Spec
-from exthost.wire.framing import READ_BYTES, Broken, Bytes, Skipped
-
-# How often, and after how long, the pipe is looked at: no event tells that the child has read it.
-_UNREAD_POLLS = 40
-_POLL_SECONDS = 0.0005
+from exthost.wire.framing import Broken, Bytes, Skipped
 
 # A frame longer than this is written in pieces and not byte by byte.
 _BYTE_BY_BYTE = 600
 
 # After the end of the output: how long the exit may take, before it counts as none.
 _EXIT_SECONDS = 1.0
-
-# After the exit: how long the end of the output may take, if a child of its own holds it open.
-_DRAIN_SECONDS = 2.0
 
 # What came is no answer: so long after it nothing better is expected.
 _IDLE_SECONDS = 2.0
@@ -82,32 +69,16 @@ class Peer:
         self._waiting: dict[Id, asyncio.Future[Answer]] = {}
         self._in_order: deque[asyncio.Future[Answer]] = deque()
         self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()  # the output
-        self._exited = asyncio.Event()
         self._came = asyncio.Event()
-        self._tail = StderrTail()
-        self._child = Child(launch.plan, spec.id)
-        for fd in (self._child.stdin, self._child.stdout, self._child.stderr):
-            os.set_blocking(fd, False)
-        self._loop.add_reader(self._child.stdout, self._on_stdout)
-        self._loop.add_reader(self._child.stderr, self._on_stderr)
-        self._loop.add_reader(self._child.exit_fd, self._on_exit)
+        self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
     # -- what comes --------------------------------------------------------------------------
 
-    def _on_stdout(self) -> None:
-        try:
-            data = os.read(self._child.stdout, READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
+    def _on_output(self, data: bytes) -> None:
         if not data:
-            self._loop.remove_reader(self._child.stdout)
-            self._ended.set()
             # How it ended says more than that its output did.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
-            if self._exited.is_set():
+            if self.pipes.has_exited:
                 self._fail_all()
             return
         self.exchange.add("<", data)
@@ -161,27 +132,10 @@ class Peer:
     def _write_soon(self, message: Answer) -> None:
         data = self._framing.wrap(self._codec.encode(message))
         self.exchange.add(">", data)
-        try:
-            os.write(self._child.stdin, data)
-        except OSError:
-            pass
-
-    def _on_stderr(self) -> None:
-        try:
-            data = os.read(self._child.stderr, READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data:
-            self._tail.feed(data)
-        else:
-            self._loop.remove_reader(self._child.stderr)
+        self.pipes.write_now(data)
 
     def _on_exit(self) -> None:
-        self._loop.remove_reader(self._child.exit_fd)
-        self._exited.set()
-        if self._ended.is_set():
+        if self.pipes.ended.is_set():
             self._fail_all()
 
     def _fail_all(self) -> None:
@@ -206,40 +160,13 @@ class Peer:
             async with asyncio.timeout(seconds):
                 for number, piece in enumerate(pieces):
                     self.exchange.add(">", piece, joins=split and number > 0)
-                    await self._write_all(piece)
+                    await self.pipes.write(piece)
                     if split:
-                        await self._wait_read()
+                        await self.pipes.wait_read()
         except TimeoutError:
             raise NoAnswer(f"it does not read its stdin: {self.describe_end()}") from None
         except OSError:
             raise NoAnswer(self.describe_end()) from None
-
-    async def _write_all(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._child.stdin, view) :]
-            except BlockingIOError:
-                writable = asyncio.Event()
-                self._loop.add_writer(self._child.stdin, writable.set)
-                try:
-                    await writable.wait()
-                finally:
-                    self._loop.remove_writer(self._child.stdin)
-
-    async def _wait_read(self) -> None:
-        """Wait until the child has read what is in the pipe, for a moment at most."""
-        for _ in range(_UNREAD_POLLS):
-            if not self._unread():
-                return
-            await asyncio.sleep(_POLL_SECONDS)
-
-    def _unread(self) -> int:
-        try:
-            count = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
-        except OSError:
-            return 0
-        return int.from_bytes(count, sys.byteorder)
 
     def frame_of(self, request: Request) -> tuple[bytes, Request]:
         """Return the bytes of a request, and the request with its id. Registers it."""
@@ -274,7 +201,7 @@ class Peer:
         self, future: "asyncio.Future[Answer]", method: str, seconds: float
     ) -> Answer:
         """Return the answer when it comes. Raises NoAnswer."""
-        if self.is_broken or (self._exited.is_set() and self._ended.is_set()):
+        if self.is_broken or (self.pipes.has_exited and self.pipes.ended.is_set()):
             self._fail_all()
         deadline = self._loop.time() + seconds
         while (left := deadline - self._loop.time()) > 0:
@@ -330,7 +257,7 @@ class Peer:
         try:
             return await self.request(request, seconds)
         except NoAnswer:
-            if self._ended.is_set() or self.is_broken:
+            if self.pipes.ended.is_set() or self.is_broken:
                 raise
             return None
 
@@ -351,21 +278,16 @@ class Peer:
     @property
     def is_alive(self) -> bool:
         """Whether the process runs and its output can be read."""
-        return self._child.see_exit() is None and not self._ended.is_set() and not self.is_broken
-
-    @property
-    def stderr(self) -> tuple[str, ...]:
-        """The last lines of stderr."""
-        return self._tail.lines()[-12:]
+        return self.pipes.status is None and not self.pipes.ended.is_set() and not self.is_broken
 
     def describe_end(self) -> str:
         """Return how the process ended, or that it runs."""
-        status = self._child.see_exit()
+        status = self.pipes.status
         if self.is_broken:
             return "its output cannot be read any further"
         if status is not None:
             return f"the process {status}"
-        return "it closed its stdout" if self._ended.is_set() else "the process still runs"
+        return "it closed its stdout" if self.pipes.ended.is_set() else "the process still runs"
 
     def unfinished_frame(self) -> Problem | None:
         """Return the problem of a frame that has begun and not ended; no frame is read after it."""
@@ -374,58 +296,11 @@ class Peer:
             return None
         return Problem("frame", broken.why, broken.head)
 
-    def close_stdin(self) -> None:
-        """End the input of the process."""
-        self._child.close_stdin()
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self._child.terminate()
-
-    async def exits_within(self, seconds: float) -> ExitStatus | None:
-        """Return how the process ended; None if it runs after this time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._exited.wait()
-        except TimeoutError:
-            return None
-        return self._child.see_exit()
-
-    async def output_ends(self) -> bool:
-        """Return whether the output ends soon after the exit. It does not if another process has
-        it open."""
-        try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._ended.wait()
-        except TimeoutError:
-            return False
-        return True
-
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""
-        for _ in range(3):
-            if self._child.see_exit() is not None:
-                break
-            self._child.kill()
-            await self.exits_within(2.0)
-        child = self._child
-        self._loop.remove_reader(child.exit_fd)
-        for fd in (child.stdout, child.stderr):
-            if fd != CLOSED:
-                self._loop.remove_reader(fd)
-        self._on_stderr_rest()
+        await self.pipes.kill()
         for future in [*self._waiting.values(), *self._in_order]:
             future.cancel()
-        child.reap()
-        child.close_stdin()
-        child.close_outputs()
-
-    def _on_stderr_rest(self) -> None:
-        try:
-            while data := os.read(self._child.stderr, READ_BYTES):
-                self._tail.feed(data)
-        except OSError:
-            pass
 
 
 def reason_of(error: BaseException) -> str:
