@@ -43,10 +43,14 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message:
         continue  # a notification
-    result = answer(message["method"], message.get("params", {}))
     reply = {"jsonrpc": "2.0", "id": message["id"]}
-    if result is None:
-        reply["error"] = {"code": -32601, "message": f"unknown: {message['method']}"}
+    try:
+        result = answer(message["method"], message.get("params", {}))
+    except (KeyError, AttributeError) as error:
+        reply["error"] = {"code": -32602, "message": f"missing or of the wrong type: {error}"}
     else:
-        reply["result"] = result
+        if result is None:
+            reply["error"] = {"code": -32601, "message": f"unknown: {message['method']}"}
+        else:
+            reply["result"] = result
     print(json.dumps(reply), flush=True)

@@ -88,7 +88,8 @@ class Checker:
         except BaseException as error:
             if not _is_from_validator(error):
                 raise
-            reason = str(getattr(error, "message", error)) or type(error).__name__
+            reason = schema_problem(schema) or str(getattr(error, "message", error))
+            reason = reason or type(error).__name__
             return cls(f"the input schema is invalid ({_cut(reason)}); arguments are not checked")
         return cls(warning, validator, survey.forks, survey.visits, survey.depth)
 
@@ -125,6 +126,31 @@ class Checker:
         max_depth = _MAX_RECURSIVE_DEPTH // self._depth
         depth = _depth_of(arguments, max_depth + 1)
         return depth <= max_depth and self._visits * self._forks**depth <= _MAX_RECURSIVE_VISITS
+
+
+def schema_problem(schema: Mapping[str, Any]) -> str:
+    """Return what is not JSON Schema about a schema, with its place; "" for a valid schema, and for
+    one that cannot be checked."""
+    if _Survey(schema).refusal:
+        return ""
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.meta.validate(dict(schema))
+    except BaseException as error:
+        if not _is_from_validator(error):
+            raise
+        return _schema_sentence(error) if hasattr(error, "instance_path") else ""
+    return ""
+
+
+def _schema_sentence(error: Any) -> str:
+    path = list(error.instance_path)
+    place = "".join(f"/{step}" for step in path) or "/"
+    if path[-1:] == ["type"]:
+        types = "array, boolean, integer, null, number, object or string"
+        return _cut(f"{place} is {error.instance!r}, and a type is {types}")
+    return _cut(f"{place}: {error.message}")
 
 
 def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:

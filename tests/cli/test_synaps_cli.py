@@ -101,11 +101,11 @@ def test_memory_survives_a_kill_of_the_host_right_after_it_was_acknowledged(
 import asyncio, os, signal, sys
 import exthost
 from pathlib import Path
-from exthost.cli.target import _from_disk
+from exthost.discovery.target import spec_at
 from exthost.connection import Connection
 
 async def main():
-    async with Connection(_from_disk(Path({str(folder)!r}))) as ext:
+    async with Connection(spec_at(Path({str(folder)!r}))) as ext:
         params = {{"namespace": "keeper", "content": "remember me", "tags": ["t"]}}
         answer = (await ext.call_tool("ask", {{"method": "memory.append", "params": params}})).data
         params = {{"key": "k", "value": "kept"}}

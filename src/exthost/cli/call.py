@@ -21,6 +21,7 @@ from exthost.cli.common import (
     Args,
     config_option,
     dialect_option,
+    launch_options,
     sandbox_options,
     say,
     show_json,
@@ -35,7 +36,7 @@ from exthost.cli.target import (
     read_wanted,
     run_once,
     started,
-    with_sandbox_flags,
+    with_launch_flags,
 )
 from exthost.control.as_data import as_data
 from exthost.control.client import HostClient
@@ -85,6 +86,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--text", action="store_true", help="print the text of the result, as a model reads it"
     )
     timeout_option(parser)
+    launch_options(parser)
     config_option(parser)
     dialect_option(parser)
     sandbox_options(parser)
@@ -234,7 +236,7 @@ async def _call_any(args: Args, name: str, arguments: Any) -> int:
     async with host:
         for spec in found.specs:
             if spec.enabled:
-                await host.load(replace(with_sandbox_flags(args, spec), start="lazy"))
+                await host.load(replace(with_launch_flags(args, spec), start="lazy"))
         tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
         _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)

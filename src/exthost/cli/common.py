@@ -39,6 +39,8 @@ class Args(argparse.Namespace):
     start_seconds: float | None = None
     standalone: bool = False
     format: Any = None
+    env: list[tuple[str, str]] | None = None
+    cwd: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -165,24 +167,53 @@ def sandbox_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def launch_options(parser: argparse.ArgumentParser) -> None:
+    """`-e` and `--cwd`, of the verbs that start one extension."""
+    parser.add_argument(
+        "-e",
+        "--env",
+        metavar="KEY=VALUE",
+        type=_variable,
+        action="append",
+        default=[],
+        help="a variable for the extension; KEY alone passes the one that is set here; repeatable",
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="the folder that the extension runs in")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or "\0" in text:
+        raise argparse.ArgumentTypeError("a variable is written KEY=VALUE")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise argparse.ArgumentTypeError(f"{name} is not set here; write {name}=VALUE")
+    return name, os.environ[name]
+
+
 def start_timeout_option(parser: argparse.ArgumentParser) -> None:
     """`--timeout` of a verb that starts an extension and calls nothing."""
     parser.add_argument(
         "--timeout",
         dest="start_seconds",
         metavar="T",
-        type=_seconds,
+        type=seconds_argument,
         help="how long starting, finding out the dialect and the handshake may take, such as 30s",
     )
 
 
 def timeout_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", metavar="T", type=_seconds, help="how long to wait, such as 500ms, 5s or 2m"
+        "--timeout",
+        metavar="T",
+        type=seconds_argument,
+        help="how long to wait, such as 500ms, 5s or 2m",
     )
 
 
-def _seconds(text: str) -> float:
+def seconds_argument(text: str) -> float:
+    """Read a time limit of the command line."""
     from exthost.config import UnitError, seconds
 
     try:

@@ -13,6 +13,7 @@ from exthost.cli.common import (
     dialect_option,
     escape_controls,
     in_line,
+    launch_options,
     sandbox_options,
     say,
     show_json,
@@ -34,6 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     dialect_option(parser)
     sandbox_options(parser)
     start_timeout_option(parser)
+    launch_options(parser)
     standalone_option(parser)
 
 

@@ -1,7 +1,8 @@
 """Verbs as clients of the host of their config, where one runs.
 
 `call`, `tools` and `inspect` ask here first. A request for a process of its own (a command after
-`--`, `--standalone`, a sandbox or a dialect by option) is never sent to the running host.
+`--`, `--standalone`, a sandbox, a dialect, a variable or a folder by option) is never sent to the
+running host.
 """
 
 import argparse
@@ -57,7 +58,8 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _wants_own_process(args: Args) -> bool:
-    return bool(args.standalone or args.command or args.dialect or args.sandbox or args.lifetime)
+    own = (args.command, args.dialect, args.sandbox, args.lifetime, args.env, args.cwd)
+    return args.standalone or any(own)
 
 
 def is_path_of_another(error: NotFound, target: str | None) -> bool:

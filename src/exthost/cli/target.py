@@ -14,10 +14,16 @@ from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
 from exthost.detection import DetectedConnection
 from exthost.dialects import find
-from exthost.discovery.configfile import Wanted, from_manifest, read_config, wanted
-from exthost.discovery.report import Diagnostic, Report
+from exthost.discovery.configfile import (
+    Wanted,
+    completed,
+    read_config,
+    wanted,
+)
+from exthost.discovery.report import Report
 from exthost.discovery.search import discover
-from exthost.errors import Evidence, ManifestError, NotFound, UsageError
+from exthost.discovery.target import manifest_error, spec_at
+from exthost.errors import NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
@@ -84,13 +90,22 @@ def find_spec(args: Args, target: str | None) -> Spec | None:
     """The one extension that is meant, held as was asked; None if neither a target nor a command
     was given."""
     spec = _find_spec(args, target)
-    return None if spec is None else with_sandbox_flags(args, spec)
+    return None if spec is None else with_launch_flags(args, spec)
 
 
-def with_sandbox_flags(args: Args, spec: Spec) -> Spec:
-    """Return the spec with --sandbox and --lifetime applied. A strict sandbox without a permissions
-    table grants nothing."""
+def with_launch_flags(args: Args, spec: Spec) -> Spec:
+    """Return the spec with -e, --cwd, --sandbox and --lifetime applied. A strict sandbox without a
+    permissions table grants nothing."""
     permissions = spec.permissions
+    if args.cwd is not None:
+        folder = Path(args.cwd)
+        if not folder.is_dir():
+            raise UsageError(
+                "X1316", f"--cwd {args.cwd}: there is no such folder", help="name one that exists"
+            )
+        spec = replace(spec, cwd=str(folder.absolute()), own_cwd=True)
+    if args.env:
+        spec = replace(spec, env={**spec.env, **dict(args.env)})
     if args.sandbox == "strict" and permissions is None:
         permissions = Permissions()
     return replace(
@@ -105,7 +120,8 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
     if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
-        return command_spec(args.command, args.dialect or DEFAULT_DIALECT)
+        spec = command_spec(args.command, args.dialect or DEFAULT_DIALECT)
+        return spec if args.dialect is None else _with_manifest_beside(spec)
     if target is None:
         return None
     if has_config(args):
@@ -120,7 +136,7 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
     else:
         names = []
     if Path(target).exists():
-        return _from_disk(Path(target))
+        return spec_at(Path(target))
     near = nearest(target, names)
     raise NotFound(
         "X1206",
@@ -136,62 +152,18 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
     return spec_from_mapping({"name": command_id(command), "dialect": dialect, "source": source})
 
 
-def _from_disk(path: Path) -> Spec:
-    path = path.resolve()
-    formats = find.manifest_formats()
-    if path.suffix == ".toml" and not any(
-        one.claims(path.name, path.parent.name) for one in formats
-    ):
-        return from_manifest(path)
-    folder = path if path.is_dir() else path.parent
-    if any(one.parent == folder.name for one in formats):  # the extension is the folder above
-        folder = folder.parent
-    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
-    real = path.resolve()
-    candidates = [
-        one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
-    ]
-    if candidates:
-        return _only_one([one.spec for one in candidates], path)
-    if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
-        return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
-    wrong = [one for one in report.diagnostics if one.level == "error"]
-    if len(wrong) == 1:
-        raise manifest_error(wrong[0])
-    told = [one.message for one in report.diagnostics]
-    raise NotFound(
-        "X1206",
-        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
-        help="a bare program is run with -- COMMAND ARGS…",
-    )
-
-
-def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
-    """Return the only extension of a folder. Raises UsageError if there are several or none."""
-    if len(specs) == 1:
-        return specs[0]
-    names = ", ".join(spec.id for spec in specs) or "none"
-    raise UsageError(
-        "X1316",
-        f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
-        help=f"name one, with --config {path / DEFAULT_CONFIG}",
-    )
-
-
-def manifest_error(one: Diagnostic) -> ManifestError:
-    """A manifest's diagnostic as the error that it is for whoever asked for just this one."""
-    return ManifestError(
-        one.code,
-        one.message,
-        extension=one.extension,
-        help=one.help,
-        evidence=Evidence(
-            path=one.path,
-            line=one.line,
-            key=one.key,
-            details=tuple(other.message for other in one.more),
-        ),
-    )
+def _with_manifest_beside(spec: Spec) -> Spec:
+    """Return the spec with the manifest in the folder of its program, for a dialect that cannot do
+    without one."""
+    if find.find_dialect(spec.dialect).traits.tools != "manifest":
+        return spec
+    format = find.manifest_format(spec.dialect)
+    folders = [Path(word).parent for word in reversed(spec.argv) if Path(word).is_file()]
+    for folder in folders if format is not None else ():
+        for name in format.names if format is not None else ():
+            if (folder / name).is_file():
+                return completed(replace(spec, manifest_path=str(folder / name)))
+    return spec
 
 
 @asynccontextmanager

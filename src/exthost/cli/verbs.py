@@ -24,6 +24,7 @@ VERBS = {
     "remove": "take an extension out of the config",
     "logs": "what an extension of a host said, also when it is dead",
     "new": "make a new extension: program, manifest, test and README",
+    "check": "hold an extension to the rules of its dialect, and show how to fix what is wrong",
     "explain": "what an error code means and what to do about it",
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from exthost import dialects
 from exthost.dialects.base import Dialect
+from exthost.dialects.conformance import Conformance
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
@@ -100,6 +101,15 @@ def manifest_format(name: str) -> ManifestFormat | None:
     package = find_package(name)
     format: ManifestFormat | None = load(package, package.manifest) if package.manifest else None
     return format
+
+
+def conformance_of(name: str) -> Conformance:
+    """Return how extensions of this dialect are checked."""
+    package = find_package(name)
+    if not package.conformance:
+        return Conformance()
+    conformance: Conformance = load(package, package.conformance)
+    return conformance
 
 
 def error_tables() -> "Iterator[ErrorTable]":

@@ -79,6 +79,7 @@ class DialectPackage:
     errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
                      a package whose `errors.toml` has this table
     hostile_peer     a reference to its `HostilePeer`, for the fault tests
+    conformance      a reference to its `Conformance`, for `exthost check`
     """
 
     name: str
@@ -92,3 +93,4 @@ class DialectPackage:
     first_bytes: FirstBytes | None = None
     errors: Mapping[str, Mapping[str, str]] | str = ""
     hostile_peer: Reference = ""
+    conformance: Reference = ""

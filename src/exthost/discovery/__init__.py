@@ -3,6 +3,7 @@
 Blocking. Starts no process and knows no dialect. In reading order:
 
     configfile  a config file → the extensions that it wants, discovered ones included
+    target      the extension at a path: a manifest, or a folder
     search      search paths → report; the entry point `discover`
     walk        which files below a search path could be manifests
     files       reads one small file from a folder that is not trusted

@@ -26,8 +26,12 @@ function send(message) {
 function handle({ id, method, params }) {
   if (id === undefined || id === null) return;
   const answer = answers[method];
-  if (answer) send({ id, result: answer(params) });
-  else send({ id, error: { code: -32601, message: `method not found: ${method}` } });
+  try {
+    if (answer) send({ id, result: answer(params) });
+    else send({ id, error: { code: -32601, message: `method not found: ${method}` } });
+  } catch (error) {
+    send({ id, error: { code: -32000, message: String(error) } });
+  }
   if (method === "shutdown") process.exit(0);
 }
 
@@ -60,7 +64,10 @@ const answers = {
     },
   }),
 
-  "tool.call": ({ input }) => [...input.text].reverse().join(""),
+  "tool.call": ({ name, input }) => {
+    if (name !== "reverse") throw new Error(`there is no tool ${name}`);
+    return [...input.text].reverse().join("");
+  },
 
   // "use TOOL TEXT" has it ask for that tool once; anything else is said back.
   "provider.complete": ({ messages }) => {

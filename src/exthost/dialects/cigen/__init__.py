@@ -9,6 +9,7 @@ In reading order:
     proto         the .proto, its generated code, and the mapping to and from JSON
     errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
+    conformance   its row of `exthost check`
 """
 
 from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
@@ -23,4 +24,5 @@ PACKAGE = DialectPackage(
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
+    conformance="exthost.dialects.cigen.conformance:CONFORMANCE",
 )

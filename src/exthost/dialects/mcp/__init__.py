@@ -11,6 +11,7 @@ In reading order:
     json_config     `{"mcpServers": …}` files of other programs
     errors.toml     the error codes of its own
     hostile_peer    its row of the fault tests
+    conformance     its row of `exthost check`
 """
 
 from types import MappingProxyType
@@ -32,4 +33,5 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
+    conformance="exthost.dialects.mcp.conformance:CONFORMANCE",
 )

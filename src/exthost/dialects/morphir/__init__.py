@@ -5,6 +5,7 @@ In reading order:
     dialect       codec, handshake and calls
     errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
+    conformance   its row of `exthost check`
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -18,4 +19,5 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.morphir",
     hostile_peer="exthost.dialects.morphir.hostile_peer:PEER",
+    conformance="exthost.dialects.morphir.conformance:CONFORMANCE",
 )

@@ -7,6 +7,7 @@ In reading order:
     mcp_servers   the MCP servers that a manifest declares
     errors.toml   the error codes of its own
     hostile_peer  its row of the fault tests
+    conformance   its row of `exthost check`
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -21,4 +22,5 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.nexo",
     hostile_peer="exthost.dialects.nexo.hostile_peer:PEER",
+    conformance="exthost.dialects.nexo.conformance:CONFORMANCE",
 )

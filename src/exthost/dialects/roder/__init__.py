@@ -10,6 +10,7 @@ In reading order:
     config_section  `[[process_extensions]]` of a config
     errors.toml     the error codes of its own
     hostile_peer    its row of the fault tests
+    conformance     its row of `exthost check`
 """
 
 from types import MappingProxyType
@@ -32,4 +33,5 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
+    conformance="exthost.dialects.roder.conformance:CONFORMANCE",
 )

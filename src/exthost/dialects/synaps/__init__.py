@@ -11,6 +11,7 @@ In reading order:
     manifest       plugin.json, hooks and permissions
     errors.toml    the error codes of its own
     hostile_peer   its row of the fault tests
+    conformance    its row of `exthost check`
 """
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
@@ -25,4 +26,5 @@ PACKAGE = DialectPackage(
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
+    conformance="exthost.dialects.synaps.conformance:CONFORMANCE",
 )

@@ -1,0 +1,52 @@
+"""The bytes that went to and fro with one process, bounded, and shown escaped."""
+
+from collections import deque
+from typing import Literal, TypeAlias
+
+from exthost.errors import escape_controls
+
+Direction: TypeAlias = Literal[">", "<"]
+
+# How many pieces are kept, and how much of each is shown.
+KEPT_PIECES = 12
+SHOWN_PIECES = 6
+SHOWN_BYTES = 240
+
+
+class Exchange:
+    """The last pieces of a conversation. Pieces in one direction that follow each other closely are
+    joined, so that a message written byte by byte is shown as one."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[Direction, bytearray]] = deque(maxlen=KEPT_PIECES)
+
+    def add(self, direction: Direction, data: bytes, *, joins: bool = False) -> None:
+        """Add what was sent or came. `joins`: it continues the piece before."""
+        if joins and self._pieces and self._pieces[-1][0] == direction:
+            last = self._pieces[-1][1]
+            last += data[: max(0, 4 * SHOWN_BYTES - len(last))]
+        else:
+            self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
+
+    def shown(self, offending: bytes = b"") -> tuple[str, ...]:
+        """Return the last pieces as text. The piece with the `offending` bytes is among them."""
+        pieces = list(self._pieces)
+        at = len(pieces)
+        if offending:
+            head = offending[:60]
+            for position in range(len(pieces) - 1, -1, -1):
+                if pieces[position][0] == "<" and head in pieces[position][1]:
+                    at = position + 1
+                    break
+        chosen = pieces[max(0, at - SHOWN_PIECES) : at]
+        return tuple(f"{direction} {shown_bytes(data)}" for direction, data in chosen)
+
+
+def shown_bytes(data: bytes | bytearray) -> str:
+    """Return bytes as text in one line: control characters and what is not UTF-8 are escaped."""
+    cut = bytes(data[:SHOWN_BYTES])
+    text = cut.decode("utf-8", "backslashreplace")
+    text = text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+    return escape_controls(text) + ("…" if len(data) > SHOWN_BYTES else "")

@@ -1,0 +1,113 @@
+"""The checks of a life: how an extension starts, ends, and starts again."""
+
+import time
+
+from exthost.check.ledger import Ledger
+from exthost.check.offer_audit import offers_differ
+from exthost.check.peer import NoAnswer, Peer, reason_of
+from exthost.check.starter import Starter
+from exthost.errors import ExthostError
+from exthost.messages import Notification
+from exthost.offer import Offer
+from exthost.process.exit_status import ExitStatus
+from exthost.shutdown_steps import CloseStdin, Say, Write
+
+
+class LifeChecks:
+    """The checks of one extension that start and end processes."""
+
+    def __init__(self, starter: Starter, ledger: Ledger, reply_seconds: float) -> None:
+        self._starter = starter
+        self._ledger = ledger
+        self._seconds = reply_seconds
+
+    async def end_in_order(self, peer: Peer) -> None:
+        """End a process by the steps of its dialect, up to the end of its input."""
+        began = time.perf_counter()
+        steps = peer.dialect.traits.shutdown_steps
+        for step in steps:
+            match step:
+                case Say(message, _) if not isinstance(message, Notification):
+                    try:
+                        await peer.request(message, self._seconds)
+                    except NoAnswer as silence:
+                        if await peer.pipes.exits_within(0) is None:
+                            self._ledger.find("shutdown", str(silence), peer)
+                    self._ledger.passed("shutdown", time.perf_counter() - began)
+                case Write(data):
+                    await _write(peer, data)
+                case CloseStdin(wait):
+                    await self._end_input(peer, "end-of-input", f"the host waits {wait:g} s")
+        if not any(isinstance(step, Say) for step in steps):
+            self._ledger.skip("shutdown", "the dialect has no such request")
+        await self._starter.release(peer)
+
+    async def _end_input(self, peer: Peer, rule: str, waits: str) -> None:
+        began = time.perf_counter()
+        peer.pipes.close_stdin()
+        status = await peer.pipes.exits_within(self._seconds)
+        took = time.perf_counter() - began
+        if status is None:
+            why = f"its stdin ended {self._seconds:g} s ago, and it still runs ({waits})"
+            self._ledger.find(rule, why, peer)
+            self._ledger.passed(rule, took)
+            return
+        self._ledger.passed(rule, took, f"after {took:.2f} s")
+        self._check_status(status, peer)
+        if not await peer.pipes.output_ends():
+            why = "it has exited, and another process still holds its stdout open"
+            self._ledger.find("orphans", why, peer)
+        self._ledger.passed("orphans")
+        if (problem := peer.unfinished_frame()) is not None:
+            self._ledger.find("frame", problem.message, peer)
+
+    def _check_status(self, status: ExitStatus, peer: Peer) -> None:
+        if status.code != 0:
+            self._ledger.find("exit-status", f"at the end of its input it {status}", peer)
+        self._ledger.passed("exit-status")
+
+    async def end_early(self) -> None:
+        """Start a process, and end its input before the first message."""
+        peer = await self._starter.start()
+        await self._end_input(peer, "early-end", "before the first message")
+        await self._starter.release(peer)
+
+    async def read_pieces(self) -> None:
+        """Shake hands in pieces, then kill the process: the next check starts it again."""
+        began = time.perf_counter()
+        try:
+            peer, _ = await self._starter.connect(splits=True)
+        except (NoAnswer, ExthostError) as error:
+            why = f"the handshake, written byte by byte, fails: {reason_of(error)}"
+            self._ledger.find("split-frame", why, self._starter.latest)
+        else:
+            await self._starter.release(peer)
+        self._ledger.passed("split-frame", time.perf_counter() - began)
+
+    async def start_again(self, before: Offer) -> None:
+        """Start a process after another was killed, and end it by SIGTERM."""
+        began = time.perf_counter()
+        try:
+            peer, offer = await self._starter.connect()
+        except (NoAnswer, ExthostError) as error:
+            why = f"killed and started again, it does not shake hands: {reason_of(error)}"
+            self._ledger.find("restart", why, self._starter.latest)
+            self._ledger.skip("signal", "it did not start again")
+            return
+        if change := offers_differ(before, offer):
+            self._ledger.find("restart", f"killed and started again, {change}", peer)
+        self._ledger.passed("restart", time.perf_counter() - began)
+        began = time.perf_counter()
+        peer.pipes.terminate()
+        if await peer.pipes.exits_within(self._seconds) is None:
+            why = f"{self._seconds:g} s after SIGTERM it still runs"
+            self._ledger.find("signal", why, peer)
+        self._ledger.passed("signal", time.perf_counter() - began)
+        await self._starter.release(peer)
+
+
+async def _write(peer: Peer, data: bytes) -> None:
+    try:
+        await peer.write(data)
+    except NoAnswer:
+        pass

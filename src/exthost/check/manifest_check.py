@@ -1,0 +1,66 @@
+"""Checks the manifest of an extension before anything is started. Reads that file only."""
+
+from dataclasses import dataclass, replace
+
+from exthost.check.findings import Finding, Outcome, Report
+from exthost.check.rules import rule_of
+from exthost.config import DiscoverySettings
+from exthost.dialects import find
+from exthost.dialects.conformance import Conformance
+from exthost.discovery.report import Diagnostic
+from exthost.discovery.search import discover
+from exthost.errors import ExthostError
+from exthost.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCheck:
+    """The outcome of a manifest's check."""
+
+    outcome: Outcome
+
+    def added_to(self, report: Report) -> Report:
+        """Return the report with this outcome in its place."""
+        return replace(
+            report,
+            outcomes=tuple(
+                self.outcome if one.rule.name == self.outcome.rule.name else one
+                for one in report.outcomes
+            ),
+        )
+
+
+def check_manifest(spec: Spec) -> ManifestCheck:
+    """Check the manifest that an extension was read from."""
+    rule = rule_of("manifest", find.conformance_of(spec.dialect))
+    path = spec.manifest_file
+    if not path:
+        return ManifestCheck(Outcome(rule, reason="it has none", skipped=True))
+    folder = path.rpartition("/")[0] or "/"
+    formats = find.manifest_formats()
+    if any(one.parent and one.parent == folder.rpartition("/")[2] for one in formats):
+        folder = folder.rpartition("/")[0] or "/"
+    report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
+    mine = [one for one in report.diagnostics if one.path == path]
+    findings = tuple(Finding(rule, _message(one), fix=one.help) for one in _flat(mine))
+    return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
+
+
+def _flat(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    return [one for found in diagnostics for one in (found, *found.more)]
+
+
+def _message(one: Diagnostic) -> str:
+    place = f"{one.path}:{one.line}: " if one.line else ""
+    return f"{place}{one.message} [{one.code}]"
+
+
+def failed_report(error: ExthostError, target: str, dialect: str) -> Report:
+    """Return the report of an extension whose manifest or config is invalid."""
+    rule = rule_of("manifest", Conformance())
+    evidence = error.evidence
+    place = f"{evidence.path}:{evidence.line}: " if evidence.line else ""
+    first = Finding(rule, f"{place}{error.message} [{error.code}]", fix=error.help)
+    others = tuple(Finding(rule, detail) for detail in evidence.details)
+    outcome = Outcome(rule, (first, *others))
+    return Report(error.extension or target, dialect or "unknown", (outcome,))

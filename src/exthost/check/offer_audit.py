@@ -1,0 +1,70 @@
+"""Checks what an extension offers: names, descriptions and schemas of its tools. Pure."""
+
+from collections.abc import Mapping
+
+from exthost.check.message_audit import Problem
+from exthost.offer import Offer, Tool
+from exthost.schema import Checker, schema_problem
+
+
+def audit_offer(offer: Offer) -> list[Problem]:
+    """Return what is wrong with an offer."""
+    problems = [Problem("tools", warning) for warning in offer.warnings]
+    for tool in offer.tools:
+        if not tool.description.strip():
+            problems.append(Problem("tools", f"{tool.name} has no description"))
+        problems += _input_problems(tool)
+        if tool.output_schema is not None:
+            problems += _schema_problems("output-schema", tool.name, tool.output_schema)
+    return problems
+
+
+def _input_problems(tool: Tool) -> list[Problem]:
+    schema = tool.input_schema
+    if schema is None or schema == {}:
+        return []
+    problems = _schema_problems("input-schema", tool.name, schema)
+    if not problems and isinstance(schema, Mapping) and schema.get("type") != "object":
+        has = f"it is {schema['type']!r}" if "type" in schema else "there is none"
+        why = f'the schema of {tool.name} must have "type": "object", and {has}'
+        problems.append(Problem("input-schema", why))
+    return problems
+
+
+def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
+    if not isinstance(schema, Mapping):
+        return [Problem(rule, f"the schema of {name} is no object")]
+    wrong = schema_problem(schema)
+    if wrong:
+        return [Problem(rule, f"the schema of {name} is invalid: {wrong}")]
+    checker = Checker.of(schema)
+    if checker is not None and checker.warning:
+        return [Problem(rule, f"{name}: {checker.warning}")]
+    return []
+
+
+def arguments_without_required(offer: Offer) -> Tool | None:
+    """Return a tool that needs arguments by its own schema, for a call without any."""
+    for tool in offer.tools:
+        schema = tool.input_schema
+        if isinstance(schema, Mapping) and isinstance(schema.get("required"), list | tuple):
+            checker = Checker.of(schema)
+            if checker is not None and checker.problems({}):
+                return tool
+    return None
+
+
+def offers_differ(first: Offer, second: Offer) -> str:
+    """Return how the offer of a second start differs from that of the first; "" if it does not."""
+    before = {tool.name for tool in first.tools}
+    after = {tool.name for tool in second.tools}
+    if before != after:
+        lost, new = sorted(before - after), sorted(after - before)
+        parts = [f"gone: {', '.join(lost)}"] if lost else []
+        parts += [f"new: {', '.join(new)}"] if new else []
+        return f"its tools changed ({'; '.join(parts)})"
+    if first.name != second.name or first.version != second.version:
+        return (
+            f"it called itself {first.name} {first.version}, and now {second.name} {second.version}"
+        )
+    return ""

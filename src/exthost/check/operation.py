@@ -1,0 +1,59 @@
+"""Runs an operation of a dialect, such as a tool call, with a peer."""
+
+from typing import Any
+
+from exthost.check.peer import Peer
+from exthost.dialects.calls import ToolCall
+from exthost.dialects.steps import (
+    AskHost,
+    Exchanges,
+    GetOffer,
+    MaybeMore,
+    Received,
+    Simple,
+    Subscribe,
+    TryRequest,
+    WaitFor,
+    expect,
+)
+from exthost.messages import Failure, Notification, Request
+from exthost.offer import Offer
+
+
+async def call_tool(peer: Peer, call: ToolCall, offer: Offer, seconds: float) -> Any:
+    """Call a tool and return its result. Raises NoAnswer, CallFailed or ProtocolViolation."""
+    operation = peer.dialect.operations["call_tool"]
+    if isinstance(operation, Simple | MaybeMore):
+        method, params = operation.request(call)
+        result = expect(await peer.request(Request(method, params), seconds), call.name)
+        if isinstance(operation, Simple):
+            return operation.result(result) if operation.result is not None else result
+        value = operation.finish(call, result)
+        return await _run(peer, value, offer, seconds) if hasattr(value, "send") else value
+    return await _run(peer, operation(call), offer, seconds)
+
+
+async def _run(peer: Peer, steps: Exchanges, offer: Offer, seconds: float) -> Any:
+    received: Received = None
+    while True:
+        try:
+            step = steps.send(received)
+        except StopIteration as end:
+            return end.value
+        received = None
+        match step:
+            case Request():
+                received = await peer.request(step, seconds)
+            case TryRequest(request, _):
+                received = await peer.request(request, seconds)
+            case Subscribe():
+                data, _ = peer.frame_of(step.request)
+                await peer.write(data)
+            case Notification():
+                await peer.notify(step)
+            case GetOffer():
+                received = offer
+            case AskHost():
+                received = Failure(None, "nobody answers during a check", -32601)
+            case WaitFor():
+                received = None

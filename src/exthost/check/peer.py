@@ -1,0 +1,308 @@
+"""One process under check: raw pipes, every byte recorded, every message audited.
+
+Not the host's session, on purpose: a session writes a message at once and accepts many mistakes.
+A peer can also write a message byte by byte, write what is no message, and send a signal. Replies
+are found by their ids, or by their order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from exthost.check.exchange import Exchange
+from exthost.check.message_audit import MessageAudit, Problem, explain_violation
+from exthost.check.pipes import Pipes
+from exthost.dialects.base import Dialect
+from exthost.dialects.codec import Role
+from exthost.dialects.conformance import Conformance
+from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
+from exthost.errors import ExthostError, ProtocolViolation
+from exthost.launch.limits import limits_of
+from exthost.launch.plan import Launch
+from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
+from exthost.offer import Offer
+from exthost.spec import Spec
+from exthost.wire.framing import Broken, Bytes, Skipped
+
+# A frame longer than this is written in pieces and not byte by byte.
+_BYTE_BY_BYTE = 600
+
+# After the end of the output: how long the exit may take, before it counts as none.
+_EXIT_SECONDS = 1.0
+
+# What came is no answer: so long after it nothing better is expected.
+_IDLE_SECONDS = 2.0
+
+# Rules whose breach does not keep an answer from being read.
+_HARMLESS = frozenset(
+    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once"}
+)
+
+Answer = Reply | Failure
+
+
+class NoAnswer(Exception):
+    """A request was not answered: the process is silent, or it has ended."""
+
+
+class Peer:
+    """A started process."""
+
+    def __init__(
+        self, launch: Launch, spec: Spec, dialect: Dialect, conformance: Conformance
+    ) -> None:
+        """Start the process. Raises SpawnFailed."""
+        self.dialect = dialect
+        self.launch = launch
+        self.exchange = Exchange()
+        self.problems: list[tuple[Problem, tuple[str, ...]]] = []
+        self.notifications: list[Notification] = []
+        self.is_broken = False
+        self.splits = False  # write every message in pieces
+        self._host_results = conformance.host_results
+        self._bytes = 0
+        self._is_inside_frame = False  # as far as it can be seen
+        self._audit = MessageAudit(conformance)
+        self._framing = dialect.framing(limits_of(spec, dialect).max_message or 2**26)
+        self._codec = dialect.codec(Role.HOST)
+        self._next_id = dialect.traits.first_id
+        self._waiting: dict[Id, asyncio.Future[Answer]] = {}
+        self._in_order: deque[asyncio.Future[Answer]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._came = asyncio.Event()
+        self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
+
+    # -- what comes --------------------------------------------------------------------------
+
+    def _on_output(self, data: bytes) -> None:
+        if not data:
+            # How it ended says more than that its output did.
+            self._loop.call_later(_EXIT_SECONDS, self._fail_all)
+            if self.pipes.has_exited:
+                self._fail_all()
+            return
+        self.exchange.add("<", data)
+        self._bytes += len(data)
+        self._is_inside_frame = True
+        self._note(self._audit.check_bytes(data))
+        if self.is_broken:
+            return
+        for item in self._framing.feed(data):
+            if isinstance(item, Skipped | Broken):
+                self._note([self._audit.check_item(item)])
+                self.is_broken |= isinstance(item, Broken)
+            else:
+                self._is_inside_frame = False
+                self._receive(item)
+        self._came.set()
+        if self.is_broken:
+            self._fail_all()
+
+    def _receive(self, frame: Bytes) -> None:
+        try:
+            incoming = self._codec.decode(frame)
+        except ProtocolViolation as violation:
+            self._note(self._audit.check_frame(frame, Noise(b"", "")))
+            self._note([explain_violation(violation.message, bytes(frame))])
+            self.is_broken = True
+            return
+        self._note(self._audit.check_frame(frame, incoming))
+        for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
+            self._handle(message)
+
+    def _handle(self, incoming: Incoming) -> None:
+        if type(incoming) is tuple:
+            incoming = Reply(*incoming)
+        if isinstance(incoming, Reply | Failure):
+            future = self._waiting.pop(incoming.id, None) if incoming.id is not None else None
+            if self.dialect.traits.positional and self._in_order:
+                future = self._in_order.popleft()
+            if future is not None and not future.done():
+                future.set_result(incoming)
+        elif isinstance(incoming, Request):
+            self._write_soon(self._host_answer(incoming))
+        elif isinstance(incoming, Notification):
+            self.notifications.append(incoming)
+
+    def _host_answer(self, request: Request) -> Answer:
+        if request.method in self._host_results:
+            return Reply(request.id, self._host_results[request.method])
+        return self.dialect.refuse(request)
+
+    def _write_soon(self, message: Answer) -> None:
+        data = self._framing.wrap(self._codec.encode(message))
+        self.exchange.add(">", data)
+        self.pipes.write_now(data)
+
+    def _on_exit(self) -> None:
+        if self.pipes.ended.is_set():
+            self._fail_all()
+
+    def _fail_all(self) -> None:
+        for future in [*self._waiting.values(), *self._in_order]:
+            if not future.done():
+                future.set_exception(NoAnswer(self.describe_end()))
+        self._waiting.clear()
+        self._in_order.clear()
+
+    def _note(self, problems: Sequence[Problem]) -> None:
+        for problem in problems:
+            self.problems.append((problem, self.exchange.shown(problem.data)))
+
+    # -- what is sent ------------------------------------------------------------------------
+
+    async def write(self, data: bytes, *, split: bool = False, seconds: float = 10.0) -> None:
+        """Write bytes as they are; `split`: in pieces, each after the one before is read. Raises
+        NoAnswer if the process does not read them, or has ended."""
+        step = 1 if len(data) <= _BYTE_BY_BYTE else len(data) // _BYTE_BY_BYTE + 1
+        pieces = [data[at : at + step] for at in range(0, len(data), step)] if split else [data]
+        try:
+            async with asyncio.timeout(seconds):
+                for number, piece in enumerate(pieces):
+                    self.exchange.add(">", piece, joins=split and number > 0)
+                    await self.pipes.write(piece)
+                    if split:
+                        await self.pipes.wait_read()
+        except TimeoutError:
+            raise NoAnswer(f"it does not read its stdin: {self.describe_end()}") from None
+        except OSError:
+            raise NoAnswer(self.describe_end()) from None
+
+    def frame_of(self, request: Request) -> tuple[bytes, Request]:
+        """Return the bytes of a request, and the request with its id. Registers it."""
+        id = request.id
+        if id is None:
+            id, self._next_id = self._next_id, self._next_id + 1
+        numbered = request._replace(id=id)
+        data = self._framing.wrap(self._codec.request(request.method, request.params, id))
+        self._audit.add_request(id, request.method)
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        if self.dialect.traits.positional:
+            self._in_order.append(future)
+        else:
+            self._waiting[id] = future
+        return data, numbered
+
+    def answer_to(self, request: Request) -> "asyncio.Future[Answer]":
+        """Return the future of a request that `frame_of` has numbered."""
+        if self.dialect.traits.positional:
+            return self._in_order[-1]
+        assert request.id is not None
+        return self._waiting[request.id]
+
+    async def request(self, request: Request, seconds: float) -> Answer:
+        """Send a request and return the answer. Raises NoAnswer."""
+        data, numbered = self.frame_of(request)
+        future = self.answer_to(numbered)
+        await self.write(data, split=self.splits, seconds=seconds)
+        return await self.wait_for(future, request.method, seconds)
+
+    async def wait_for(
+        self, future: "asyncio.Future[Answer]", method: str, seconds: float
+    ) -> Answer:
+        """Return the answer when it comes. Raises NoAnswer."""
+        if self.is_broken or (self.pipes.has_exited and self.pipes.ended.is_set()):
+            self._fail_all()
+        deadline = self._loop.time() + seconds
+        while (left := deadline - self._loop.time()) > 0:
+            seen = self._bytes
+            await asyncio.wait([future], timeout=min(left, _IDLE_SECONDS))
+            if future.done():
+                return future.result()
+            if self._has_unusable and seen == self._bytes:
+                future.cancel()
+                raise NoAnswer(f"{method} was not answered: what came cannot be used")
+        future.cancel()
+        raise NoAnswer(f"{method} was not answered in {seconds:g} s")
+
+    @property
+    def _has_unusable(self) -> bool:
+        """Whether something came that is no message, or only a part of one."""
+        return self._is_inside_frame or any(
+            problem.rule not in _HARMLESS for problem, _ in self.problems
+        )
+
+    async def notify(self, notification: Notification) -> None:
+        """Send a notification. Raises NoAnswer."""
+        data = self._framing.wrap(self._codec.encode(notification))
+        await self.write(data, split=self.splits)
+
+    # -- the handshake -----------------------------------------------------------------------
+
+    async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
+        """Run the handshake; each request may take this long. Raises NoAnswer, and the errors that
+        the dialect's handshake raises."""
+        received: Received = None
+        while True:
+            try:
+                step = steps.send(received)
+            except StopIteration as end:
+                offer: Offer = end.value
+                return offer
+            received = None
+            match step:
+                case Request():
+                    received = await self.request(step, seconds)
+                case TryRequest(request, limit):
+                    received = await self._try_request(request, min(limit, seconds))
+                case Notification():
+                    await self.notify(step)
+                case Subscribe():
+                    data, _ = self.frame_of(step.request)
+                    await self.write(data, split=self.splits)
+                case WaitFor():
+                    received = await self._wait_for_notification(step, seconds)
+
+    async def _try_request(self, request: Request, seconds: float) -> Answer | None:
+        try:
+            return await self.request(request, seconds)
+        except NoAnswer:
+            if self.pipes.ended.is_set() or self.is_broken:
+                raise
+            return None
+
+    async def _wait_for_notification(self, step: WaitFor, seconds: float) -> Notification | None:
+        try:
+            async with asyncio.timeout(step.seconds or seconds):
+                while True:
+                    for one in self.notifications:
+                        if one.method == step.method and step.matches(one.params):
+                            return one
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            return None
+
+    # -- the end -----------------------------------------------------------------------------
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs and its output can be read."""
+        return self.pipes.status is None and not self.pipes.ended.is_set() and not self.is_broken
+
+    def describe_end(self) -> str:
+        """Return how the process ended, or that it runs."""
+        status = self.pipes.status
+        if self.is_broken:
+            return "its output cannot be read any further"
+        if status is not None:
+            return f"the process {status}"
+        return "it closed its stdout" if self.pipes.ended.is_set() else "the process still runs"
+
+    def unfinished_frame(self) -> Problem | None:
+        """Return the problem of a frame that has begun and not ended; no frame is read after it."""
+        broken = self._framing.end()
+        if broken is None:
+            return None
+        return Problem("frame", broken.why, broken.head)
+
+    async def kill(self) -> None:
+        """Kill the process if it runs, and release everything."""
+        await self.pipes.kill()
+        for future in [*self._waiting.values(), *self._in_order]:
+            future.cancel()
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong, in words."""
+    return error.message if isinstance(error, ExthostError) else str(error)

@@ -1,0 +1,180 @@
+"""The pipes of a process under check: raw bytes out and in, stderr, signals and the exit."""
+
+import asyncio
+import fcntl
+import os
+import sys
+import termios
+from collections.abc import Callable
+
+from exthost.launch_plan import LaunchPlan
+from exthost.process.child import CLOSED, Child
+from exthost.process.exit_status import ExitStatus
+from exthost.process.stderr_tail import StderrTail
+from exthost.wire.framing import READ_BYTES
+
+# How often, and after how long, the pipe is looked at: no event tells that the child has read it.
+_UNREAD_POLLS = 40
+_POLL_SECONDS = 0.0005
+
+# After the exit: how long the end of the output may take, if a child of its own holds it open.
+_DRAIN_SECONDS = 2.0
+
+
+class Pipes:
+    """A started process. `on_output` gets the bytes of each read, b"" at the end of the output;
+    `on_exit` is called when the process has exited."""
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        extension: str,
+        on_output: Callable[[bytes], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        """Start the process. Raises SpawnFailed."""
+        self._on_output = on_output
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._tail = StderrTail()
+        self._exited = asyncio.Event()
+        self.ended = asyncio.Event()  # the output
+        self._child = child = Child(plan, extension)
+        for fd in (child.stdin, child.stdout, child.stderr):
+            os.set_blocking(fd, False)
+        self._loop.add_reader(child.stdout, self._read_stdout)
+        self._loop.add_reader(child.stderr, self._read_stderr)
+        self._loop.add_reader(child.exit_fd, self._see_exit)
+
+    @property
+    def status(self) -> ExitStatus | None:
+        """How the process ended; None if it runs."""
+        return self._child.see_exit()
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the exit was seen on the loop."""
+        return self._exited.is_set()
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines of stderr."""
+        return self._tail.lines()[-12:]
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _read_stdout(self) -> None:
+        try:
+            data = os.read(self._child.stdout, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._child.stdout)
+            self.ended.set()
+        self._on_output(data)
+
+    def _read_stderr(self) -> None:
+        try:
+            data = os.read(self._child.stderr, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._tail.feed(data)
+        else:
+            self._loop.remove_reader(self._child.stderr)
+
+    def _see_exit(self) -> None:
+        self._loop.remove_reader(self._child.exit_fd)
+        self._exited.set()
+        self._on_exit()
+
+    # -- writing -----------------------------------------------------------------------------
+
+    async def write(self, data: bytes) -> None:
+        """Write all of it. Raises OSError if the process does not read any more."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._child.stdin, view) :]
+            except BlockingIOError:
+                writable = asyncio.Event()
+                self._loop.add_writer(self._child.stdin, writable.set)
+                try:
+                    await writable.wait()
+                finally:
+                    self._loop.remove_writer(self._child.stdin)
+
+    def write_now(self, data: bytes) -> None:
+        """Write a short message, without waiting for room."""
+        try:
+            os.write(self._child.stdin, data)
+        except OSError:
+            pass
+
+    async def wait_read(self) -> None:
+        """Wait until the child has read what is in the pipe, for a moment at most."""
+        for _ in range(_UNREAD_POLLS):
+            if not self._unread():
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _unread(self) -> int:
+        try:
+            count = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
+        except OSError:
+            return 0
+        return int.from_bytes(count, sys.byteorder)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def close_stdin(self) -> None:
+        """End the input of the process."""
+        self._child.close_stdin()
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._child.terminate()
+
+    async def exits_within(self, seconds: float) -> ExitStatus | None:
+        """Return how the process ended; None if it runs after this time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._exited.wait()
+        except TimeoutError:
+            return None
+        return self._child.see_exit()
+
+    async def output_ends(self) -> bool:
+        """Return whether the output ends soon after the exit. It does not if another process has
+        it open."""
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def kill(self) -> None:
+        """Kill the process if it runs, read the rest of stderr, and release everything."""
+        child = self._child
+        for _ in range(3):
+            if child.see_exit() is not None:
+                break
+            child.kill()
+            await self.exits_within(2.0)
+        self._loop.remove_reader(child.exit_fd)
+        for fd in (child.stdout, child.stderr):
+            if fd != CLOSED:
+                self._loop.remove_reader(fd)
+        try:
+            while data := os.read(child.stderr, READ_BYTES):
+                self._tail.feed(data)
+        except OSError:
+            pass
+        child.reap()
+        child.close_stdin()
+        child.close_outputs()

@@ -1,0 +1,131 @@
+"""A pytest plugin: `exthost check` as tests.
+
+    pytest --exthost-check ./weather       a test for each rule, beside the tests that are there
+
+    def test_conformance(exthost_check):   or in a test of one's own
+        exthost_check("./weather")
+        exthost_check(["python3", "text.py"], dialect="mcp", call={"shout": {"text": "hi"}})
+
+pytest loads this module in every run, so it imports the rest of exthost only when it is used.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from exthost.check.findings import Outcome, Report
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("exthost")
+    group.addoption(
+        "--exthost-check",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="check the extension in this folder or manifest, a test for each rule",
+    )
+
+
+def check_extension(
+    target: str | Sequence[str],
+    *,
+    dialect: str | None = None,
+    call: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    **settings: Any,
+) -> "Report":
+    """Check an extension: a folder or manifest by its path, or a command with its dialect.
+
+    `call` names tools to be called, with their arguments. `settings` are the keys of an
+    `[[extensions]]` entry, for a command.
+    """
+    import asyncio
+    import os
+    from pathlib import Path
+
+    from exthost.check.manifest_check import check_manifest
+    from exthost.check.run import run_checks
+    from exthost.check.settings import CHECK_SECONDS, Settings
+    from exthost.connection import connection_spec
+    from exthost.discovery.target import spec_at
+    from exthost.errors import UsageError
+
+    if isinstance(target, str):
+        spec = spec_at(Path(target))
+    elif dialect is None:
+        raise UsageError("X1310", "a command is checked in a dialect", help='dialect="mcp"')
+    else:
+        spec = connection_spec(target, dialect, settings)  # type: ignore[arg-type]
+    wanted = Settings(seconds=timeout or CHECK_SECONDS, calls=tuple((call or {}).items()))
+    report = asyncio.run(run_checks(spec, dict(os.environ), wanted))
+    return check_manifest(spec).added_to(report)
+
+
+@pytest.fixture
+def exthost_check() -> "Callable[..., Report]":
+    """Return a function that checks an extension, fails the test with the report if there is a
+    fault, and returns the report otherwise. It takes what `check_extension` takes."""
+
+    def check(target: str | Sequence[str], **options: Any) -> "Report":
+        report = check_extension(target, **options)
+        if not report.ok:
+            from exthost.check.report_text import report_lines
+
+            pytest.fail("\n".join(report_lines(report)), pytrace=False)
+        return report
+
+    return check
+
+
+class RuleFailed(Exception):
+    """A rule is broken."""
+
+
+class RuleItem(pytest.Item):
+    """The test of one rule."""
+
+    outcome: "Outcome"
+
+    def runtest(self) -> None:
+        if self.outcome.status == "skipped":
+            pytest.skip(self.outcome.reason)
+        if self.outcome.status == "fault":
+            raise RuleFailed
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> str:
+        from exthost.check.report_text import outcome_lines
+
+        if isinstance(excinfo.value, RuleFailed):
+            return "\n".join(outcome_lines(self.outcome))
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[str, None, str]:
+        return str(self.path), None, self.name
+
+
+class ExtensionCollector(pytest.Collector):
+    """The tests of one extension. It is checked when the tests are collected."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from exthost.check.manifest_check import failed_report
+        from exthost.errors import ConfigError, ManifestError
+
+        try:
+            report = check_extension(self.name)
+        except (ManifestError, ConfigError) as error:
+            report = failed_report(error, self.name, "")
+        for outcome in report.outcomes:
+            item = RuleItem.from_parent(self, name=f"{outcome.rule.name} ({outcome.rule.id})")
+            item.outcome = outcome
+            yield item
+
+
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    for target in config.getoption("--exthost-check"):
+        collector = ExtensionCollector.from_parent(session, name=target)
+        items.extend(collector.collect())

@@ -1,0 +1,152 @@
+"""Check an extension against the rules of its dialect: manifest, messages, calls, start and end.
+
+  exthost check TARGET                          a name, a folder, a manifest
+  exthost check --dialect D -- COMMAND …        a bare command
+
+Every finding has the rule that is broken, the bytes of both sides, and how to fix it. Tools are
+called only with arguments that they must refuse; --call NAME, or --call 'NAME {"k": 1}', calls one
+for good and holds the result to its schema.
+Exits with 0 without a fault, 1 with one, 2 if it cannot be checked at all.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from exthost.check.findings import Report
+from exthost.check.junit import junit_text
+from exthost.check.manifest_check import check_manifest, failed_report
+from exthost.check.report_text import report_lines
+from exthost.check.rules import all_rules
+from exthost.check.run import run_checks
+from exthost.check.settings import CHECK_SECONDS, REPLY_SECONDS, Settings
+from exthost.cli.common import (
+    Args,
+    config_option,
+    dialect_option,
+    launch_options,
+    sandbox_options,
+    say,
+    seconds_argument,
+    show_json,
+    show_table,
+    show_text,
+)
+from exthost.cli.target import detect_dialect, find_spec, run_async
+from exthost.dialects.conformance import Conformance
+from exthost.dialects.find import conformance_of
+from exthost.errors import ConfigError, ManifestError, UsageError
+from exthost.spec import Spec
+from exthost.wire import jsontext
+
+FAULT = 1
+
+
+class CheckArgs(Args):
+    """The parsed arguments of this verb."""
+
+    junit: str | None
+    verbose: bool
+    rules: bool
+    reply_timeout: float
+    call: list[str]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
+    parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
+    parser.add_argument("--verbose", action="store_true", help="show what was not checked, and why")
+    parser.add_argument("--rules", action="store_true", help="list the rules, and check nothing")
+    parser.add_argument(
+        "--call",
+        metavar="TOOL",
+        action="append",
+        default=[],
+        help="call this tool, with arguments as JSON after its name; may be repeated",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="T",
+        type=seconds_argument,
+        default=CHECK_SECONDS,
+        help=f"how long all checks may take (default: {CHECK_SECONDS:g}s)",
+    )
+    parser.add_argument(
+        "--reply-timeout",
+        metavar="T",
+        type=seconds_argument,
+        default=REPLY_SECONDS,
+        help=f"how long one reply, or an exit, may take (default: {REPLY_SECONDS:g}s)",
+    )
+    launch_options(parser)
+    config_option(parser)
+    dialect_option(parser)
+    sandbox_options(parser)
+
+
+def run(args: CheckArgs) -> int:
+    if args.rules:
+        return _list_rules(args)
+    calls = tuple(_call(text) for text in args.call)
+    try:
+        spec = find_spec(args, args.target)
+    except (ManifestError, ConfigError) as error:
+        return _finish(args, failed_report(error, args.target or "", args.dialect or ""))
+    if spec is None:
+        raise UsageError(
+            "X1316", "which extension?", help="exthost check TARGET, or -- COMMAND ARGS…"
+        )
+    assert args.timeout is not None
+    settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)
+    return run_async(_check(args, spec, settings))
+
+
+async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
+    if args.command and args.dialect is None:
+        spec = await detect_dialect(args, spec)
+    lint = check_manifest(spec)
+    report = await run_checks(spec, dict(os.environ), settings)
+    return _finish(args, lint.added_to(report))
+
+
+def _finish(args: CheckArgs, report: Report) -> int:
+    if args.junit is not None:
+        try:
+            Path(args.junit).write_text(junit_text(report), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                "X1316", f"{args.junit} cannot be written: {error.strerror}", help="name another"
+            ) from None
+    if args.json:
+        show_json(report.as_dict())
+    else:
+        *lines, summary = report_lines(report, every=args.verbose)
+        for line in lines:
+            show_text(line)
+        say(summary)
+    return 0 if report.ok else FAULT
+
+
+def _call(text: str) -> tuple[str, object]:
+    name, _, arguments = text.partition(" ")
+    if not arguments.strip():
+        return name, {}
+    try:
+        return name, jsontext.decode(arguments.encode())
+    except jsontext.NotJson as error:
+        raise UsageError(
+            "X1316",
+            f"--call {text!r}: the arguments are no JSON: {error}",
+            help="""write --call 'NAME {"a": 1}'""",
+        ) from None
+
+
+def _list_rules(args: CheckArgs) -> int:
+    conformance = conformance_of(args.dialect) if args.dialect else Conformance()
+    rules = all_rules(conformance)
+    if args.json:
+        show_json([rule._asdict() for rule in rules])
+    else:
+        rows = [(rule.name, rule.id, rule.severity, rule.text) for rule in rules]
+        show_table(rows, ("CHECK", "RULE", "SEVERITY", "REQUIRES"))
+    return 0

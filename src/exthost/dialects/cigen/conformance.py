@@ -1,0 +1,25 @@
+"""The row of cigen in `exthost check`."""
+
+from types import MappingProxyType
+
+from exthost.dialects.conformance import Conformance
+
+CONFORMANCE = Conformance(
+    rules=MappingProxyType(
+        {
+            "handshake": "cigen-load-02",
+            "stdout-noise": "cigen-wire-01",
+            "frame": "cigen-wire-04",
+            "message-size": "cigen-wire-03",
+            "split-frame": "cigen-wire-01",
+            "end-of-input": "cigen-stop-01",
+            "early-end": "cigen-stop-01",
+            "result": "cigen-wire-07",
+        }
+    ),
+    # Only the order says what a message is: whatever is requested has an effect on the next.
+    pings=(),
+    is_json=False,
+    has_version=False,
+    error_form="",
+)

@@ -1,0 +1,34 @@
+"""The row of mcp in `exthost check`."""
+
+from types import MappingProxyType
+
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.messages import Request
+
+CONFORMANCE = Conformance(
+    rules=MappingProxyType(
+        {
+            "handshake": "mcp-hand-03",
+            "stdout-noise": "mcp-wire-02",
+            "json": "mcp-wire-01",
+            "one-line": "mcp-wire-01",
+            "utf8": "mcp-wire-01",
+            "number": "mcp-wire-01",
+            "version-member": "mcp-wire-01",
+            "error-form": "mcp-wire-01",
+            "reply-id": "mcp-wire-03",
+            "reply-id-type": "mcp-wire-03",
+            "message-size": "mcp-wire-04",
+            "unknown-method": "mcp-ask-01",
+            "cancel": "mcp-cancel-01",
+            "end-of-input": "mcp-end-01",
+            "early-end": "mcp-end-01",
+            "signal": "mcp-end-01",
+            "restart": "mcp-tools-06",
+            "tools": "mcp-tools-01",
+            "result": "mcp-tools-04",
+        }
+    ),
+    # Every handshake revision has `ping`; the stateless one has it no more.
+    pings=(Request("ping", None), Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+)

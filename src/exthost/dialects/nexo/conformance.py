@@ -1,0 +1,33 @@
+"""The row of nexo in `exthost check`."""
+
+from types import MappingProxyType
+
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.messages import Request
+
+CONFORMANCE = Conformance(
+    rules=MappingProxyType(
+        {
+            "manifest": "nexo-manifest-08",
+            "handshake": "nexo-hand-09",
+            "stdout-noise": "nexo-wire-04",
+            "json": "nexo-wire-01",
+            "one-line": "nexo-wire-01",
+            "reply-id": "nexo-wire-11",
+            "reply-id-type": "nexo-wire-11",
+            "reply-once": "nexo-wire-11",
+            "reply-form": "nexo-wire-06",
+            "version-member": "nexo-wire-05",
+            "error-form": "nexo-wire-08",
+            "message-size": "nexo-wire-03",
+            "unknown-method": "nexo-call-02",
+            "unknown-tool": "nexo-call-01",
+            "end-of-input": "nexo-life-02",
+            "early-end": "nexo-life-02",
+            "restart": "nexo-life-04",
+            "tools": "nexo-hand-03",
+            "input-schema": "nexo-context-05",
+        }
+    ),
+    pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+)

@@ -1,0 +1,42 @@
+"""The row of synaps in `exthost check`."""
+
+from types import MappingProxyType
+
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.messages import Request
+
+CONFORMANCE = Conformance(
+    rules=MappingProxyType(
+        {
+            "manifest": "synaps-mani-03",
+            "handshake": "synaps-hand-02",
+            "stdout-noise": "synaps-frame-07",
+            "json": "synaps-frame-06",
+            "utf8": "synaps-frame-01",
+            "number": "synaps-frame-04",
+            "frame": "synaps-frame-04",
+            "message-size": "synaps-frame-04",
+            "reply-id": "synaps-route-01",
+            "reply-id-type": "synaps-route-02",
+            "error-form": "synaps-route-03",
+            "unknown-method": "synaps-ask-04",
+            "shutdown": "synaps-life-06",
+            "end-of-input": "synaps-life-06",
+            "early-end": "synaps-frame-05",
+            "restart": "synaps-hand-11",
+            "tools": "synaps-hand-04",
+            "input-schema": "synaps-hand-04",
+        }
+    ),
+    pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
+    # As if nothing was stored yet; nothing is.
+    host_results=MappingProxyType(
+        {
+            "memory.append": {"ok": True, "timestamp_ms": 0},
+            "memory.query": {"records": []},
+            "config.get": {"value": None},
+            "config.set": {"ok": True},
+            "config.subscribe": {"ok": True},
+        }
+    ),
+)

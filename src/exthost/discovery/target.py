@@ -1,0 +1,74 @@
+"""The extension at a path: a manifest, or a folder with one or with an `exthost.toml`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from exthost.config import DiscoverySettings
+from exthost.dialects import find
+from exthost.discovery.configfile import DEFAULT_CONFIG, from_manifest, read_config, wanted
+from exthost.discovery.report import Diagnostic
+from exthost.discovery.search import discover
+from exthost.errors import Evidence, ManifestError, NotFound, UsageError
+from exthost.spec import Spec
+
+
+def spec_at(path: Path) -> Spec:
+    """Return the only extension of a folder, or that of a manifest.
+
+    Raises ManifestError, NotFound or UsageError.
+    """
+    path = path.resolve()
+    formats = find.manifest_formats()
+    if path.suffix == ".toml" and not any(
+        one.claims(path.name, path.parent.name) for one in formats
+    ):
+        return from_manifest(path)
+    folder = path if path.is_dir() else path.parent
+    if any(one.parent == folder.name for one in formats):  # the extension is the folder above
+        folder = folder.parent
+    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
+    real = path.resolve()
+    candidates = [
+        one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
+    ]
+    if candidates:
+        return _only_one([one.spec for one in candidates], path)
+    if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
+        return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
+    wrong = [one for one in report.diagnostics if one.level == "error"]
+    if len(wrong) == 1:
+        raise manifest_error(wrong[0])
+    told = [one.message for one in report.diagnostics]
+    raise NotFound(
+        "X1206",
+        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
+        help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
+    """Return the only extension of a folder. Raises UsageError if there are several or none."""
+    if len(specs) == 1:
+        return specs[0]
+    names = ", ".join(spec.id for spec in specs) or "none"
+    raise UsageError(
+        "X1316",
+        f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
+        help=f"name one, with --config {path / DEFAULT_CONFIG}",
+    )
+
+
+def manifest_error(one: Diagnostic) -> ManifestError:
+    """A manifest's diagnostic as the error that it is for whoever asked for just this one."""
+    return ManifestError(
+        one.code,
+        one.message,
+        extension=one.extension,
+        help=one.help,
+        evidence=Evidence(
+            path=one.path,
+            line=one.line,
+            key=one.key,
+            details=tuple(other.message for other in one.more),
+        ),
+    )

@@ -1,0 +1,247 @@
+"""An extension with one fault: `bad_extension.py DIALECT FAULT [FILE]`. Standard library only.
+
+Without a fault ("none") it is a small extension with two tools that passes every check. A fault
+changes one thing. FILE is for faults that remember something from one start to the next.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DIALECT, FAULT = sys.argv[1:3]
+FILE = Path(sys.argv[3] if len(sys.argv) > 3 else "none")
+IN, OUT = 0, 1
+
+Message = dict[str, Any]
+
+SCHEMA: Message = {
+    "invalid-input-schema": {"type": "objekt"},
+    "list-schema": {"type": "array"},
+}.get(FAULT, {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
+OUTPUT = {"type": "objet"} if FAULT == "invalid-output-schema" else {"type": "object"}
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def payload(message: Message) -> bytes:
+    if FAULT == "python-notation":
+        return repr(message).encode()
+    if FAULT == "pretty":
+        return json.dumps(message, indent=2).encode()
+    if FAULT == "latin-1":
+        return json.dumps({**message, "note": "é"}, ensure_ascii=False).encode("latin-1")
+    if FAULT == "nan":
+        return json.dumps({**message, "note": float("nan")}).encode()
+    return json.dumps(message, ensure_ascii=FAULT != "characters").encode()
+
+
+def write(message: Message) -> None:
+    data = payload(message)
+    if DIALECT == "synaps":
+        length = len(data)
+        if FAULT == "length-too-long":
+            length += 3
+        if FAULT == "length-too-short":
+            length -= 3
+        if FAULT == "huge-length":
+            length = 10**9
+        data = b"Content-Length: %d\r\n\r\n" % length + data
+    elif FAULT != "no-newline":
+        data += b"\n"
+    os.write(OUT, data)
+
+
+def reply(id: Any, **outcome: Any) -> None:
+    if FAULT == "slow":
+        time.sleep(0.08)
+    message = (
+        {"id": id, **outcome} if DIALECT == "morphir" else {"jsonrpc": "2.0", "id": id, **outcome}
+    )
+    if FAULT == "wrong-id":
+        message["id"] = id + 100
+    if FAULT == "text-id":
+        message["id"] = str(id)
+    if FAULT == "no-id":
+        del message["id"]
+    if FAULT == "no-version":
+        del message["jsonrpc"]
+    if FAULT == "misspelt" and "result" in message:
+        message["reslt"] = message.pop("result")
+    if FAULT == "result-and-error":
+        message = {"result": None, **message, "error": message.get("error") or "no"}
+    write(message)
+    if FAULT == "twice":
+        write(message)
+
+
+def fail(id: Any, text: str, code: int = -32602) -> None:
+    if DIALECT == "morphir":
+        error: Any = {"text": text} if FAULT == "error-form" else text
+    else:
+        error = {"code": "E_FAIL" if FAULT == "error-form" else code, "message": text}
+    reply(id, error=error)
+
+
+# -- answering ---------------------------------------------------------------------------------
+
+
+def tools() -> list[Message]:
+    key = {"morphir": "params_schema", "mcp": "inputSchema"}.get(DIALECT, "input_schema")
+    first: Message = {"name": "shout", "description": "Upper case", key: SCHEMA}
+    if DIALECT == "mcp":
+        first["outputSchema"] = {**OUTPUT, "properties": {"n": {"type": "integer"}}}
+    if DIALECT == "morphir" and FAULT == "invalid-output-schema":
+        first["return_schema"] = OUTPUT
+    second: Message = {"name": "count", "description": "Count", key: {"type": "object"}}
+    if FAULT == "same-name":
+        second["name"] = "shout"
+    if FAULT == "no-description":
+        second["description"] = ""
+    if FAULT == "forgets" and starts() > 1:
+        return [first]
+    return [first, second]
+
+
+def starts() -> int:
+    return len(FILE.read_text())
+
+
+def call_tool(id: Any, name: str, arguments: Message) -> None:
+    if name not in ("shout", "count") and FAULT != "any-tool":
+        return fail(id, f"there is no tool {name}")
+    if FAULT == "any-arguments":
+        text = "?"
+    elif FAULT == "dies-of-arguments":
+        text = arguments["text"]
+    elif name == "shout" and "text" not in arguments:
+        return fail(id, "text is missing")
+    else:
+        text = arguments.get("text", "")
+    if DIALECT != "mcp":
+        return reply(id, result=text.upper())
+    content = [{"type": "text", "text": text.upper()}]
+    data: Message = {"n": "many"} if FAULT == "result-against-schema" else {"n": 1}
+    if FAULT == "no-content":
+        return reply(id, result=[text])
+    return reply(id, result={"content": content, "structuredContent": data})
+
+
+def answer(message: Message) -> None:
+    method, id = message["method"], message.get("id")
+    params: Any = message.get("params")
+    if id is None:
+        if FAULT == "dies-of-cancel" and method == "notifications/cancelled":
+            sys.exit("what is cancelled?")
+        return None
+    if FAULT == "silent":
+        return None
+    if method == "initialize":
+        version = "1999-01-01" if FAULT == "old-revision" else "2025-11-25"
+        if FAULT == "refuses":
+            return fail(id, "no")
+        results: Message = {
+            "morphir": {},
+            "nexo": {"server_version": "1.0", "tools": tools()},
+            "synaps": {"protocol_version": 1, "capabilities": {"tools": tools()}},
+            "mcp": {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "bad", "version": "1.0"},
+            },
+        }
+        return reply(id, result=results[DIALECT])
+    if method == "capabilities" and DIALECT == "morphir":
+        return reply(id, result={} if FAULT == "no-list" else tools())
+    if method == "tools/list":
+        return reply(id, result={"tools": tools()})
+    if method == "ping":
+        return reply(id, result={})
+    if method in ("tools/call", "tool.call"):
+        return call_tool(id, params["name"], params.get("arguments", params.get("input")))
+    if DIALECT == "morphir" and method in ("shout", "count"):
+        return call_tool(id, method, params)
+    if method == "shutdown":
+        if FAULT != "no-shutdown":
+            reply(id, result=None)
+        return None
+    if FAULT == "ignores-unknown":
+        return None
+    if FAULT == "dies-of-unknown" and method != "server/discover":
+        sys.exit("what is that?")
+    if FAULT == "knows-everything":
+        return reply(id, result={})
+    return fail(id, f"unknown: {method}", -32601)
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def messages() -> Iterator[Message]:
+    """Yield each message as it is complete."""
+    pending = b""
+    while data := os.read(IN, 65536):
+        if FAULT == "one-read-one-message":
+            try:
+                yield json.loads(data)
+            except ValueError:
+                pass
+            continue
+        pending += data
+        while (cut := split(pending)) is not None:
+            frame, pending = cut
+            if FAULT == "first-of-a-read":
+                pending = b""
+            if FAULT == "small-buffer" and len(frame) > 65536:
+                continue
+            if frame.strip():
+                yield json.loads(frame)
+
+
+def split(pending: bytes) -> tuple[bytes, bytes] | None:
+    if DIALECT != "synaps":
+        line, newline, rest = pending.partition(b"\n")
+        return (line, rest) if newline else None
+    head, blank, rest = pending.partition(b"\r\n\r\n")
+    if not blank:
+        return None
+    length = int(head.partition(b":")[2])
+    return (rest[:length], rest[length:]) if len(rest) >= length else None
+
+
+def main() -> None:
+    if FAULT == "dies-at-start":
+        raise RuntimeError("no database")
+    if FAULT == "prints":
+        os.write(OUT, b"starting up!\n")
+    if FAULT == "mark":
+        os.write(OUT, b"\xef\xbb\xbf")
+    if FAULT == "ignores-sigterm":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if FAULT == "forgets":
+        with FILE.open("a") as file:
+            file.write("x")
+    if FAULT == "lock":
+        if FILE.exists():
+            sys.exit(f"{FILE} is there: is another one running?")
+        FILE.touch()
+    if FAULT == "orphan":
+        subprocess.Popen(["sleep", "30"])
+    any_came = False
+    for message in messages():
+        any_came = True
+        answer(message)
+    if FAULT == "lock":
+        FILE.unlink()
+    if FAULT == "ignores-end" or (FAULT == "ignores-early-end" and not any_came):
+        time.sleep(60)
+    sys.exit(3 if FAULT == "bad-status" else 0)
+
+
+main()

@@ -1,0 +1,66 @@
+"""Messages against the rules for messages, without a process."""
+
+import pytest
+
+from exthost.check.message_audit import MessageAudit
+from exthost.dialects.conformance import Conformance
+from exthost.messages import Noise
+from exthost.wire.framing import Broken, Skipped
+
+
+def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list[str]:
+    audit = MessageAudit(conformance or Conformance())
+    audit.add_request(7, "ping")
+    incoming = Noise(b"", "")
+    return [one.rule for frame in frames for one in audit.check_frame(frame, incoming)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "rules"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":null}', []),
+        (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}', []),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', []),
+        (b'[{"jsonrpc":"2.0","id":7,"result":1}]', []),
+        (b"hello", ["stdout-noise"]),
+        (b"{'jsonrpc': '2.0', 'id': 7, 'result': None}", ["json"]),
+        (b'{"jsonrpc":"2.0","id":7,"result":1,}', ["json"]),
+        (b'{"jsonrpc":"2.0",', ["one-line"]),
+        (b'{"a":"\xe9"}', ["utf8"]),
+        (b'{"jsonrpc":"2.0","id":7,"result":-Infinity}', ["number"]),
+        (b'"text"', ["json"]),
+        (b"[" * 100_000, ["json"]),
+        (b'{"id":7,"result":1}', ["version-member"]),
+        (b'{"jsonrpc":"1.0","id":7,"result":1}', ["version-member"]),
+        (b'{"jsonrpc":"2.0","id":8,"result":1}', ["reply-id"]),
+        (b'{"jsonrpc":"2.0","id":"7","result":1}', ["reply-id-type"]),
+        (b'{"jsonrpc":"2.0","id":7.0,"result":1}', ["reply-id-type"]),
+        (b'{"jsonrpc":"2.0","id":[7],"result":1}', ["reply-id"]),
+        (b'{"jsonrpc":"2.0","id":7}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"result":1,"error":{}}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"error":"no"}', ["error-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"error":{"code":true,"message":"no"}}', ["error-form"]),
+    ],
+)
+def test_a_message_breaks_these_rules(frame: bytes, rules: list[str]) -> None:
+    assert broken_rules(frame) == rules
+
+
+def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
+    lines = [b"{", b'  "id": 7,', b'  "result": 1', b"}"]
+    assert set(broken_rules(*lines)) == {"one-line"}
+
+
+def test_a_second_answer_is_one_too_many() -> None:
+    frame = b'{"id":7,"result":1}'
+    assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]
+
+
+def test_bytes_that_are_no_frame_are_named_by_what_they_are() -> None:
+    audit = MessageAudit(Conformance())
+    assert audit.check_item(Skipped("not a frame", b"hello", 5)).rule == "stdout-noise"
+    assert audit.check_item(Skipped("too long", b"x", 10)).rule == "message-size"
+    assert audit.check_item(Broken("Content-Length 9 is over the limit of 4", b"")).rule == (
+        "message-size"
+    )
+    assert audit.check_item(Broken("the headers have no Content-Length", b"")).rule == "frame"

@@ -1,0 +1,138 @@
+"""Every planted fault is found, and named by its rule. One child has all of them."""
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from exthost.check.findings import Report
+from exthost.check.rules import all_rules
+from exthost.check.run import run_checks
+from exthost.check.settings import Settings
+from exthost.connection import connection_spec
+from exthost.dialects.conformance import Conformance
+from exthost.spec import Spec
+
+BAD = Path(__file__).parent / "bad_extension.py"
+
+# Short, since a fault that shows as silence takes this long; and so long that the other faults are
+# found on a busy machine. Nothing here says that a rule is *not* broken.
+REPLY_SECONDS = 3.0
+
+
+class Fault(NamedTuple):
+    """A fault of the child, the rule that it breaks, and a part of the message."""
+
+    name: str
+    dialect: str
+    rule: str
+    seen: str = ""
+
+
+FAULTS = [
+    Fault("dies-at-start", "nexo", "handshake", "exited with 1"),
+    Fault("silent", "morphir", "handshake", "was not answered"),
+    Fault("refuses", "morphir", "handshake", "refused to initialize: no"),
+    Fault("no-list", "morphir", "handshake", "it is not a list"),
+    Fault("old-revision", "mcp", "handshake", "1999-01-01"),
+    Fault("prints", "morphir", "stdout-noise", "starting up!"),
+    Fault("prints", "synaps", "stdout-noise", "starting up!"),
+    Fault("python-notation", "nexo", "json", "Python's notation"),
+    Fault("pretty", "mcp", "one-line", "part of a message"),
+    Fault("latin-1", "morphir", "utf8", "E9"),
+    Fault("nan", "nexo", "number", "NaN"),
+    Fault("mark", "morphir", "byte-order-mark", "EF BB BF"),
+    Fault("wrong-id", "morphir", "reply-id", "id 100, which no request had"),
+    Fault("no-id", "nexo", "reply-id", "has no id"),
+    Fault("text-id", "morphir", "reply-id-type", "and its response '0'"),
+    Fault("twice", "nexo", "reply-once", "answered a second time"),
+    Fault("misspelt", "nexo", "reply-form", "reslt"),
+    Fault("result-and-error", "morphir", "reply-form", "both"),
+    Fault("no-version", "mcp", "version-member", "no jsonrpc"),
+    Fault("error-form", "morphir", "error-form", "an object"),
+    Fault("error-form", "nexo", "error-form", "E_FAIL"),
+    Fault("no-newline", "morphir", "frame"),
+    Fault("length-too-long", "synaps", "frame"),
+    Fault("length-too-short", "synaps", "frame"),
+    Fault("huge-length", "synaps", "message-size", "1,000,000,000"),
+    Fault("one-read-one-message", "morphir", "split-frame", "byte by byte"),
+    Fault("first-of-a-read", "nexo", "joined-frames", "1 of 5"),
+    Fault("ignores-unknown", "nexo", "unknown-method", "not answered"),
+    Fault("dies-of-unknown", "mcp", "unknown-method", "exited with 1"),
+    Fault("knows-everything", "morphir", "unknown-method", "as if it existed"),
+    Fault("any-tool", "nexo", "unknown-tool", "with a result"),
+    Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
+    Fault("any-arguments", "mcp", "bad-arguments", "with a result"),
+    Fault("small-buffer", "nexo", "large-message", "1 MiB"),
+    Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
+    Fault("no-shutdown", "synaps", "shutdown", "not answered"),
+    Fault("ignores-end", "morphir", "end-of-input", "still runs"),
+    Fault("ignores-early-end", "nexo", "early-end", "still runs"),
+    Fault("bad-status", "morphir", "exit-status", "exited with 3"),
+    Fault("ignores-sigterm", "morphir", "signal", "still runs"),
+    Fault("orphan", "morphir", "orphans", "holds its stdout open"),
+    Fault("lock", "morphir", "restart", "exited with 1"),
+    Fault("forgets", "nexo", "restart", "gone: count"),
+    Fault("same-name", "mcp", "tools", "twice"),
+    Fault("no-description", "nexo", "tools", "count has no description"),
+    Fault("invalid-input-schema", "morphir", "input-schema", "'objekt'"),
+    Fault("list-schema", "nexo", "input-schema", "'array'"),
+    Fault("invalid-output-schema", "morphir", "output-schema", "'objet'"),
+    Fault("result-against-schema", "mcp", "result", "n: "),
+    Fault("no-content", "mcp", "result", "content"),
+    Fault("slow", "nexo", "speed", "ms"),
+]
+
+# One of each kind; `make test-more` has the others, since each takes a handful of processes.
+SAMPLE = {"prints", "wrong-id", "length-too-long", "dies-of-unknown", "result-against-schema"}
+
+
+def planted(name: str, dialect: str, folder: Path) -> Spec:
+    words = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
+    # With a namespace around it no process could be left.
+    if name == "orphan":
+        return connection_spec(words, dialect, {"lifetime": "plain"})
+    return connection_spec(words, dialect, {})
+
+
+async def check(name: str, dialect: str, folder: Path, seconds: float = REPLY_SECONDS) -> Report:
+    settings = Settings(reply_seconds=seconds, calls=(("shout", {"text": "hi"}),))
+    return await run_checks(planted(name, dialect, folder), os.environ, settings)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(
+            one,
+            id=f"{one.name}-{one.dialect}",
+            marks=[] if one.name in SAMPLE else [pytest.mark.more],
+        )
+        for one in FAULTS
+    ],
+)
+async def test_a_planted_fault_is_found_and_named(fault: Fault, tmp_path: Path) -> None:
+    report = await check(fault.name, fault.dialect, tmp_path)
+    found = {finding.rule.name: finding for finding in report.findings}
+    assert fault.rule in found, [f"{name}: {one.message}" for name, one in found.items()]
+    finding = found[fault.rule]
+    assert any(fault.seen in one.message for one in report.findings), finding.message
+    assert finding.fix or finding.rule.fix
+    assert report.ok is (finding.rule.severity == "warning" and not report.faults)
+    assert report.score < 100
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) -> None:
+    report = await check("none", dialect, tmp_path, seconds=60)
+    # How fast it is says something of the machine only.
+    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+
+
+def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
+    assert len({one.name for one in FAULTS}) >= 30
+    rules = {rule.name for rule in all_rules(Conformance())}
+    # These need a manifest, a program that is not there, and a limit: see the tests of the verb.
+    assert rules - {one.rule for one in FAULTS} == {"manifest", "start", "time"}

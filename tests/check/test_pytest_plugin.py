@@ -1,0 +1,46 @@
+"""Checks as tests: the fixture, and a test for each rule."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.check.test_planted_faults import BAD
+
+RUN_SECONDS = 150.0
+
+
+def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    plugins = ["-p", "no:cacheprovider", "-p", "exthost.check.pytest_plugin", "-p", "no:exthost"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+
+
+@pytest.mark.more
+def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-S", "-E", str(BAD), "morphir"]
+    (tmp_path / "test_it.py").write_text(
+        "def test_good(exthost_check):\n"
+        f"    assert exthost_check({[*command, 'none']}, dialect='morphir').ok\n"
+        "def test_bad(exthost_check):\n"
+        f"    exthost_check({[*command, 'refuses']}, dialect='morphir')\n"
+    )
+    (tmp_path / "ext").mkdir()
+    words = ", ".join(f'"{word}"' for word in [*command[1:], "refuses"])
+    (tmp_path / "ext" / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "bad"\ndialect = "morphir"\n'
+        f'source = {{type = "process", command = "{sys.executable}", args = [{words}]}}\n'
+    )
+    done = run_pytest(tmp_path, "--exthost-check", "ext", "test_it.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "refused to initialize: no" in done.stdout
+    assert "fix:" in done.stdout
+    assert "2 failed, 3 passed" in done.stdout, done.stdout

@@ -1,0 +1,36 @@
+"""The rules that ship, and the ids of the dialects' rules that they show."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import exthost.check
+from exthost.check.rules import all_rules
+from exthost.dialects.conformance import Conformance
+from exthost.dialects.find import BUILT_IN, conformance_of
+from tests.dialects.requirements import rules
+
+CHECK = Path(exthost.check.__file__).parent
+
+
+@pytest.mark.parametrize("dialect", BUILT_IN)
+def test_the_ids_are_rules_of_the_dialect(dialect: str) -> None:
+    named = conformance_of(dialect).rules
+    names = {rule.name for rule in all_rules(Conformance())}
+    assert set(named) <= names
+    assert set(named.values()) <= rules().keys()
+    assert all(id.startswith(f"{dialect}-") for id in named.values())
+
+
+def test_every_rule_that_the_checks_name_is_there() -> None:
+    source = "".join(path.read_text() for path in CHECK.glob("*.py"))
+    names = {rule.name for rule in all_rules(Conformance())}
+    for name in re.findall(r'(?:find|passed|skip|Problem|rule_of)\(\s*"([a-z0-9-]+)"', source):
+        assert name in names
+
+
+def test_a_rule_says_what_is_required_and_how_to_fix_it() -> None:
+    for rule in all_rules(Conformance()):
+        assert rule.text.endswith(".") and rule.fix, rule.name
+        assert rule.id == f"check-{rule.name}"

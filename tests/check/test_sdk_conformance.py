@@ -1,0 +1,52 @@
+"""One program of the SDK, with two tools, a stream and progress, passes in every dialect."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.check.findings import Report
+from exthost.check.run import run_checks
+from exthost.check.settings import Settings
+from exthost.connection import connection_spec
+from tests.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
+
+# A limit that no test is about.
+PATIENT = Settings(
+    seconds=180, reply_seconds=60, calls=(("add", {"a": 1, "b": 2}), ("work", {"steps": 2}))
+)
+SERVERS = Path(sys.executable).parent
+
+
+def assert_passes(report: Report) -> None:
+    # How fast it is says something of the machine only.
+    findings = [one for one in report.findings if one.rule.name != "speed"]
+    assert [(one.rule.name, one.message) for one in findings] == []
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_one_program_passes_in_every_dialect(dialect: str, tmp_path: Path) -> None:
+    words = command(SAMPLE, dialect)
+    if dialect != "roder":
+        spec = connection_spec(words, dialect, {})
+    else:
+        manifest = write_manifest(SAMPLE, dialect, tmp_path)
+        words[1] = str(tmp_path / SAMPLE.name)
+        spec = connection_spec(words, dialect, {"manifest": str(manifest)})
+    report = await run_checks(spec, os.environ, PATIENT)
+    assert_passes(report)
+    assert {"handshake", "joined-frames", "unknown-tool", "result", "restart"} <= {
+        outcome.rule.name for outcome in report.with_status("passed")
+    }
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("server", ["mcp-server-time", "mcp-server-git"])
+async def test_servers_of_other_people_pass(server: str) -> None:
+    program = shutil.which(server, path=str(SERVERS))
+    if program is None:
+        pytest.skip(f"{server} is not installed")
+    spec = connection_spec([program], "mcp", {})
+    assert_passes(await run_checks(spec, os.environ, Settings(seconds=180, reply_seconds=60)))
