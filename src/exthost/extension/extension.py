@@ -214,6 +214,16 @@ class Extension:
                 ) from None
         session.send(Notification(method, params))
 
+    def try_notify(self, method: str, params: Any = None) -> bool:
+        """Send a notification at once, before any later call; return False if no process serves,
+        or if its pipe is full."""
+        sessions = self.queue.sessions
+        if not sessions or not sessions[0].is_drained:
+            return False
+        self._supervisor.idle.uses += 1
+        sessions[0].send(Notification(method, params))
+        return True
+
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> EventStream:

@@ -8,6 +8,7 @@ cause.
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -37,7 +38,7 @@ from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import start_diagnostics
 from exthost.host.tool_finder import ToolFinder
-from exthost.host.tool_loop import ROUNDS, complete_with_tools
+from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.offer import RegisteredTool
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
@@ -193,6 +194,10 @@ class Host:
         of `context`, as it does for calls."""
         self.events.publish(HostEvent(kind, event, source, context))
 
+    async def flush_events(self) -> None:
+        """Wait until the events published so far are sent to the sinks, or lost to them."""
+        await self._sinks.flush()
+
     # -- tools -------------------------------------------------------------------------------
 
     @property
@@ -305,23 +310,21 @@ class Host:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
+        max_tool_output: int = OUTPUT_BYTES,
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
-        `run_tool`, at most `rounds` times. `options` are those of `ext.providers.complete`."""
+        `run_tool`, at most `rounds` times. It is given at most `max_tool_output` bytes of what a
+        tool returns. `options` are those of `ext.providers.complete`."""
         extension = self[model.partition(":")[0]]
         if extension.is_silent:
             await extension.start()
-        providers = extension.providers
-
-        async def complete(said: list[Any]) -> Any:
-            return await providers.complete(model, said, tools=tools, **options)
-
-        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
-            return await self.run_tool(name, arguments, context=context, check=False)
-
-        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+        complete = partial(extension.providers.complete, model, tools=tools, **options)
+        run = partial(self.run_tool, context=context, check=False)
+        return await complete_with_tools(
+            complete, messages, run, provider=model, rounds=rounds, output_bytes=max_tool_output
+        )
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Store a setting of an extension and notify its processes that subscribed to it."""

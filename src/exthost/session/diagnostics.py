@@ -57,6 +57,7 @@ class Diagnostics:
         "_child",
         "_counts",
         "_loop",
+        "_stderr_level",
         "_tail",
         "_tick_timer",
         "_unlogged",
@@ -75,8 +76,10 @@ class Diagnostics:
         loop: asyncio.AbstractEventLoop,
         *,
         redacts: bool = False,
+        stderr_level: int = logging.INFO,
     ) -> None:
         self.extension = extension
+        self._stderr_level = stderr_level
         self.redacts = redacts
         self._counts: Counter[str] | None = None
         self._child = child
@@ -145,7 +148,7 @@ class Diagnostics:
             self._loop.remove_reader(self._child.stderr)
 
     def _log_stderr_line(self, text: str) -> None:
-        self.log("stderr", logging.INFO, text)
+        self.log("stderr", self._stderr_level, text)
 
     def log(self, source: str, level: int, text: str) -> None:
         """Pass on a line of the extension's own, for a person: now, or when its turn comes."""

@@ -55,6 +55,9 @@ EVENT_PAYLOAD_BYTES = 256 * 1024
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
+# roder-tools-05: the kind of every error in the result of a tool that did not run.
+ERROR_KIND = "tool_execution_failed"
+
 # Longer than any process lives; a dispatch that says more means "for ever".
 MOST_SECONDS = 10.0**9
 
@@ -157,7 +160,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
         {
             "providerId": provider,
             "toolName": call.name,
-            "callId": str(uuid.uuid4()),
+            "callId": str(call.context.get("call_id") or uuid.uuid4()),
             "threadId": str(call.context.get("thread_id") or HOST_THREAD),
             "turnId": str(call.context.get("turn_id") or uuid.uuid4()),
             "arguments": call.arguments,
@@ -201,7 +204,7 @@ def _content(result: Any) -> tuple[Block, ...]:
 
 
 def _error_result(error: ExthostError) -> Any:
-    told = {"kind": error.kind, "message": error.message}
+    told = {"kind": ERROR_KIND, "message": error.message}
     return {"content": error.message, "isError": True, "data": {"error": told}}
 
 
