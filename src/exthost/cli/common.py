@@ -37,6 +37,7 @@ class Args(argparse.Namespace):
     tried: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
     standalone: bool = False
+    disabled: bool = False
 
 
 class _Parser(argparse.ArgumentParser):

@@ -36,10 +36,10 @@ def read_wanted(args: Args) -> Wanted:
     return wanted(read_config(given_config(args)))
 
 
-def find_spec(args: Args, target: str | None) -> Spec | None:
+def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) -> Spec | None:
     """The one extension that is meant, held as was asked; None if neither a target nor a command
-    was given."""
-    spec = _find_spec(args, target)
+    was given. `with_disabled`: one that is switched off may be meant as well."""
+    spec = _find_spec(args, target, with_disabled)
     return None if spec is None else with_sandbox_flags(args, spec)
 
 
@@ -57,7 +57,7 @@ def with_sandbox_flags(args: Args, spec: Spec) -> Spec:
     )
 
 
-def _find_spec(args: Args, target: str | None) -> Spec | None:
+def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | None:
     if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
@@ -69,6 +69,15 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
         for spec in found.specs:
             if spec.id == target:
                 return spec
+        for spec in found.disabled:
+            if spec.id == target and with_disabled:
+                return spec
+            if spec.id == target:
+                raise NotFound(
+                    "X1206",
+                    f"{target!r} is switched off in the config",
+                    help=f"switch it on: exthost enable {target}",
+                )
         for one in found.diagnostics:
             if one.level == "error" and one.extension == target:
                 raise manifest_error(one)

@@ -5,6 +5,7 @@ Exits with 3 if anything is invalid.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
@@ -13,9 +14,11 @@ from exthost.cli.target import read_wanted
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.discovery.configfile import Wanted
-from exthost.discovery.report import Report
+from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
-from exthost.errors import ManifestError, NotFound
+from exthost.errors import ManifestError, NotFound, Refused
+from exthost.launch.plan import check_host_version
+from exthost.model import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +31,15 @@ def run(args: Args) -> int:
     no_command(args)
     if args.target is None:
         found = read_wanted(args)
-        rows, diagnostics = [*_named(found), *_found(found.report)], found.diagnostics
+        rows, specs = [*_named(found), *_found(found.report)], list(found.specs)
+        diagnostics = found.diagnostics
     else:
         report = _below(Path(args.target))
-        rows, diagnostics = _found(report), report.diagnostics
+        rows, specs = _found(report), [one.spec for one in report.candidates]
+        diagnostics = report.diagnostics
+    too_new = _too_new(specs)
+    rows = [row for row in rows if row[0] not in too_new]
+    diagnostics = (*diagnostics, *too_new.values())
     errors = [one for one in diagnostics if one.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
@@ -56,6 +64,24 @@ def _named(found: Wanted) -> list[tuple[str, str, str]]:
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
 
 
+def _too_new(specs: Sequence[Spec]) -> dict[str, Diagnostic]:
+    """Return the error of each extension that needs a later host, by its id."""
+    errors = {}
+    for spec in specs:
+        try:
+            check_host_version(spec)
+        except Refused as error:
+            errors[spec.id] = Diagnostic(
+                level="error",
+                path=spec.manifest_file or spec.origin,
+                message=error.message,
+                code=error.code,
+                help=error.help,
+                extension=spec.id,
+            )
+    return errors
+
+
 def _below(path: Path) -> Report:
     """What there is at this path, and nothing else."""
     if not path.exists():
@@ -70,9 +96,15 @@ def _below(path: Path) -> Report:
         found = report
     else:
         real = str(path.resolve())
+        candidates = tuple(one for one in report.candidates if one.path == real)
+        ids = {one.id for one in candidates}
         found = Report(
-            candidates=tuple(one for one in report.candidates if one.path == real),
-            diagnostics=tuple(one for one in report.diagnostics if one.path == real),
+            candidates=candidates,
+            diagnostics=tuple(
+                one
+                for one in report.diagnostics
+                if one.extension in ids or str(Path(one.path).resolve()) == real
+            ),
         )
     if not found.candidates and not found.diagnostics:
         names = ", ".join(name for one in find.manifest_formats() for name in one.names)

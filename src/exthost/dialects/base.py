@@ -60,6 +60,7 @@ class Traits:
         limits       seconds and sizes
         unique_name  the name in its handshake must be unique among this dialect's extensions
         restart, breaker  what follows when a process ends or calls keep failing
+        breaker_name  what errors call the breaker; `{id}` stands for the extension's id
         shutdown_steps  how a process is asked to exit. SIGKILL to the process tree is always the
                      last step
     """
@@ -83,6 +84,7 @@ class Traits:
     unique_name: bool = False
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
+    breaker_name: str = "the breaker"
 
 
 def method_unknown(request: Request) -> Failure:
