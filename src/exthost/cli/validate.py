@@ -18,7 +18,7 @@ from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, NotFound, Refused
 from exthost.launch.plan import check_host_version
-from exthost.model import Spec
+from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:

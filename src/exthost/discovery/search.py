@@ -18,6 +18,7 @@ from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Remark, Verdict
 from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import filter_candidates
+from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
@@ -82,6 +83,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             # put only links there.
             follow_links=settings.follow_links or on_path,
             wherever=on_path,
+            recorded=read_links(root),
         )
         diagnostics += walked.diagnostics
         for hit in walked.hits:
@@ -263,7 +265,7 @@ class _Siblings:
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
-        self._root = root
+        self._root = root if hit.folder.inside == "/" else hit.folder.inside
         self._follow = follow_links
 
     def __call__(self, name: str) -> bytes | None:

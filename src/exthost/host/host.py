@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects import find
 from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
-from exthost.discovery.watch import Watch
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
@@ -32,7 +30,7 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings
-from exthost.host.manifest_reload import ManifestReloader
+from exthost.host.manifest_reload import ManifestReloader, manifest_watch
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
@@ -341,7 +339,7 @@ class Host:
                 self._control = await open_control_socket(self, self._control_path)
             if self.config.audit_path is not None:
                 self._audit = Audit(self.config.audit_path, self.events)
-            watch = await asyncio.to_thread(self._watch)
+            watch = await asyncio.to_thread(manifest_watch, self.config)
             found = await asyncio.to_thread(wanted, self.config)
             started = await self._configured.open(found.specs)
             self.diagnostics = (*found.diagnostics, *start_diagnostics(started))
@@ -388,9 +386,3 @@ class Host:
     def _publish_tools_changed(self) -> None:
         if ToolsChanged in self.events.kinds:
             self.events.publish(ToolsChanged())
-
-    def _watch(self) -> Watch | None:
-        discovery = self.config.discovery
-        if discovery is None or not (discovery.enabled and discovery.watch.enabled):
-            return None
-        return Watch(discovery, find.manifest_formats(), self.config.folder or ".")

@@ -14,6 +14,7 @@ import os
 from collections import Counter, deque
 from typing import Any
 
+from exthost.dialects.base import Traits
 from exthost.errors import Evidence
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child import Child
@@ -74,13 +75,11 @@ class Diagnostics:
         child: Child,
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
-        *,
-        redacts: bool = False,
-        stderr_level: int = logging.INFO,
+        traits: Traits,
     ) -> None:
         self.extension = extension
-        self._stderr_level = stderr_level
-        self.redacts = redacts
+        self._stderr_level = logging.DEBUG if traits.quiet_stderr else logging.INFO
+        self.redacts = traits.redact
         self._counts: Counter[str] | None = None
         self._child = child
         self._bus = bus

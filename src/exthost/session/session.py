@@ -13,7 +13,6 @@ blocking API runs on its callers' threads: `lock` guards the numbering and the w
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -86,15 +85,7 @@ class Session:
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
         self.conversation = Conversation(dialect, limits.max_message, first_id)
-        traits = dialect.traits
-        self.diagnostics = Diagnostics(
-            owner.extension,
-            child,
-            owner.bus,
-            loop,
-            redacts=traits.redact,
-            stderr_level=logging.DEBUG if traits.quiet_stderr else logging.INFO,
-        )
+        self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
         self._loop = loop
@@ -258,11 +249,6 @@ class Session:
         if self._reader.is_reading:
             self._reader.pause()
             self._loop.create_task(resume())
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether everything that was sent so far is in the pipe."""
-        return self._writer.unwritten_bytes == 0
 
     async def drained(self) -> None:
         """Wait until the child has read everything that was sent so far, or is gone."""
