@@ -72,6 +72,7 @@ def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
         ("gated", "refused"),
         ("zebra", "admitted"),
         ("bee", "admitted"),
+        ("off", "disabled"),
     ]
     diagnostics = [
         (one["level"], one["code"], os.path.relpath(one["path"], tree), one["line"])
@@ -80,7 +81,7 @@ def test_exactly_the_pages_candidates_order_and_diagnostics(tree: Path) -> None:
     assert diagnostics == [
         ("error", "X0202", "one/broken/plugin.toml", 2),
         ("warning", "X0204", "no-such-root", 0),
-        ("warning", "X0207", "two/bee/plugin.toml", 0),
+        ("warning", "X0207", "two/bee/.mcp.json", 1),
         ("warning", "X0205", "two/zebra/plugin.toml", 0),
     ]
     assert report["counts"] == {"scanned": 9, "disabled": 1, "invalid": 1}
@@ -91,13 +92,68 @@ def test_a_link_out_of_the_root_is_an_error_when_links_are_followed(tree: Path) 
     report = listed(config(tree, follow_links=True))
     errors = [one for one in report["diagnostics"] if one["code"] == "X0203"]
     assert [os.path.relpath(one["path"], tree) for one in errors] == ["two/link"]
-    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee"]
+    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
+
+
+@shows("nexo-cli-05")
+def test_a_disabled_one_is_listed_and_described_and_not_started(tree: Path) -> None:
+    path = str(config(tree))
+    (row,) = listed(config(tree), "--disabled")["extensions"]
+    assert (row["id"], row["state"]) == ("off", "disabled") and "disabled" in row["reason"]
+    known = told("info", "off", "--config", path)
+    assert known["state"] == "disabled" and known["path"].endswith("one/off/plugin.toml")
+    error = told("call", "off", "echo", "--config", path, code=2)["error"]
+    assert "switched off" in error["message"] and "exthost enable off" in error["help"]
+    none = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))
+    assert none.returncode == 0 and "none are disabled" in none.stderr
+
+
+@shows("nexo-disc-14")
+def test_paths_are_told_below_the_root_that_the_config_names(tmp_path: Path) -> None:
+    broken = plugin(tmp_path / "real" / "broken", "broken")
+    broken.write_text('[plugin]\nid = "core"\nversion = "1"\n')
+    plugin(tmp_path / "real" / "bee", "bee")
+    servers = '{\n  "mcpServers": {\n    "s": {}\n  }\n}'
+    (tmp_path / "real" / "bee" / ".mcp.json").write_text(servers)
+    (tmp_path / "named").symlink_to(tmp_path / "real")
+    told_of = listed(yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
+    places = {(os.path.relpath(one["path"], tmp_path), one["line"]) for one in told_of}
+    assert ("named/bee/.mcp.json", 3) in places
+    assert {path for path, _ in places} == {"named/bee/.mcp.json", "named/broken/plugin.toml"}
+    found = told("validate", str(tmp_path / "named" / "broken" / "plugin.toml"), code=3)
+    assert found["diagnostics"][0]["path"].endswith("named/broken/plugin.toml")
+
+
+@shows("nexo-cli-06")
+def test_validate_judges_urls_and_names_of_servers(tmp_path: Path) -> None:
+    bad = {
+        "[mcp_servers.s]\nurl = 'ftp://host/x'\n": "mcp_servers.s.url",
+        "[mcp_servers.s]\nurl = 'https://'\n": "mcp_servers.s.url",
+        "[mcp_servers.'not a name']\ncommand = 'x'\n": "mcp_servers.'not a name'",
+        "[mcp_servers.'a.b']\ncommand = 'x'\n": "mcp_servers.'a.b'",
+    }
+    for n, more in enumerate(bad):
+        plugin(tmp_path / f"x{n}", f"x{n}", more=more)
+    found = told("validate", str(tmp_path), code=3)["diagnostics"]
+    assert [one["key"] for one in found] == list(bad.values())
+
+
+@shows("nexo-cli-06", "nexo-manifest-03")
+def test_validate_tells_of_a_manifest_for_a_later_host(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "x" / "a", "a")
+    later = 'min_agent_version = "999.0.0"\nversion ='
+    rewrite(path, path.read_text().replace("version =", later, 1))
+    config = str(yaml(tmp_path, search_paths=["x"]))
+    for words in (("validate", "--config", config), ("validate", str(tmp_path / "x"))):
+        report = told(*words, code=3)
+        assert report["valid"] == []
+        assert "999.0.0" in report["diagnostics"][0]["message"]
 
 
 @shows("nexo-disc-09")
 def test_an_allowlist_keeps_its_own_and_names_who_is_not_there(tree: Path) -> None:
     report = listed(config(tree, allowlist=["zebra", "nobody", "off"]))
-    assert [one["id"] for one in report["extensions"]] == ["zebra"]
+    assert [one["id"] for one in report["extensions"]] == ["zebra", "off"]
     absent = [one["extension"] for one in report["diagnostics"] if one["code"] == "X0206"]
     assert absent == ["nobody", "off"]
 
@@ -111,7 +167,7 @@ def test_an_unreadable_folder_is_a_warning_and_the_others_are_found(tree: Path) 
     finally:
         closed.chmod(0o755)
     assert str(closed) in [one["path"] for one in report["diagnostics"]]
-    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee"]
+    assert [one["id"] for one in report["extensions"]] == ["ant", "gated", "zebra", "bee", "off"]
 
 
 @shows("nexo-gate-01")

@@ -69,7 +69,9 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("extensions:\n  disabled:\n    - a\n    - 5\n", 4, "extensions.disabled[1]", "text"),
         ("extensions: [a]\n", 1, "extensions", "table"),
         ("extension: {}\n", 0, "", "extensions"),
-        ("extensions: {}\nother: 1\n", 2, "other", "unknown"),
+        ("extensions: {}\nextention: 1\n", 2, "extention", "unknown"),
+        ("extensions: {disable: [x]}\n", 1, "extensions.disable", "disabled"),
+        ("extensions:\n  watch: {reloads: true}\n", 2, "extensions.watch.reloads", "reload"),
         ("extensions:\n  enabled: true\n  enabled: false\n", 3, "", "twice"),
         ("extensions: {\n", 2, "", "YAML"),
         ("a: b: c\n", 1, "", "YAML"),
@@ -115,6 +117,17 @@ def test_the_file_of_the_original_is_taken_and_what_has_no_effect_is_noted(tmp_p
 
 
 @shows("nexo-disc-12")
+def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> None:
+    text = "telemetry: {x: 1}\nextensions:\n  quarantine: true\n  watch: {enabled: true, poll: 5}\n"
+    config = read(tmp_path, text)
+    assert config.discovery is not None and config.discovery.watch.enabled
+    keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
+    assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
+    noted = [one for one in wanted(config).diagnostics if one.code == "X0161"]
+    assert [one.level for one in noted] == ["warning"] * 3
+
+
+@shows("nexo-disc-12")
 @pytest.mark.parametrize(
     "text",
     [
@@ -154,7 +167,7 @@ def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
 def test_aliases_that_multiply_are_no_bomb(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
-    assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0102"
+    assert wrong(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
 
 
 def test_without_pyyaml_the_error_says_what_to_install(

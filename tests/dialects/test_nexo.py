@@ -10,7 +10,14 @@ import pytest
 
 import exthost
 from exthost.dialects.nexo.dialect import DIALECT
-from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.errors import (
+    BreakerOpen,
+    CallFailed,
+    ExtensionGone,
+    HandshakeFailed,
+    ProtocolViolation,
+    UsageError,
+)
 from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
 from exthost.offer import Tool
 from exthost.shutdown_steps import CloseStdin, Write
@@ -239,6 +246,16 @@ def config_lazy(root: Path) -> Any:
     )
 
 
+@shows("nexo-life-08")
+async def test_its_breaker_has_the_name_that_its_host_gives_it() -> None:
+    breaker = {"failures": 1, "open": "60s", "max_open": "60s"}
+    async with child(breaker=breaker) as ext:
+        await failing(ext.call_tool("die"))
+        error = await failing(ext.call_tool("echo"))
+        assert isinstance(error, BreakerOpen)
+        assert "the breaker ext:stdio:child is open" in error.message
+
+
 # -- environment -----------------------------------------------------------------------------
 
 
@@ -260,6 +277,7 @@ async def test_what_a_child_is_given(tmp_path: Path) -> None:
         assert seen["AGENT_EXTENSION_ID"] == "a"
         assert seen["AGENT_VERSION"] == exthost.__version__
         assert seen["AGENT_STATE_DIR"] == str(home / "extensions" / "a")
+        assert seen["NEXO_EXTENSION_STATE_ROOT"] == seen["AGENT_STATE_DIR"]
         assert (home / "extensions" / "a").is_dir()
 
 
@@ -268,7 +286,8 @@ async def test_where_no_state_folder_can_be_made_the_child_runs_without(tmp_path
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(tmp_path / "home")}
     plugin(tmp_path / "x" / "a", "a")
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
-        assert "AGENT_STATE_DIR" not in (await host["a"].call_tool("env")).data
+        seen = (await host["a"].call_tool("env")).data
+        assert not {"AGENT_STATE_DIR", "NEXO_EXTENSION_STATE_ROOT"} & seen.keys()
 
 
 @shows("nexo-env-01")

@@ -238,7 +238,7 @@ def test_transports_that_are_none(transport: str, wrong: list[str]) -> None:
 
 @shows("nexo-manifest-06")
 @pytest.mark.parametrize(
-    "said", ['kind = "nats"\nsubject_prefix = "a.b"', 'type = "http"\nurl = "h"']
+    "said", ['kind = "nats"\nsubject_prefix = "a.b"', 'type = "http"\nurl = "http://h"']
 )
 def test_other_transports_are_listed_and_never_started(said: str) -> None:
     spec = spec_of(PLUGIN + CAPABLE + "[transport]\n" + said)
@@ -366,7 +366,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         ('[mcp_servers.a]\ntransport = "stdio"', "mcp_servers.a"),
         ('[mcp_servers.a]\ntransport = "sse"', "mcp_servers.a"),
         ("[mcp_servers.a]\nargs = []", "mcp_servers.a"),
-        ('[mcp_servers.a]\ntransport = "sse"\nurl = "x"\nargs = []', "mcp_servers.a.args"),
+        ('[mcp_servers.a]\ntransport = "sse"\nurl = "http://x"\nargs = []', "mcp_servers.a.args"),
         ('[mcp_servers.a]\ncommand = "x"\nenv = { A = 1 }', "mcp_servers.a.env.A"),
         ("[mcp_servers]\na = 5", "mcp_servers.a"),
         ('[mcp_servers."a\\u001bb"]\ncommand = "x"', r"mcp_servers.'a\x1bb'"),

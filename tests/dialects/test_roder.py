@@ -313,7 +313,16 @@ async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Pat
         assert one["callId"] != two["callId"]
 
 
-@shows("roder-tools-02", "roder-tools-03")
+@shows("roder-tools-06")
+async def test_the_caller_may_name_its_call(tmp_path: Path) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        asked = (await ext.call_tool("echo", context={"call_id": "toolu_7"})).data
+        assert asked["callId"] == "toolu_7" and is_uuid4(asked["turnId"])
+        asked = (await ext.tools.call("echo", context={"call_id": "toolu_8"})).data
+        assert asked["callId"] == "toolu_8"
+
+
+@shows("roder-tools-02", "roder-tools-03", "roder-tools-05")
 async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
     kinds = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
     async with closing(toy(tmp_path)) as ext:
@@ -323,19 +332,19 @@ async def test_what_raises_in_call_tool_is_an_error_result_in_tools_call(tmp_pat
             assert isinstance(error, kind)
             result = await ext.tools.call(name, timeout=limit)
             assert result.is_error is True and result.text
-            assert result.raw["data"]["error"]["kind"] == kind.__name__
-            assert result.raw["data"]["error"]["message"] == result.raw["content"]
+            error_of = {"kind": "tool_execution_failed", "message": result.raw["content"]}
+            assert result.raw["data"] == {"error": error_of}
         failed = await failing(ext.call_tool("fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
         assert (await ext.tools.call("fail")).raw == failed.data
         assert failed.data["content"] == failed.error_message == "as you wish"
         gone = await ext.tools.call("die", {"code": 3})
-        assert gone.data["error"]["kind"] == "ExtensionGone"
+        assert gone.data["error"]["kind"] == "tool_execution_failed"
         unknown = await ext.tools.call("no such tool")
-        assert unknown.data["error"]["kind"] == "NotFound"
+        assert "no such tool" in unknown.data["error"]["message"]
     async with closing(toy(tmp_path, command="no-such-program")) as ext:
         result = await ext.tools.call("echo")
-        assert result.data["error"]["kind"] == "SpawnFailed"
+        assert "no-such-program" in result.data["error"]["message"]
 
 
 async def test_tools_is_a_mapping_and_other_dialects_say_that_they_have_no_error_results(
@@ -548,6 +557,25 @@ async def test_a_dispatch_has_the_time_that_its_request_says(tmp_path: Path) -> 
         error = await failing(all_of(stream))
         assert isinstance(error, CallTimeout) and "0.2 s" in error.message
         await cancel_told(ext, "dispatch")
+
+
+@shows("roder-stream-09")
+async def test_the_time_of_a_dispatch_begins_with_its_acknowledgement(
+    tmp_path: Path, clock: Clock
+) -> None:
+    async with closing(toy(tmp_path)) as ext:
+        await ext.start()
+        script = [["wait"], ["ack"], ["wait"], ["event", FINISHED]]
+        opening = asyncio.ensure_future(
+            all_of(dispatch(ext, *script, request={"timeout_seconds": 5}))
+        )
+        while not await said(ext, "subagents/dispatch"):
+            pass  # each round is an answer of the child
+        await clock.advance(8)  # longer than the dispatch may take, not longer than any reply may
+        await ext.call_tool("go")
+        await clock.advance(4)
+        await ext.call_tool("go")
+        assert len(await opening) == 1
 
 
 @shows("roder-stream-06")

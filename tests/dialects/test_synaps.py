@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -603,6 +604,26 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
         types.TaskDone("t", "e"),
         types.TaskStart("u", "M", "generic"),
     ]
+
+
+@shows("synaps-life-07")
+async def test_stderr_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "exthost.extensions")
+    program = "import sys; print('compiling', file=sys.stderr); sys.exit(3)"
+    argv = [sys.executable, "-S", "-E", "-c", program]
+    await failing(exthost.connect(argv, dialect="synaps").__aenter__())
+    (record,) = [one for one in caplog.records if "compiling" in one.getMessage()]
+    assert record.levelno == logging.DEBUG
+
+
+@shows("synaps-life-08")
+async def test_a_handshake_that_takes_longer_than_its_limit_names_the_setting() -> None:
+    assert DIALECT.traits.limits.handshake == 10
+    argv = [sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()"]
+    silent = exthost.connect(argv, dialect="synaps", limits={"handshake": "300ms"})
+    error = await failing(silent.__aenter__())
+    assert error.code == "X0504" and "0.3 s" in error.message
+    assert "limits.handshake" in error.help
 
 
 @shows("synaps-note-02", "synaps-route-04")

@@ -218,6 +218,9 @@ class Deaf:
     async def start(self) -> None:
         await self.opened.wait()
 
+    def try_notify(self, method: str, params: Any = None) -> bool:
+        return False
+
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None:
@@ -242,6 +245,29 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
     assert deaf.told == list(range(QUEUE_EVENTS))
     await sinks.close()
     assert SinkFailed in bus.kinds and HostEvent not in bus.kinds
+
+
+@shows("roder-events-07")
+async def test_an_event_comes_before_the_calls_that_follow_it(tmp_path: Path) -> None:
+    async with host_of(sink(tmp_path, "turn.")) as host:
+        ext = host["toy"]
+        await ext.start()
+        for n in range(3):
+            host.emit("turn.started", n)
+            told = await said(ext, "events/handle")
+            assert [one["envelope"]["event"] for one in told] == list(range(n + 1))
+
+
+@shows("roder-events-07")
+async def test_an_event_for_one_that_is_still_to_be_started_can_be_waited_for(
+    tmp_path: Path,
+) -> None:
+    async with host_of(sink(tmp_path, "turn.")) as host:
+        host.emit("turn.started")
+        await host.flush_events()
+        (told,) = await said(host["toy"], "events/handle")
+        assert told["envelope"]["kind"] == "turn.started"
+        await host.flush_events()  # nothing is left to wait for
 
 
 @shows("roder-life-06", "roder-events-03")

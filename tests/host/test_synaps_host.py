@@ -333,6 +333,25 @@ async def test_long_output_is_cut_for_the_model() -> None:
     assert cut("é" * 5, 5) == "éé" and cut("abc", 3) == "abc"
 
 
+@shows("synaps-prov-07")
+async def test_how_much_of_a_tools_output_a_model_sees_can_be_chosen(tmp_path: Path) -> None:
+    told = {
+        "offer": {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}},
+        "result": {"content": [use("ext_toy_echo", "1")]},
+        "heard": str(tmp_path / "heard"),
+    }
+    plugin(tmp_path / "model", told)
+    wanted = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
+    async with exthost.Host(wanted) as host:
+        await failing(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
+        for bad in (0, -1, True, "7"):
+            error = await failing(host.complete("model:p:m", [], max_tool_output=bad))  # type: ignore[arg-type]
+            assert error.code == "X1334"
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    last = [one["params"] for one in heard if one.get("method") == "provider.complete"][1]
+    assert len(last["messages"][-1]["content"][0]["content"]) == 7
+
+
 @shows("synaps-hand-10", "synaps-prov-05")
 async def test_a_model_is_named_by_plugin_provider_and_model(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
@@ -414,6 +433,26 @@ async def test_what_was_stored_is_told_at_the_next_start(
         await host.configure("notes", "color", "red")
     async with exthost.Host(config(tmp_path / "p")) as host:
         assert (await host.call_tool("notes:started")).data["params"]["config"] == {"color": "red"}
+
+
+@shows("synaps-mani-09")
+async def test_what_was_stored_since_is_told_to_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
+    plugin(tmp_path / "p" / "notes", config=[{"key": "color", "default": "blue"}])
+    plugin(tmp_path / "p" / "needy", config=[{"key": "color", "required": True}])
+    async with exthost.Host(config(tmp_path / "p")) as host:
+
+        async def color(name: str) -> str:
+            return str((await host.call_tool(f"{name}:started")).data["params"]["config"]["color"])
+
+        assert await color("notes") == "blue" and host["needy"].state == "refused"
+        await host.configure("notes", "color", "red")
+        await host.configure("needy", "color", "green")
+        await host["notes"].restart()
+        await host["needy"].restart()
+        assert (await color("notes"), await color("needy")) == ("red", "green")
 
 
 @shows("synaps-ask-03")

@@ -39,6 +39,9 @@ VARIABLES = st.dictionaries(NAMES, st.sampled_from(["", "1", "2"]))
         "PGPASSWORDFILE",
         "MYSECRETS",
         "GOOGLE_APPLICATION_CREDENTIALS",
+        "DB_PWD",
+        "DB_PASSWD",
+        "AWS_CREDENTIALS",
         "SSH_PRIVATE_KEY_FILE",
         "my_private_key_path",
     ],
@@ -52,7 +55,7 @@ def test_a_name_that_looks_like_a_secret_is_held_back(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "TOKEN", "KEY", "TOKENS", "KEYBOARD", "AUTHOR", "XDG_SESSION_ID", "API_KEYS", "PAT"],
+    ["PATH", "TOKEN", "KEY", "TOKENS", "KEYBOARD", "AUTHOR", "XDG_SESSION_ID", "PWD", "OLDPWD"],
 )
 def test_a_name_that_only_resembles_one_is_passed(name: str) -> None:
     assert not looks_secret(name)

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,10 +67,41 @@ def test_an_endless_line_is_handed_on_in_pieces_and_costs_no_more_than_one() -> 
     assert sum(map(len, tail.lines())) == TAIL_BYTES
 
 
-def test_only_so_many_lines_are_shown_and_the_oldest_go_first() -> None:
-    tail = StderrTail()
-    tail.feed(b"".join(b"line %d\n" % n for n in range(100)))
-    assert tail.lines() == tuple(f"line {n}" for n in range(80, 100))
+def numbered(first: int, end: int) -> list[str]:
+    return [f"line {n}" for n in range(first, end)]
+
+
+def test_only_so_many_lines_are_shown_the_first_of_a_burst_among_them() -> None:
+    tail = StderrTail(now=lambda: 0.0)
+    tail.feed("\n".join([*numbered(0, 100), ""]).encode())
+    left_out = "(81 lines are left out here)"
+    assert list(tail.lines()) == [*numbered(0, 3), left_out, *numbered(84, 100)]
+    assert len(tail.lines()) == SHOWN_LINES
+
+
+@pytest.mark.parametrize("piece", [1, 7, 65_536])
+def test_the_first_lines_of_the_last_burst_are_kept_however_long_it_is(piece: int) -> None:
+    time = 0.0
+    tail = StderrTail(now=lambda: time)
+    tail.feed("\n".join([*numbered(0, 50), ""]).encode())
+    time = 10.0
+    burst = ["panic: index out of range", "", "goroutine 1 [running]:", *numbered(0, 5000), ""]
+    data = "\n".join(burst).encode()
+    assert len(data) > 2 * TAIL_BYTES
+    for start in range(0, len(data), piece):
+        tail.feed(data[start : start + piece])
+    head, tail_of = tail.lines()[:3], list(tail.lines()[4:])
+    assert head == ("panic: index out of range", "", "goroutine 1 [running]:")
+    assert tail_of == numbered(4984, 5000)
+
+
+def test_a_short_burst_is_shown_after_what_came_before_it() -> None:
+    time = 0.0
+    tail = StderrTail(now=lambda: time)
+    tail.feed("\n".join([*numbered(0, 50), ""]).encode())
+    time = 10.0
+    tail.feed(b"Error: no such file\n")
+    assert list(tail.lines()) == [*numbered(31, 50), "Error: no such file"]
 
 
 def test_the_rest_without_a_newline_is_handed_on_once_at_the_end() -> None:

@@ -41,6 +41,7 @@ class Args(argparse.Namespace):
     format: Any = None
     env: list[tuple[str, str]] | None = None
     cwd: str | None = None
+    disabled: bool = False
 
 
 class _Parser(argparse.ArgumentParser):

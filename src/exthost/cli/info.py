@@ -28,7 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     no_command(args)
-    spec = find_spec(args, args.target)
+    spec = find_spec(args, args.target, with_disabled=True)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
     known = describe(spec)

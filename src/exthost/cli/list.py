@@ -42,6 +42,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     config_option(parser)
     all_option(parser)
+    parser.add_argument("--disabled", action="store_true", help="only those that are switched off")
 
 
 def all_option(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,9 @@ def run(args: Args) -> int:
     found = read_targeted(args)
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
-    for spec in found.specs:
+    for spec in (*found.specs, *found.disabled):
+        if args.disabled and spec.enabled:
+            continue
         rows.append(row(found, spec, before))
         if rows[-1]["state"] == State.ADMITTED.value:
             before.append(spec)
@@ -69,7 +72,9 @@ def run(args: Args) -> int:
         return 0
     table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
-    if not rows and args.target is None:
+    if not rows and args.disabled:
+        say("none are disabled")
+    elif not rows and args.target is None:
         say_empty(args)
     for one in rows:
         if one["reason"]:
@@ -144,7 +149,8 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
     that were admitted already."""
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
-        state, reason = "disabled", "enabled = false"
+        listed = spec.package is not None
+        state, reason = "disabled", "in the list `disabled`" if listed else "enabled = false"
     else:
         try:
             dialect = find.find_dialect(spec.dialect)

@@ -76,20 +76,24 @@ def manifests_at(path: Path) -> Report:
     report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
     if not path.is_dir():
         real = str(path.resolve())
-        report = Report(
-            candidates=tuple(one for one in report.candidates if one.path == real),
-            diagnostics=tuple(one for one in report.diagnostics if one.path == real),
+        candidates = tuple(one for one in report.candidates if one.path == real)
+        ids = {one.id for one in candidates}
+        diagnostics = tuple(
+            one
+            for one in report.diagnostics
+            if one.extension in ids or str(Path(one.path).resolve()) == real
         )
+        report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
         names = ", ".join(name for one in find.manifest_formats() for name in one.names)
         raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
     return report
 
 
-def find_spec(args: Args, target: str | None) -> Spec | None:
+def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) -> Spec | None:
     """The one extension that is meant, held as was asked; None if neither a target nor a command
-    was given."""
-    spec = _find_spec(args, target)
+    was given. `with_disabled`: one that is switched off may be meant as well."""
+    spec = _find_spec(args, target, with_disabled)
     return None if spec is None else with_launch_flags(args, spec)
 
 
@@ -116,7 +120,7 @@ def with_launch_flags(args: Args, spec: Spec) -> Spec:
     )
 
 
-def _find_spec(args: Args, target: str | None) -> Spec | None:
+def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | None:
     if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
@@ -129,6 +133,15 @@ def _find_spec(args: Args, target: str | None) -> Spec | None:
         for spec in found.specs:
             if spec.id == target:
                 return spec
+        for spec in found.disabled:
+            if spec.id == target and with_disabled:
+                return spec
+            if spec.id == target:
+                raise NotFound(
+                    "X1206",
+                    f"{target!r} is switched off in the config",
+                    help=f"switch it on: exthost enable {target}",
+                )
         for one in found.diagnostics:
             if one.level == "error" and one.extension == target:
                 raise manifest_error(one)

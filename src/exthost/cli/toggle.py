@@ -30,12 +30,8 @@ def toggle_options(parser: argparse.ArgumentParser) -> None:
 def toggle(args: Args, on: bool) -> int:
     """Enable or disable the extension in the config, and print whether that changed it."""
     no_command(args)
-    found = read_wanted(args)
     path = Path(config_path(args))
-    edit, wanted = _plan(found, args.name, on)
-    changed = wanted != found.config
-    if changed:
-        _write(path, wanted, edit, args.name)
+    changed = set_enabled(args, args.name, on)
     if args.json:
         row = {"id": args.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
         show_json(row)
@@ -43,6 +39,16 @@ def toggle(args: Args, on: bool) -> int:
         state = "enabled" if on else "disabled"
         print(f"{args.name}: {state}" if changed else f"{args.name}: was {state} already")
     return 0
+
+
+def set_enabled(args: Args, id: str, on: bool) -> bool:
+    """Enable or disable an extension in the config; return whether that changed it."""
+    found = read_wanted(args)
+    edit, wanted = _plan(found, id, on)
+    if wanted == found.config:
+        return False
+    _write(Path(config_path(args)), wanted, edit, id)
+    return True
 
 
 _Edit = Callable[[str, bool], str | None]

@@ -5,14 +5,17 @@ Exits with 3 if anything is invalid.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
 from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
 from exthost.cli.target import manifests_at, read_wanted
 from exthost.discovery.configfile import Wanted
-from exthost.discovery.report import Report
-from exthost.errors import ManifestError
+from exthost.discovery.report import Diagnostic, Report
+from exthost.errors import ManifestError, Refused
+from exthost.launch.plan import check_host_version
+from exthost.spec import Spec
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -25,10 +28,15 @@ def run(args: Args) -> int:
     no_command(args)
     if args.target is None:
         found = read_wanted(args)
-        rows, diagnostics = [*_named(found), *_found(found.report)], found.diagnostics
+        rows, specs = [*_named(found), *_found(found.report)], list(found.specs)
+        diagnostics = found.diagnostics
     else:
         report = manifests_at(Path(args.target))
-        rows, diagnostics = _found(report), report.diagnostics
+        rows, specs = _found(report), [one.spec for one in report.candidates]
+        diagnostics = report.diagnostics
+    too_new = _too_new(specs)
+    rows = [row for row in rows if row[0] not in too_new]
+    diagnostics = (*diagnostics, *too_new.values())
     errors = [one for one in diagnostics if one.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
@@ -51,3 +59,21 @@ def _named(found: Wanted) -> list[tuple[str, str, str]]:
     ids = {spec.id for spec in found.config.specs}
     named = [spec for spec in found.specs if spec.id in ids and spec.manifest_file]
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
+
+
+def _too_new(specs: Sequence[Spec]) -> dict[str, Diagnostic]:
+    """Return the error of each extension that needs a later host, by its id."""
+    errors = {}
+    for spec in specs:
+        try:
+            check_host_version(spec)
+        except Refused as error:
+            errors[spec.id] = Diagnostic(
+                level="error",
+                path=spec.manifest_file or spec.origin,
+                message=error.message,
+                code=error.code,
+                help=error.help,
+                extension=spec.id,
+            )
+    return errors

@@ -22,6 +22,8 @@ VERBS = {
     "down": "end the running host of a config",
     "add": "add an extension to the config",
     "remove": "take an extension out of the config",
+    "install": "put an extension's folder, or a link to it, into the search path",
+    "uninstall": "delete an extension's folder from the search path",
     "logs": "what an extension of a host said, also when it is dead",
     "new": "make a new extension: program, manifest, test and README",
     "check": "hold an extension to the rules of its dialect, and show how to fix what is wrong",

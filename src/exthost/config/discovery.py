@@ -47,7 +47,7 @@ class DiscoverySettings:
     prefers_working_folder: bool = False
 
 
-_WATCH: Mapping[str, Key] = {
+WATCH_KEYS: Mapping[str, Key] = {
     "enabled": Key(FLAG, "Whether manifests are watched while a host runs.", "true", "false"),
     "debounce_ms": Key(
         count(MIN_DEBOUNCE_MS), "How long a file must be unchanged, in milliseconds.", "200", "500"
@@ -59,7 +59,7 @@ _WATCH: Mapping[str, Key] = {
 
 
 def _watch(value: Any, place: Place) -> WatchSettings:
-    return WatchSettings(**_set_values(table(value, place, _WATCH)))
+    return WatchSettings(**_set_values(table(value, place, WATCH_KEYS)))
 
 
 DISCOVERY_KEYS: Mapping[str, Key] = {
@@ -81,7 +81,7 @@ DISCOVERY_KEYS: Mapping[str, Key] = {
     "max_depth": Key(count(0), "How many levels of folders are searched.", "2", "4"),
     "follow_links": Key(FLAG, "Whether symbolic links are followed.", "true", "false"),
     "watch": Key(
-        table_of(_WATCH, _watch),
+        table_of(WATCH_KEYS, _watch),
         "Whether changes of manifests are noticed.",
         "{ enabled = true, reload = true }",
     ),

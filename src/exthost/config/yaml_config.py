@@ -1,8 +1,9 @@
 """`extensions.yaml`: the config file of nexo's own host (nexo-disc-11), read unchanged.
 
 The key `extensions` has the keys of `[discovery]`. `transport_defaults.stdio` sets limits. Other
-keys of that host have no effect and are noted; any other key is a mistake. Relative search paths
-are relative to the working folder, as in that host, or to the folder of the file.
+keys, which that host or a later version of it may know, have no effect and are noted; one that
+resembles a key of ours is a mistake. Relative search paths are relative to the working folder, as
+in that host, or to the folder of the file.
 
 PyYAML is an optional dependency and is imported when the first YAML config is read.
 """
@@ -11,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from exthost.config.discovery import DiscoverySettings, discovery
+from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, discovery
 from exthost.config.document import Config
 from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems, shown
-from exthost.documents.readers import Reader, count, kind, table
+from exthost.documents.readers import Reader, count, kind, nearest, table
 from exthost.documents.settings import Settings
 from exthost.documents.toml_positions import Path
 from exthost.errors import ConfigError, Evidence
@@ -66,11 +67,9 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     if not isinstance(document, Mapping) or "extensions" not in document:
         place.wrong(WRONG_VALUE, "there is no `extensions`", "begin the file with `extensions:`")
     reading = _Reading()
-    read = table(
-        document if document is not None else {},
-        place,
-        {"extensions": reading.section, **reading.foreign_keys()},
-    )
+    top = {"extensions": reading.section, **reading.foreign_keys()}
+    own = document if document is not None else {}
+    read = table(reading.without_unknown(own, place, top), place, top)
     problems.raise_any()
     return Config(
         discovery=read["extensions"],
@@ -106,7 +105,24 @@ class _Reading:
             others = self.foreign_keys()
             table({key: value[key] for key in value if key in others}, place, others)
             own = {key: item for key, item in value.items() if key not in others}
+            own = self.without_unknown(own, place, DISCOVERY_KEYS)
+            watch = place.at("watch")
+            if "watch" in own:
+                own["watch"] = self.without_unknown(own["watch"], watch, WATCH_KEYS)
         return replace(discovery(own, place, None), prefers_working_folder=True)
+
+    def without_unknown(self, value: Any, place: Place, known: Mapping[str, Any]) -> Any:
+        """Return a table without the keys that resemble none of ours; each is noted. One that does
+        resemble a key of ours is left in: a typing error must not switch anything on or off."""
+        if not isinstance(value, Mapping):
+            return value
+        kept = {}
+        for key, item in value.items():
+            if isinstance(key, str) and key not in known and not nearest(key, known):
+                self._note(item, place.at(key))
+            else:
+                kept[key] = item
+        return kept
 
     def _note(self, value: Any, place: Place) -> None:
         self.notes.append(f"`{shown(place.path)}` has no effect here")

@@ -41,6 +41,7 @@ class Traits:
         ids_continue a new process continues with the ids of the one before
         redact       messages may hold private text: what a child writes shows neither in errors
                      nor in the log above DEBUG
+        quiet_stderr lines of stderr are logged at DEBUG, and not at INFO
     Calls
         method_limits  time limits of single methods, or operations by their neutral names
         progress_multiplier  each progress report of a call restarts its time limit, until the call
@@ -59,6 +60,7 @@ class Traits:
         limits       seconds and sizes
         unique_name  the name in its handshake must be unique among this dialect's extensions
         restart, breaker  what follows when a process ends or calls keep failing
+        breaker_name  what errors call the breaker; `{id}` stands for the extension's id
         shutdown_steps  how a process is asked to exit. SIGKILL to the process tree is always the
                      last step
     """
@@ -69,6 +71,7 @@ class Traits:
     first_id: int = 0
     ids_continue: bool = False
     redact: bool = False
+    quiet_stderr: bool = False
     method_limits: Mapping[str, float] = field(default_factory=empty_mapping)
     progress_multiplier: int = 1
     retry: Literal["never", "once"] = "never"
@@ -81,6 +84,7 @@ class Traits:
     unique_name: bool = False
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
+    breaker_name: str = "the breaker"
 
 
 def method_unknown(request: Request) -> Failure:

@@ -22,12 +22,12 @@ leaves them unsaid, discovery writes the manifest's path and the extension's fol
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Spec
 
-__all__ = ["Accepted", "ManifestFormat", "Found", "Rejected", "Verdict", "invalid"]
+__all__ = ["Accepted", "ManifestFormat", "Found", "Rejected", "Remark", "Verdict", "invalid"]
 
 
 def _nothing_beside(name: str) -> bytes | None:
@@ -68,6 +68,14 @@ class Found:
         return self.folder.rpartition("/")[2]
 
 
+class Remark(NamedTuple):
+    """A warning about a place: `file` beside the manifest, "" for the manifest itself."""
+
+    text: str
+    file: str = ""
+    line: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """It is an extension. `also` are further ones that this manifest brings along (MCP servers
@@ -75,7 +83,7 @@ class Accepted:
 
     spec: Spec
     also: tuple[Spec, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str | Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

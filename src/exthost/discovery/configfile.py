@@ -45,6 +45,13 @@ class Wanted:
     diagnostics: tuple[Diagnostic, ...] = ()
     report: Report = field(default_factory=Report)
 
+    @property
+    def disabled(self) -> tuple[Spec, ...]:
+        """The extensions that were found and that the list `disabled` removed."""
+        known = {spec.id for spec in self.specs}
+        off = [spec for one in self.report.off for spec in (one.spec, *one.also)]
+        return tuple(replace(spec, enabled=False) for spec in off if spec.id not in known)
+
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
         """Return the variables that look like secrets and that the extension gets only because its
         own manifest requires them. There are none if a person named the extension in the config."""

@@ -25,11 +25,16 @@ __all__ = [
 
 
 class Filtered(NamedTuple):
-    """The extensions that remain, the warnings, and how many the `disabled` list removed."""
+    """The extensions that remain, the warnings, and those that the `disabled` list removed."""
 
     candidates: tuple[Candidate, ...]
     diagnostics: tuple[Diagnostic, ...]
-    disabled: int
+    off: tuple[Candidate, ...]
+
+    @property
+    def disabled(self) -> int:
+        """How many the `disabled` list removed."""
+        return len(self.off)
 
 
 def filter_candidates(
@@ -39,10 +44,11 @@ def filter_candidates(
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
     allowed, absent = filter_allowed(enabled, allowlist)
-    off = {candidate.id for candidate in unique} & set(disabled)
+    off = order(candidate for candidate in unique if candidate.id in disabled)
     diagnostics = [_shadowed(loser, winner) for loser, winner in shadowed]
-    diagnostics += [_absent(name, name in off) for name in absent]
-    return Filtered(order(allowed), tuple(diagnostics), len(unique) - len(enabled))
+    off_ids = {candidate.id for candidate in off}
+    diagnostics += [_absent(name, name in off_ids) for name in absent]
+    return Filtered(order(allowed), tuple(diagnostics), off)
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from exthost.dialects.manifest_format import Remark
 from exthost.errors import ManifestError
 from exthost.spec import Spec
 
@@ -71,7 +72,7 @@ class Candidate:
     root_index: int
     dialect: str
     also: tuple[Spec, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str | Remark, ...] = ()
 
     @property
     def id(self) -> str:
@@ -84,6 +85,7 @@ class Report:
 
     scanned   the number of manifests that were read, whatever the result
     disabled  the number of extensions that the `disabled` list removed
+    off       those extensions
     invalid   the number of manifests that could not be read or used
     """
 
@@ -91,6 +93,7 @@ class Report:
     diagnostics: tuple[Diagnostic, ...] = ()
     scanned: int = 0
     disabled: int = 0
+    off: tuple[Candidate, ...] = ()
     invalid: int = 0
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config.discovery import ON_PATH
-from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Verdict
+from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Remark, Verdict
 from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import filter_candidates
+from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic, Report
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
@@ -65,7 +66,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     expanded = [
         (path, root) for path in settings.search_paths for root in roots(path, bases, formats)
     ]
+    shown = _ConfiguredRoots(bases)
     for index, (search_path, root) in enumerate(expanded):
+        if isinstance(root, str):
+            shown.add(search_path, root)
         on_path = search_path == ON_PATH
         if isinstance(root, Diagnostic):
             diagnostics.append(root)
@@ -79,6 +83,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             # put only links there.
             follow_links=settings.follow_links or on_path,
             wherever=on_path,
+            recorded=read_links(root),
         )
         diagnostics += walked.diagnostics
         for hit in walked.hits:
@@ -86,7 +91,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             outcome = _read_hit(hit, index, root, settings.follow_links)
             if isinstance(outcome, Candidate):
                 candidates.append(outcome)
-                diagnostics += [_remark(outcome, text) for text in outcome.warnings]
+                diagnostics += [_remark(outcome, warning) for warning in outcome.warnings]
             elif outcome is not None:
                 invalid += 1
                 diagnostics.append(outcome)
@@ -95,9 +100,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     )
     return Report(
         candidates=filtered.candidates,
-        diagnostics=(*diagnostics, *filtered.diagnostics),
+        diagnostics=tuple(shown.under(one) for one in (*diagnostics, *filtered.diagnostics)),
         scanned=scanned,
         disabled=filtered.disabled,
+        off=filtered.off,
         invalid=invalid,
     )
 
@@ -215,10 +221,43 @@ def _placed(spec: Spec, path: str, folder: str, home: str) -> Spec:
     return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 
-def _remark(candidate: Candidate, text: str) -> Diagnostic:
+def _remark(candidate: Candidate, warning: str | Remark) -> Diagnostic:
+    remark = Remark(warning) if isinstance(warning, str) else warning
+    folder = candidate.path.rpartition("/")[0]
     return Diagnostic(
-        level="warning", path=candidate.path, code="X0207", message=text, extension=candidate.id
+        level="warning",
+        path=f"{folder}/{remark.file}" if remark.file else candidate.path,
+        line=remark.line,
+        code="X0207",
+        message=remark.text,
+        extension=candidate.id,
     )
+
+
+class _ConfiguredRoots:
+    """Shows paths below a root as its search path has them, where that is a link."""
+
+    def __init__(self, bases: Sequence[str]) -> None:
+        self._bases = bases
+        self._named: dict[str, str] = {}
+
+    def add(self, search_path: str, root: str) -> None:
+        """`root` is the real path of this search path."""
+        if search_path.startswith("$"):
+            return
+        for base in self._bases:
+            named = os.path.abspath(Path(base, Path(search_path).expanduser()))  # noqa: PTH100
+            if named != root and os.path.realpath(named) == root:
+                self._named.setdefault(root, named)
+                return
+
+    def under(self, diagnostic: Diagnostic) -> Diagnostic:
+        for root, named in self._named.items():
+            if is_inside(diagnostic.path, root):
+                path = named + diagnostic.path.removeprefix(root)
+                more = tuple(self.under(one) for one in diagnostic.more)
+                return replace(diagnostic, path=path, more=more)
+        return diagnostic
 
 
 class _Siblings:
@@ -226,7 +265,7 @@ class _Siblings:
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
-        self._root = root
+        self._root = root if hit.folder.inside == "/" else hit.folder.inside
         self._follow = follow_links
 
     def __call__(self, name: str) -> bytes | None:

@@ -13,23 +13,26 @@ the whole machine.
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.files import escape, is_inside, system_words
 from exthost.discovery.report import Diagnostic
+from exthost.empty_mapping import EMPTY_MAPPING
 
 __all__ = ["Folder", "Hit", "Walked", "unsearchable", "walk"]
 
 
 class Folder(NamedTuple):
     """A folder to be searched: the path on which it was found, its real path, and the real path of
-    the folder that contains it ("" for the root, above which we may not read)."""
+    the folder that contains it ("" for the root, above which we may not read). `inside` is the real
+    path that links in it must not leave."""
 
     path: str
     real: str
     above: str = ""
+    inside: str = "/"
 
     @property
     def name(self) -> str:
@@ -60,14 +63,15 @@ def walk(
     ignore_dirs: Collection[str],
     follow_links: bool,
     wherever: bool = False,
+    recorded: Mapping[str, str] = EMPTY_MAPPING,
 ) -> Walked:
     """Search below `root`, a real path. The root is depth 0, a file directly in it depth 1.
 
-    Links that are followed must stay inside the root, unless `wherever` is true.
+    Links that are followed must stay inside the root, unless `wherever` is true. Those directly in
+    the root that are `recorded`, name → real path, are followed in any case (see `links`).
     """
-    inside = "/" if wherever else root
-    search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links, inside)
-    level = [Folder(root, root)]
+    search = _Search(root, tuple(formats), frozenset(ignore_dirs), follow_links, recorded)
+    level = [Folder(root, root, inside="/" if wherever else root)]
     depth = 0
     while level and depth < max_depth:
         level = search.next_level(level)
@@ -97,9 +101,9 @@ class _Search:
         formats: tuple[ManifestFormat, ...],
         ignored: frozenset[str],
         follow: bool,
-        inside: str,
+        recorded: Mapping[str, str],
     ) -> None:
-        self.inside = inside
+        self.recorded = recorded
         self.formats = formats
         self.ignored = ignored
         self.follow = follow
@@ -119,9 +123,12 @@ class _Search:
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in self.ignored:
                             real = _join(folder.real, entry.name)
-                            folders.append(Folder(path, real, folder.real))
+                            folders.append(Folder(path, real, folder.real, folder.inside))
                     elif not entry.is_symlink():
                         self._file(entry, path, _join(folder.real, entry.name), folder)
+                    elif self._is_recorded(entry, path, folder):
+                        real = self.recorded[entry.name]
+                        linked.append(Folder(path, real, folder.real, real))
                     elif self.follow:
                         self._link(entry, path, folder, linked)
                 except OSError as error:
@@ -150,27 +157,33 @@ class _Search:
         self.entered.add(key)
         return True
 
+    def _is_recorded(self, entry: os.DirEntry[str], path: str, folder: Folder) -> bool:
+        """Whether this is a link in the root that leads to the folder that is recorded for it."""
+        if folder.above or entry.name not in self.recorded or not entry.is_dir():
+            return False
+        return os.path.realpath(path) == self.recorded[entry.name]
+
     def _link(
         self, entry: os.DirEntry[str], path: str, folder: Folder, linked: list[Folder]
     ) -> None:
         if entry.is_dir():
             if entry.name in self.ignored:
                 return
-            real = self._inside(path, _join(folder.real, entry.name))
+            real = self._inside(path, folder, entry.name)
             # By either name: a link must not bypass the list.
             if real is not None and real.rpartition("/")[2] not in self.ignored:
-                linked.append(Folder(path, real, folder.real))
+                linked.append(Folder(path, real, folder.real, folder.inside))
         elif self._claimed(entry.name, folder):
-            real = self._inside(path, _join(folder.real, entry.name))
+            real = self._inside(path, folder, entry.name)
             if real is not None:
                 self._file(entry, path, real, folder)
 
-    def _inside(self, path: str, unresolved: str) -> str | None:
+    def _inside(self, path: str, folder: Folder, name: str) -> str | None:
         """Return the target of a link, or None with a diagnostic if it is outside."""
-        real = os.path.realpath(unresolved, strict=True)
-        if is_inside(real, self.inside):
+        real = os.path.realpath(_join(folder.real, name), strict=True)
+        if is_inside(real, folder.inside):
             return real
-        self.diagnostics.append(Diagnostic.of((escape(path, real, self.inside),), path))
+        self.diagnostics.append(Diagnostic.of((escape(path, real, folder.inside),), path))
         return None
 
     def _file(self, entry: os.DirEntry[str], path: str, real: str, folder: Folder) -> None:

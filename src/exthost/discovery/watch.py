@@ -19,6 +19,7 @@ from exthost.config import DiscoverySettings
 from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.files import read_file
+from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic
 from exthost.discovery.search import base_folders, discover, roots
 from exthost.discovery.walk import walk
@@ -137,6 +138,7 @@ class Watch:
                 max_depth=self._settings.max_depth,
                 ignore_dirs=self._settings.ignore_dirs,
                 follow_links=self._settings.follow_links,
+                recorded=read_links(root),
             )
             for hit in walked.hits:
                 try:

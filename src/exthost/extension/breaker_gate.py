@@ -16,13 +16,18 @@ from exthost.spec import Breaker
 class BreakerGate:
     """The breaker of one extension. Does nothing without settings."""
 
-    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last")
+    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last", "name")
 
     def __init__(
-        self, settings: Breaker | None, queue: CallQueue, on_open: Callable[[], None]
+        self,
+        settings: Breaker | None,
+        queue: CallQueue,
+        on_open: Callable[[], None],
+        name: str = "the breaker",
     ) -> None:
         """`on_open` is called in the step in which failing calls open the breaker, before their
-        callers see the errors."""
+        callers see the errors. `name` is its name in errors and in the log."""
+        self.name = name
         self._settings = settings
         self._queue = queue
         self._on_open = on_open
@@ -116,7 +121,7 @@ class BreakerGate:
         last = f"; the last of them: {cause.message}" if cause is not None else ""
         error = BreakerOpen(
             "X1170",
-            f"{method} was not sent: too many failures in a row{last}",
+            f"{method} was not sent: {self.name} is open, after too many failures in a row{last}",
             extension=self._queue.extension,
             help=f"a fresh process is tried by the first call after {left:.1f} s; "
             "restart() tries at once",

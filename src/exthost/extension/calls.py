@@ -20,6 +20,7 @@ from exthost.extension.misuse import checked_timeout, wrong_loop_error
 from exthost.extension.policy import pool_of
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
+from exthost.messages import Notification
 from exthost.names import nearest
 from exthost.offer import Tool
 from exthost.session.awaitable_call import AwaitableCall
@@ -30,6 +31,9 @@ from exthost.tool_result import ToolResult, tool_failed
 
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
+
+# Half of what a pipe holds: a process that has left more unread is busy.
+_UNREAD_BYTES = 32 * 1024
 
 
 def make_queue(
@@ -199,6 +203,16 @@ class Calls:
                 await self._supervisor.settle()
         except TimeoutError:
             pass  # the call that follows says what was missing
+
+    def try_notify(self, method: str, params: Any) -> bool:
+        """Send a notification at once; return False if no process serves, or if it does not read
+        what it was sent before."""
+        sessions = self._queue.sessions
+        if not sessions or sessions[0].unread_bytes() > _UNREAD_BYTES:
+            return False
+        self._supervisor.idle.uses += 1
+        sessions[0].send(Notification(method, params))
+        return True
 
     def require_session(self, what: str) -> Session:
         """Return a session that serves, or raise the error that says why none does."""

@@ -196,9 +196,7 @@ class Extension:
     ) -> None:
         """Send a notification, which has no reply.
 
-        With a `timeout` it is only sent once the process has read everything before it; if that
-        takes longer, CallTimeout is raised.
-        """
+        With a `timeout` it waits for the process to read everything before it, or CallTimeout."""
         session = self.calls.require_session(method)
         self._supervisor.idle.uses += 1
         if timeout is not None:
@@ -213,6 +211,10 @@ class Extension:
                     help="the extension must read its stdin while it works",
                 ) from None
         session.send(Notification(method, params))
+
+    def try_notify(self, method: str, params: Any = None) -> bool:
+        """Send a notification at once, before any later call; return False if that cannot be."""
+        return self.calls.try_notify(method, params)
 
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None

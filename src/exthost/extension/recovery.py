@@ -58,7 +58,8 @@ class Recovery:
         self._wake = wake
         self.due = math.inf
         self.restarts = RestartTracker(restart_of(spec, dialect), self._now)
-        self.gate = BreakerGate(breaker_of(spec, dialect), queue, self.open_breaker)
+        name = dialect.traits.breaker_name.format(id=spec.id)
+        self.gate = BreakerGate(breaker_of(spec, dialect), queue, self.open_breaker, name)
         self.growth = PoolGrowth(pool_of(spec))
 
     def forgive(self) -> None:

@@ -36,14 +36,18 @@ def make_stream(
     if kind.key is not None:
         params = _with_key(params, kind.key, method, queue.extension)
         key = params[kind.key]
-    if whole is None and kind.limit is not None:
-        whole = kind.limit(params)
+    # The dialect's own limit is for what an acknowledged stream does; a start is not part of that.
+    own = kind.limit(params) if whole is None and kind.limit is not None else None
 
     def open(stream: EventStream) -> None:
         first = limit if whole is None else whole
         if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
             first = min(limit, first)
-        queue.submit(StreamCall(method, params, stream, first, queue.now(), whole))
+        seconds = own if whole is None else whole
+        call = StreamCall(
+            method, params, stream, first, queue.now(), seconds, from_acknowledgement=whole is None
+        )
+        queue.submit(call)
 
     return EventStream(kind, key, open=open, close=lambda stream: _leave(queue, stream))
 

@@ -1,9 +1,9 @@
 """Event sinks: extensions that receive the events of the host.
 
 Subscribes to the bus and forwards what passes an extension's filter: a kind that begins with one of
-its prefixes; no prefixes, no events. Each sink has its own queue of 256 and its own task, so a
-slow one delays nobody; what does not fit is dropped and counted. The first event that passes the
-filter starts the extension, as any use would.
+its prefixes; no prefixes, no events. An event is sent at once to a sink that serves. Others have
+their own queue of 256 and their own task, so a slow one delays nobody; what does not fit is dropped
+and counted. The first event that passes the filter starts the extension, as any use would.
 
 A sink that fails is reported, by the log and as `SinkFailed` on the bus, and never fed its own
 failures: no event about a sink goes to that sink, `SinkFailed` goes to none, and neither do the
@@ -59,6 +59,7 @@ class Listener(Protocol):
     @property
     def serves(self) -> bool: ...
     async def start(self) -> Any: ...
+    def try_notify(self, method: str, params: Any = None) -> bool: ...
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None: ...
@@ -84,6 +85,10 @@ class EventSinks:
         if sink is not None:
             self._subscribe()
             await sink.close()
+
+    async def flush(self) -> None:
+        """Wait until each event that was published so far is sent to its sinks, or lost."""
+        await asyncio.gather(*[sink.flush() for sink in self._sinks.values()])
 
     async def close(self) -> None:
         for extension in list(self._sinks):
@@ -158,6 +163,10 @@ class _Sink:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, envelope: Mapping[str, Any]) -> None:
+        """Send the event now if the extension can take it, so that it comes before later calls;
+        otherwise as soon as possible."""
+        if self._task is None and self._try_send(envelope):
+            return
         if len(self._queue) >= QUEUE_EVENTS:
             self._lose("its queue is full")
             return
@@ -166,6 +175,17 @@ class _Sink:
             self._task = asyncio.get_running_loop().create_task(
                 self._forward(), name=f"events for {self.extension.id}"
             )
+
+    def _try_send(self, envelope: Mapping[str, Any]) -> bool:
+        try:
+            return self.extension.try_notify(*self._sink.notification(envelope))
+        except ExthostError as error:
+            self._lose(error.message)
+            return True
+
+    async def flush(self) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     async def _forward(self) -> None:
         try:

@@ -8,15 +8,14 @@ cause.
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 from exthost.config import Config, spec_from_mapping
-from exthost.dialects import find
 from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
-from exthost.discovery.watch import Watch
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
@@ -31,13 +30,13 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings
-from exthost.host.manifest_reload import ManifestReloader
+from exthost.host.manifest_reload import ManifestReloader, manifest_watch
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import start_diagnostics
 from exthost.host.tool_finder import ToolFinder
-from exthost.host.tool_loop import ROUNDS, complete_with_tools
+from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.offer import RegisteredTool
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
@@ -193,6 +192,10 @@ class Host:
         of `context`, as it does for calls."""
         self.events.publish(HostEvent(kind, event, source, context))
 
+    async def flush_events(self) -> None:
+        """Wait until the events published so far are sent to the sinks, or lost to them."""
+        await self._sinks.flush()
+
     # -- tools -------------------------------------------------------------------------------
 
     @property
@@ -305,23 +308,21 @@ class Host:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
+        max_tool_output: int = OUTPUT_BYTES,
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
-        `run_tool`, at most `rounds` times. `options` are those of `ext.providers.complete`."""
+        `run_tool`, at most `rounds` times. It is given at most `max_tool_output` bytes of what a
+        tool returns. `options` are those of `ext.providers.complete`."""
         extension = self[model.partition(":")[0]]
         if extension.is_silent:
             await extension.start()
-        providers = extension.providers
-
-        async def complete(said: list[Any]) -> Any:
-            return await providers.complete(model, said, tools=tools, **options)
-
-        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
-            return await self.run_tool(name, arguments, context=context, check=False)
-
-        return await complete_with_tools(complete, messages, run, provider=model, rounds=rounds)
+        complete = partial(extension.providers.complete, model, tools=tools, **options)
+        run = partial(self.run_tool, context=context, check=False)
+        return await complete_with_tools(
+            complete, messages, run, provider=model, rounds=rounds, output_bytes=max_tool_output
+        )
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Store a setting of an extension and notify its processes that subscribed to it."""
@@ -338,7 +339,7 @@ class Host:
                 self._control = await open_control_socket(self, self._control_path)
             if self.config.audit_path is not None:
                 self._audit = Audit(self.config.audit_path, self.events)
-            watch = await asyncio.to_thread(self._watch)
+            watch = await asyncio.to_thread(manifest_watch, self.config)
             found = await asyncio.to_thread(wanted, self.config)
             started = await self._configured.open(found.specs)
             self.diagnostics = (*found.diagnostics, *start_diagnostics(started))
@@ -385,9 +386,3 @@ class Host:
     def _publish_tools_changed(self) -> None:
         if ToolsChanged in self.events.kinds:
             self.events.publish(ToolsChanged())
-
-    def _watch(self) -> Watch | None:
-        discovery = self.config.discovery
-        if discovery is None or not (discovery.enabled and discovery.watch.enabled):
-            return None
-        return Watch(discovery, find.manifest_formats(), self.config.folder or ".")

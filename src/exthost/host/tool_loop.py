@@ -11,7 +11,14 @@ Knows neither dialect nor process: a provider is a function from messages to con
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.errors import CallFailed, ExthostError, NotFound, ProtocolViolation, Refused
+from exthost.errors import (
+    CallFailed,
+    ExthostError,
+    NotFound,
+    ProtocolViolation,
+    Refused,
+    UsageError,
+)
 from exthost.tool_result import ToolResult
 
 __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
@@ -49,6 +56,12 @@ async def complete_with_tools(
 ) -> Completion:
     """Return the last answer of the model. `messages` is not changed. `run_tool` returns a tool
     that failed as a result (check=False)."""
+    if type(output_bytes) is not int or output_bytes < 1:
+        raise UsageError(
+            "X1334",
+            f"max_tool_output is a number of bytes, at least 1, and not {output_bytes!r}",
+            help=f"leave it out for {OUTPUT_BYTES:,}",
+        )
     said = list(messages)
     rounds = max(1, rounds)
     for left in range(rounds - 1, -1, -1):

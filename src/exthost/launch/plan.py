@@ -42,7 +42,7 @@ class Launch:
     plan: LaunchPlan
     environment: Environment
     context: HandshakeContext
-    state_variable: str = ""  # the variable that names the child's own folder, if it has one
+    state_variables: tuple[str, ...] = ()  # those that name the child's own folder
     state_owner: int | None = None  # the user that owns the folder, if not the host's
     enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # the containment, as data
     # What of the containment is weaker than usual or than configured, with the reason.
@@ -68,14 +68,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
             extension=spec.id,
             help="exthost runs child processes over stdin and stdout, and only lists others",
         )
-    ours = host_version(spec)
-    if spec.requires.host and semver.newer(spec.requires.host, ours):
-        raise Refused(
-            "X0330",
-            f"it needs a host of version {spec.requires.host} or later, and this one is {ours}",
-            extension=spec.id,
-            help="update the host, or set options = { host_version = … } if it is compatible",
-        )
+    check_host_version(spec)
     _settings(spec, environ)
     admission = NOT_SANDBOXED
     if policy_of(spec) is not None and spec.argv:
@@ -84,6 +77,18 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     if spec.sha256 is not None and spec.argv:
         check_files(spec, _command(spec, dialect, environ).plan)
     return admission
+
+
+def check_host_version(spec: Spec) -> None:
+    """Raise Refused if the extension needs a later host than this one."""
+    ours = host_version(spec)
+    if spec.requires.host and semver.newer(spec.requires.host, ours):
+        raise Refused(
+            "X0330",
+            f"it needs a host of version {spec.requires.host} or later, and this one is {ours}",
+            extension=spec.id,
+            help="update the host, or set options = { host_version = … } if it is compatible",
+        )
 
 
 def host_version(spec: Spec) -> str:
@@ -98,12 +103,12 @@ class _Command:
     plan: LaunchPlan
     environment: Environment
     state_folder: str
-    state_variable: str
+    state_variables: tuple[str, ...]
 
     @property
     def state(self) -> str:
         """The state folder, "" if no variable of the program names it."""
-        return self.state_folder if self.state_variable else ""
+        return self.state_folder if self.state_variables else ""
 
 
 def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Command:
@@ -115,12 +120,12 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
         own["PYTHONDONTWRITEBYTECODE"] = "1"
     environment = environment_of(spec, dialect, environ, {**own, **_resolved(spec, environ)})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
-    variable = next((name for name, fact in traits.env_vars.items() if fact == "state_folder"), "")
+    naming = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return _Command(
         plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
         environment=environment,
         state_folder=folder,
-        state_variable="" if variable in spec.env else variable,
+        state_variables=tuple(name for name in naming if name not in spec.env),
     )
 
 
@@ -165,7 +170,7 @@ def prepare(
         plan=plan,
         environment=command.environment,
         context=context,
-        state_variable=command.state_variable,
+        state_variables=command.state_variables,
         state_owner=None if view is None else view.uid,
         enforced=enforced,
         weaker=tuple(weaker(spec, enforced["pids"], enforced["filesystem"] != "open")),
@@ -203,7 +208,7 @@ def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
 def make_state_folder(launch: Launch) -> Launch:
     """Create the state folder of a child whose dialect has one. If it cannot be created, as on a
     read-only file system, return a launch without it: most extensions never use theirs."""
-    if not launch.state_variable:
+    if not launch.state_variables:
         return launch
     try:
         folder = Path(launch.context.state_folder)
@@ -222,8 +227,9 @@ def make_state_folder(launch: Launch) -> Launch:
 
 
 def _without_state_folder(launch: Launch) -> Launch:
-    if not launch.state_variable:
+    if not launch.state_variables:
         return launch
     variables: Any = dict(launch.plan.env)
-    variables.pop(launch.state_variable, None)
-    return replace(launch, plan=replace(launch.plan, env=Variables(variables)), state_variable="")
+    for name in launch.state_variables:
+        variables.pop(name, None)
+    return replace(launch, plan=replace(launch.plan, env=Variables(variables)), state_variables=())

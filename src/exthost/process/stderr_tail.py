@@ -1,9 +1,11 @@
 """The last lines of a child's stderr, in bounded memory.
 
-Errors about the child carry the tail. Each complete line is passed on as it arrives; a line that
-does not end is passed on in pieces.
+Errors about the child carry the tail. Where the last burst of output has more lines than the tail,
+its first lines are kept as well: a panic says what is wrong there, and prints its stacks after it.
+Each complete line is passed on as it arrives; a line that does not end is passed on in pieces.
 """
 
+import time
 from collections.abc import Callable
 
 # Enough for a Python traceback with context, several times over.
@@ -12,6 +14,13 @@ TAIL_BYTES = 16 * 1024
 # The number of lines that an error carries.
 SHOWN_LINES = 20
 
+# The first lines of the last burst among them: the message of a panic has one or two.
+HEAD_LINES = 3
+HEAD_BYTES = 2 * 1024
+
+# Output after a longer pause is a new burst.
+_PAUSE_SECONDS = 0.2
+
 # A longer line is passed on in pieces of this size.
 LINE_BYTES = 8 * 1024
 
@@ -19,9 +28,27 @@ LINE_BYTES = 8 * 1024
 class StderrTail:
     """Keeps the last bytes, and calls `on_line` for each line."""
 
-    __slots__ = ("_kept", "_line", "_on_line", "_shown", "total")
+    __slots__ = (
+        "_burst_at",
+        "_burst_head",
+        "_burst_lines",
+        "_kept",
+        "_line",
+        "_now",
+        "_on_line",
+        "_shown",
+        "total",
+    )
 
-    def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_line: Callable[[str], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
+        self._burst_at = 0.0  # when its last bytes came
+        self._burst_head = b""
+        self._burst_lines = 0
         self._kept = b""
         self._line = b""
         self._on_line = on_line
@@ -33,11 +60,20 @@ class StderrTail:
         left out."""
         self.total += len(data)
         self._shown = None
+        self._add_to_burst(data)
         if len(data) >= TAIL_BYTES:
             self._kept = data[-TAIL_BYTES:]
         else:
             self._kept = (self._kept + data)[-TAIL_BYTES:]
         return 0 if self._on_line is None else self._pass_on(data, self._on_line, room)
+
+    def _add_to_burst(self, data: bytes) -> None:
+        before, self._burst_at = self._burst_at, self._now()
+        if self._burst_at - before > _PAUSE_SECONDS:
+            self._burst_head, self._burst_lines = b"", 0
+        self._burst_lines += data.count(b"\n")
+        if len(self._burst_head) < HEAD_BYTES:
+            self._burst_head += data[: HEAD_BYTES - len(self._burst_head)]
 
     def _pass_on(self, data: bytes, on_line: Callable[[str], None], room: int | None) -> int:
         *whole, rest = (self._line + data).split(b"\n", -1 if room is None else room)
@@ -59,7 +95,13 @@ class StderrTail:
         """Return the last lines, oldest first. The result is cached: when a process exits, each of
         its calls fails with the same lines."""
         if self._shown is None:
-            self._shown = tuple(map(_text, self._kept.splitlines()[-SHOWN_LINES:]))
+            lines = self._kept.splitlines()[-SHOWN_LINES:]
+            if self._burst_lines > SHOWN_LINES:
+                head = self._burst_head.splitlines()[:HEAD_LINES]
+                lines = lines[len(head) + 1 - SHOWN_LINES :]
+                left_out = self._burst_lines - len(head) - len(lines)
+                lines = [*head, b"(%d lines are left out here)" % left_out, *lines]
+            self._shown = tuple(map(_text, lines))
         return self._shown
 
 

@@ -14,6 +14,7 @@ import os
 from collections import Counter, deque
 from typing import Any
 
+from exthost.dialects.base import Traits
 from exthost.errors import Evidence
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child import Child
@@ -57,6 +58,7 @@ class Diagnostics:
         "_child",
         "_counts",
         "_loop",
+        "_stderr_level",
         "_tail",
         "_tick_timer",
         "_unlogged",
@@ -73,11 +75,11 @@ class Diagnostics:
         child: Child,
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
-        *,
-        redacts: bool = False,
+        traits: Traits,
     ) -> None:
         self.extension = extension
-        self.redacts = redacts
+        self._stderr_level = logging.DEBUG if traits.quiet_stderr else logging.INFO
+        self.redacts = traits.redact
         self._counts: Counter[str] | None = None
         self._child = child
         self._bus = bus
@@ -145,7 +147,7 @@ class Diagnostics:
             self._loop.remove_reader(self._child.stderr)
 
     def _log_stderr_line(self, text: str) -> None:
-        self.log("stderr", logging.INFO, text)
+        self.log("stderr", self._stderr_level, text)
 
     def log(self, source: str, level: int, text: str) -> None:
         """Pass on a line of the extension's own, for a person: now, or when its turn comes."""

@@ -146,7 +146,7 @@ class EffectPerformer:
         stream, call = effect.stream, effect.stream.call
         assert isinstance(stream, EventStream)
         if not call.ended:
-            call.acknowledged()
+            call.acknowledged(self._owner.now())
             stream.acknowledge()
         self._owner.acknowledged(call)
 

@@ -77,7 +77,10 @@ def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
         code, message = "X0504", f"it did not shake hands in {session.limits.handshake:g} s"
         if not first:
             message += ", and wrote nothing to stdout at all"
-        help = f"does it speak {dialect.name}? and does it flush what it prints?"
+        help = (
+            f"does it speak {dialect.name}? and does it flush what it prints? if it is slow to "
+            "start, as a program that is compiled first, raise limits.handshake"
+        )
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"it was gone before it shook hands: {error.message}"
         help = "run its command by hand: what it writes to stderr tells why"

@@ -85,9 +85,7 @@ class Session:
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
         self.conversation = Conversation(dialect, limits.max_message, first_id)
-        self.diagnostics = Diagnostics(
-            owner.extension, child, owner.bus, loop, redacts=dialect.traits.redact
-        )
+        self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
         self._loop = loop

@@ -130,7 +130,8 @@ class EventStream(StreamQueue):
 
 class StreamCall(Call):
     """The call that opens a stream. It ends when the stream ends. `timeout` is the limit of the
-    first reply; after an acknowledgement the whole stream may take `whole_seconds`, or any time."""
+    first reply; after an acknowledgement the stream may take `whole_seconds`, or any time. These
+    are counted from the call, or with `from_acknowledgement` from there."""
 
     started_at = 0.0  # a stored value, because the deadline may become infinite
 
@@ -142,21 +143,25 @@ class StreamCall(Call):
         timeout: float,
         now: float,
         whole_seconds: float | None,
+        *,
+        from_acknowledgement: bool = False,
     ) -> None:
         super().__init__(method, params, StreamReply(stream), timeout, now)
         self.started_at = now
         self.stream = stream
         self._whole_seconds = whole_seconds
+        self._from_acknowledgement = from_acknowledgement
         stream.params = params
         stream.call = self
 
-    def acknowledged(self) -> None:
+    def acknowledged(self, now: float) -> None:
         """The child has accepted the stream: from now on the limit of the whole stream holds."""
         if self._whole_seconds is None:
             self.deadline = math.inf
         else:
             self.timeout = self._whole_seconds
-            self.deadline = self.started_at + self._whole_seconds
+            began = now if self._from_acknowledgement else self.started_at
+            self.deadline = began + self._whole_seconds
 
     def deliver(self, value: Any) -> None:
         self.stream.finish(value)

@@ -166,6 +166,7 @@ class SyncExtension:
     run_hook = forward(Extension.run_hook)
     check_health = forward(Extension.check_health)
     notify = forward(Extension.notify)
+    try_notify = forward_plain(Extension.try_notify)
     stream = forward_stream(Extension.stream)
 
     # -- life --------------------------------------------------------------------------------

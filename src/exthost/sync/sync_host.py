@@ -23,7 +23,7 @@ from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
-from exthost.host.tool_loop import ROUNDS
+from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.spec import Spec
 from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
@@ -144,6 +144,7 @@ class SyncHost:
     reload = forward(Host.reload)
     configure = forward(Host.configure)
     emit = forward_plain(Host.emit)
+    flush_events = forward(Host.flush_events)
 
     # -- tools -------------------------------------------------------------------------------
 
@@ -185,11 +186,13 @@ class SyncHost:
         *,
         tools: Sequence[Any] = (),
         rounds: int = ROUNDS,
+        max_tool_output: int = OUTPUT_BYTES,
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
         """Have a model answer and run the tools that it asks for; see `Host.complete`."""
-        complete, given = self.target.complete, {"tools": tools, "rounds": rounds, **options}
+        limits = {"rounds": rounds, "max_tool_output": max_tool_output}
+        complete, given = self.target.complete, {"tools": tools, **limits, **options}
         return self.loop_thread.run(lambda: complete(model, messages, context=context, **given))
 
     @property

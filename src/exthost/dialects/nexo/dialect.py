@@ -263,11 +263,13 @@ DIALECT = Dialect(
             strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
         ),
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
+        breaker_name="the breaker ext:stdio:{id}",
         env_vars=MappingProxyType(
             {
                 "AGENT_VERSION": "host_version",
                 "AGENT_EXTENSION_ID": "extension",
                 "AGENT_STATE_DIR": "state_folder",
+                "NEXO_EXTENSION_STATE_ROOT": "state_folder",
             }
         ),
         # A blank line is the empty message that announces the end; then stdin is closed.

@@ -22,15 +22,18 @@ from exthost.dialects.manifest_format import (
     Found,
     ManifestFormat,
     Rejected,
+    Remark,
     Verdict,
     invalid,
 )
 from exthost.dialects.nexo.mcp_servers import (
+    JsonMistake,
     McpServer,
     expanded,
     read_servers,
     servers_from_json,
     spec_of,
+    url,
 )
 from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, shown
 from exthost.documents.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
@@ -97,7 +100,7 @@ def read(file: Found) -> Verdict:
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
     if problems.found:
         return Rejected(_errors(file, problems, id))
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
         servers, warnings = _beside(file, id)
     capabilities, transport = checked["capabilities"], checked["transport"]
@@ -178,16 +181,18 @@ def _errors(file: Found, problems: Problems, id: str) -> tuple[ManifestError, ..
     )
 
 
-def _beside(file: Found, id: str) -> tuple[tuple[McpServer, ...], tuple[str, ...]]:
+def _beside(file: Found, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
     """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is ignored."""
     try:
         data = file.sibling(_SIDECAR)
     except ManifestError as error:
-        return (), (f"its {_SIDECAR} is left out: {error.message}",)
+        return (), (Remark(f"it is left out: {error.message}", _SIDECAR),)
     if data is None:
         return (), ()
-    servers, wrong = servers_from_json(data, id)
-    return servers, (f"its {_SIDECAR} is left out: {wrong}",) if wrong else ()
+    try:
+        return servers_from_json(data, id), ()
+    except JsonMistake as mistake:
+        return (), (Remark(f"it is left out: {mistake}", _SIDECAR, mistake.line),)
 
 
 # -- sections --------------------------------------------------------------------------------
@@ -297,7 +302,7 @@ class _Transport:
 _KINDS: Mapping[str, Mapping[str, Reader]] = {
     "stdio": {"command": text, "args": words},
     "nats": {"subject_prefix": text},
-    "http": {"url": text},
+    "http": {"url": url},
 }
 
 

@@ -8,7 +8,8 @@ other programs, which have their own keys.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +18,7 @@ from exthost.documents.entry import remote_server
 from exthost.documents.problems import WRONG_VALUE, Place, Problems, shown
 from exthost.documents.readers import (
     Reader,
+    cut,
     flag,
     kind,
     nearest,
@@ -30,9 +32,22 @@ from exthost.documents.settings import within
 from exthost.empty_mapping import empty_mapping
 from exthost.spec import Requires, Spec
 
-__all__ = ["McpServer", "expanded", "read_servers", "servers_from_json", "spec_of"]
+__all__ = [
+    "JsonMistake",
+    "McpServer",
+    "expanded",
+    "read_servers",
+    "servers_from_json",
+    "spec_of",
+    "url",
+]
 
 _MAX_NAME_CHARS = 32
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_URL = re.compile(r"https?://[^/\s]")
+
+# A URL that begins with a placeholder has its scheme in there.
+_PLACEHOLDER = "${"
 
 _TRANSPORTS = ("stdio", "streamable_http", "sse", "auto")
 
@@ -67,13 +82,22 @@ def _transport(value: Any, place: Place) -> str | None:
     return None
 
 
+def url(value: Any, place: Place) -> str | None:
+    """Read the address of a server: http or https, with a host."""
+    read = text(value, place)
+    if read is None or read.startswith(_PLACEHOLDER) or _URL.match(read):
+        return read
+    place.wrong(WRONG_VALUE, f"{cut(read)} is no http or https URL", "write https://host/path")
+    return None
+
+
 _READERS: Mapping[str, Reader] = {
     "transport": _transport,
     "command": text,
     "args": words,
     "env": variables,
     "cwd": text,
-    "url": text,
+    "url": url,
     "headers": variables,
     "log_level": word,
     "context_passthrough": flag,
@@ -85,7 +109,16 @@ _REMOTE_ONLY = ("url", "headers")
 
 
 def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
-    """Return the servers of `mcp_servers` in a manifest. Errors are reported at their place."""
+    """The `mcp_servers` of a manifest; mistakes are noted at their place."""
+    if isinstance(value, Mapping):
+        for name in value:
+            if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
+                rule = "a letter, then letters, digits, _ and -"
+                place.at(name).wrong(WRONG_VALUE, f"{cut(name)} is no name of a server: {rule}")
+    return _servers(value, place, extension)
+
+
+def _servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
     if not isinstance(value, Mapping):
         place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
         return ()
@@ -93,27 +126,50 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, .
     return tuple(server for server in read if server is not None)
 
 
-def servers_from_json(data: bytes, extension: str) -> tuple[tuple[McpServer, ...], str]:
-    """Return the servers of a `.mcp.json` and "", or no servers and the reason why the file cannot
-    be used."""
+class JsonMistake(Exception):
+    """Why a `.mcp.json` is left out, and the line that shows it, if one does."""
+
+    def __init__(self, why: str, line: int = 0) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
+    """The servers in a `.mcp.json`. Raises JsonMistake. Names of any form are taken there: other
+    programs read the file, too."""
     try:
-        document = json.loads(data.decode("utf-8-sig"))
+        source = data.decode("utf-8-sig")
+        document = json.loads(source)
     except RecursionError:
-        return (), "it is nested too deep"
+        raise JsonMistake("it is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise JsonMistake(f"it is not JSON: {error}", error.lineno) from None
     except ValueError as error:
-        return (), f"it is not JSON: {error}"
+        raise JsonMistake(f"it is not JSON: {error}") from None
     if not isinstance(document, dict):
-        return (), "it is not an object"
+        raise JsonMistake("it is not an object", 1)
     declared = document.get("mcpServers", document.get("mcp_servers"))
     if declared is None:
-        return (), "it has neither `mcpServers` nor `mcp_servers`"
+        raise JsonMistake("it has neither `mcpServers` nor `mcp_servers`", 1)
     problems = Problems()
     place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
-    servers = read_servers(_ours(declared), place, extension)
+    servers = _servers(_ours(declared), place, extension)
     if problems.found:
         first = problems.found[0]
-        return (), f"{shown(first.path)}: {first.text}"
-    return servers, ""
+        line = _line_of(source, first.path)
+        raise JsonMistake(f"{shown(first.path)}: {first.text}", line)
+    return servers
+
+
+def _line_of(source: str, path: Sequence[Any]) -> int:
+    """The line on which the last key of this path that can be found stands, each key searched for
+    behind the one before it."""
+    at = 0
+    for key in path:
+        found = source.find(json.dumps(key), at) if isinstance(key, str) else -1
+        if found >= 0:
+            at = found
+    return source.count("\n", 0, at) + 1
 
 
 def _ours(declared: Any) -> Any:

@@ -56,6 +56,9 @@ EVENT_PAYLOAD_BYTES = 256 * 1024
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
+# roder-tools-05: the kind of every error in the result of a tool that did not run.
+ERROR_KIND = "tool_execution_failed"
+
 # A longer limit of a dispatch means no limit.
 MOST_SECONDS = 10.0**9
 
@@ -158,7 +161,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
         {
             "providerId": provider,
             "toolName": call.name,
-            "callId": str(uuid.uuid4()),
+            "callId": str(call.context.get("call_id") or uuid.uuid4()),
             "threadId": str(call.context.get("thread_id") or HOST_THREAD),
             "turnId": str(call.context.get("turn_id") or uuid.uuid4()),
             "arguments": call.arguments,
@@ -202,7 +205,7 @@ def _content(result: Any) -> tuple[Block, ...]:
 
 
 def _error_result(error: ExthostError) -> Any:
-    answer = {"kind": error.kind, "message": error.message}
+    answer = {"kind": ERROR_KIND, "message": error.message}
     return {"content": error.message, "isError": True, "data": {"error": answer}}
 
 

@@ -372,6 +372,7 @@ DIALECT = Dialect(
         ),
         method_limits=MappingProxyType(_METHOD_SECONDS),
         quiet_while_asked=True,
+        quiet_stderr=True,
         first_id=1,
         ids_continue=True,
         retry="once",

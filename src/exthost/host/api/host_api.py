@@ -98,12 +98,11 @@ class HostApi:
             return spec
         keys = tuple(setting.key for setting in spec.settings)
         try:
-            return replace(
-                spec, stored=await _result(self.settings.get_many(spec.id, keys), missing={})
-            )
+            values = await _result(self.settings.get_many(spec.id, keys), missing={})
         except ConfigError as error:
             _log.warning("[%s] its stored settings are not used: %s", spec.id, error.message)
             return spec
+        return replace(spec, stored=self.settings.latest(spec.id, values))
 
     def warn_full(self, extension: str, quota: int) -> None:
         """Warn the operator, once for each extension, that its store is full."""

@@ -6,7 +6,8 @@ hosts are found by `external_changes`.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exthost.host.api.store import Store
@@ -30,6 +31,7 @@ class StoredSettings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._subscribers: list[_Subscriber] = []
+        self._latest: dict[str, dict[str, str]] = {}
 
     def get(self, extension: str, key: str) -> Any:
         """Return a future of the value, or of None."""
@@ -49,8 +51,16 @@ class StoredSettings:
         QuotaExceeded if the extension would have more bytes than `quota`."""
         return self._store.write(lambda connection: _set(connection, extension, key, value, quota))
 
+    def latest(self, extension: str, values: Mapping[str, str]) -> Mapping[str, str]:
+        """Return a view of the settings of an extension that begins with these values and follows
+        each change: a process that is started later gets the values of then."""
+        self._latest[extension] = dict(values)
+        return MappingProxyType(self._latest[extension])
+
     def changed(self, extension: str, key: str, value: str) -> None:
-        """Notify the subscribers, in the calling thread."""
+        """Update the view of the settings, and notify the subscribers in the calling thread."""
+        if extension in self._latest:
+            self._latest[extension][key] = value
         for subscriber in tuple(self._subscribers):
             if subscriber.extension == extension and (
                 subscriber.keys is None or key in subscriber.keys

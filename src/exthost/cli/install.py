@@ -1,0 +1,113 @@
+"""Put an extension's folder into the first search path of the config, as a copy or as a link.
+
+  exthost install FOLDER [--link] [--enable] [--update] [--dry-run]
+
+Its manifest is checked first, and nothing is started. A linked extension runs from where it is.
+"""
+
+import argparse
+from pathlib import Path
+
+from exthost.cli.common import Args, config_option, no_command, say, show_json
+from exthost.cli.config_edit import tell_reload
+from exthost.cli.package_folders import (
+    check_copy,
+    put_copy,
+    put_link,
+    read_package,
+    search_folder,
+)
+from exthost.cli.target import read_wanted
+from exthost.cli.toggle import set_enabled
+from exthost.discovery.configfile import Wanted
+from exthost.discovery.files import is_inside
+from exthost.errors import Evidence, UsageError
+
+
+class InstallArgs(Args):
+    """The parsed arguments of this verb."""
+
+    folder: str
+    link: bool
+    enable: bool
+    update: bool
+    dry_run: bool
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
+    parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
+    parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
+    parser.add_argument("--update", action="store_true", help="replace the one that is there")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    config_option(parser)
+
+
+def run(args: InstallArgs) -> int:
+    no_command(args)
+    found = read_wanted(args)
+    package = read_package(Path(args.folder))
+    folder, target = Path(package.home), search_folder(found.config) / package.id
+    _check_place(found, package.id, folder, target, update=args.update)
+    amount = "" if args.link else check_copy(folder)
+    if not args.dry_run:
+        if args.link:
+            put_link(folder, target)
+        else:
+            put_copy(folder, target)
+    enabled = args.enable and not args.dry_run and set_enabled(args, package.id, True)
+    row = {
+        "id": package.id,
+        "version": package.spec.version,
+        "path": str(target),
+        "source": str(folder),
+        "linked": args.link,
+        "enabled": enabled,
+        "installed": not args.dry_run,
+    }
+    if args.json:
+        show_json(row)
+    else:
+        how = f"a link to {folder}" if args.link else f"a copy of {folder} ({amount})"
+        print(f"{package.id}: {'would be ' if args.dry_run else ''}installed to {target}, {how}")
+    if not args.dry_run:
+        _tell_unused(args, package.id)
+        tell_reload(args)
+    return 0
+
+
+def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: bool) -> None:
+    """Raise UsageError if it is in the search path already, or if its id is taken."""
+    if is_inside(str(folder), str(target.parent)):
+        raise UsageError(
+            "X1385",
+            f"{folder} is in the search path {target.parent} already",
+            extension=id,
+            help="exthost list shows whether it is used, and why not",
+        )
+    taken = {spec.id: spec.origin for spec in found.config.specs}
+    others = (*found.report.candidates, *found.report.off)
+    taken |= {one.id: one.path for one in others if not is_inside(one.path, str(target))}
+    is_there = target.is_symlink() or target.exists()
+    if id not in taken and (update or not is_there):
+        return
+    raise UsageError(
+        "X1312",
+        f"there is an extension {id!r} already: {taken.get(id, target)}",
+        extension=id,
+        help="only one of the two can be used: remove the other first"
+        if id in taken
+        else "say --update to replace it",
+        evidence=Evidence(path=taken.get(id, str(target))),
+    )
+
+
+def _tell_unused(args: Args, id: str) -> None:
+    """Say why an extension that was installed is not used, if it is not."""
+    found = read_wanted(args)
+    if any(one.id == id for one in found.report.candidates):
+        return
+    if any(one.id == id for one in found.report.off):
+        say(f"{id} is disabled: exthost enable {id}")
+    else:
+        say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

@@ -1,0 +1,83 @@
+"""Delete an extension's folder from the search path; of a linked one only the link.
+
+  exthost uninstall NAME --yes
+
+An entry of the config is taken out with `exthost remove`.
+"""
+
+import argparse
+from pathlib import Path
+
+from exthost.cli.common import Args, config_option, no_command, show_json
+from exthost.cli.config_edit import tell_reload
+from exthost.cli.package_folders import delete
+from exthost.cli.target import read_wanted
+from exthost.config import Config
+from exthost.discovery.configfile import Wanted
+from exthost.discovery.report import Candidate
+from exthost.discovery.search import base_folders, canonical
+from exthost.errors import Evidence, NotFound, UsageError
+from exthost.names import nearest
+
+
+class UninstallArgs(Args):
+    """The parsed arguments of this verb."""
+
+    yes: bool
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="which extension")
+    parser.add_argument("--yes", action="store_true", help="really delete it")
+    config_option(parser)
+
+
+def run(args: UninstallArgs) -> int:
+    no_command(args)
+    found = read_wanted(args)
+    package = _find(found, args.name)
+    target = Path(package.folder)
+    _check_place(found.config, target)
+    what = "the link" if target.is_symlink() else "the folder"
+    if not args.yes:
+        raise UsageError(
+            "X1386",
+            f"this deletes {what} {target}",
+            extension=package.id,
+            help=f"exthost uninstall {package.id} --yes",
+            evidence=Evidence(path=str(target)),
+        )
+    delete(target)
+    if args.json:
+        show_json({"id": package.id, "path": str(target), "uninstalled": True})
+    else:
+        print(f"{package.id}: deleted {what} {target}")
+    tell_reload(args)
+    return 0
+
+
+def _check_place(config: Config, target: Path) -> None:
+    """Raise UsageError if the folder is a search path itself: others may lie in it."""
+    settings = config.discovery
+    assert settings is not None, "it was found by discovery"
+    bases = base_folders(settings, config.folder or ".")
+    if str(target) in [canonical(path, bases) for path in settings.search_paths]:
+        raise UsageError(
+            "X1385",
+            f"{target} is a search path, and is not deleted",
+            help="delete it by hand, or take it out of search_paths",
+            evidence=Evidence(path=str(target)),
+        )
+
+
+def _find(found: Wanted, name: str) -> Candidate:
+    packages = (*found.report.candidates, *found.report.off)
+    for one in packages:
+        if one.id == name and one.home == str(Path(one.folder).resolve()):
+            return one
+    if any(spec.id == name for spec in found.config.specs):
+        help = f"it is an entry of the config: exthost remove {name}"
+    else:
+        near = nearest(name, [one.id for one in packages])
+        help = f"did you mean {near!r}?" if near else "exthost list tells which there are"
+    raise NotFound("X1206", f"no extension {name!r} was found in a folder of its own", help=help)

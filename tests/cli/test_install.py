@@ -1,0 +1,128 @@
+"""install and uninstall: folders of extensions in the search path of a config."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import run_inside as run
+from tests.dialects.requirements import shows
+from tests.extensions.nexo_tree import plugin, yaml
+
+
+def told(*words: str, code: int = 0) -> Any:
+    done = run(*words, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The folder of an extension, outside of every search path."""
+    plugin(tmp_path / "elsewhere" / "src", "toy")
+    (tmp_path / "elsewhere" / "src" / "data").mkdir()
+    (tmp_path / "elsewhere" / "src" / "data" / "words").write_text("a b")
+    (tmp_path / "elsewhere" / "src" / "first").symlink_to("data/words")
+    return tmp_path / "elsewhere" / "src"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def listed(config: str) -> dict[str, str]:
+    rows = told("list", "--config", config)["extensions"]
+    return {one["id"]: one["state"] for one in rows}
+
+
+@shows("nexo-cli-07")
+def test_a_folder_is_copied_found_updated_and_deleted(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))
+    words = ("install", str(source), "--config", config)
+    target = tmp_path / "x" / "toy"
+    planned = told(*words, "--dry-run")
+    assert planned["path"] == str(target) and planned["installed"] is False
+    assert not (tmp_path / "x").exists()
+    assert told(*words)["enabled"] is False and listed(config) == {"toy": "disabled"}
+    assert (target / "first").readlink() == Path("data/words")
+    assert "--update" in told(*words, code=2)["error"]["help"]
+    (source / "data" / "words").write_text("new")
+    assert told(*words, "--update", "--enable")["enabled"] is True
+    assert (target / "first").read_text() == "new" and listed(config) == {"toy": "admitted"}
+    error = told("uninstall", "toy", "--config", config, code=2)["error"]
+    assert error["code"] == "X1386" and str(target) in error["message"] and target.is_dir()
+    assert told("uninstall", "toy", "--yes", "--config", config)["uninstalled"] is True
+    assert listed(config) == {} and source.is_dir()
+    assert names(tmp_path) == ["elsewhere", "extensions.yaml", "x"]
+    assert names(tmp_path / "x") == []
+
+
+@shows("nexo-cli-08", "nexo-disc-03")
+def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
+    tmp_path: Path, source: Path
+) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], max_depth=3))
+    target = tmp_path / "x" / "toy"
+    assert told("install", str(source), "--link", "--config", config)["linked"] is True
+    assert target.readlink() == source and listed(config) == {"toy": "admitted"}
+    assert json.loads(run("call", "toy", "echo", "a=1", "--json", "--config", config).stdout) == {
+        "a": 1
+    }
+    other = tmp_path / "elsewhere" / "other"
+    plugin(other, "other")
+    (tmp_path / "x" / "other").symlink_to(other)
+    (source / "out").symlink_to(other)
+    assert listed(config) == {"toy": "admitted"}, "nobody asked for these links"
+    target.unlink()
+    target.symlink_to(other)
+    assert listed(config) == {}, "a link that was changed is no longer the one that was asked for"
+    target.unlink()
+    told("install", str(source), "--link", "--config", config)
+    told("uninstall", "toy", "--yes", "--config", config)
+    assert names(tmp_path / "x") == ["other"] and (source / "plugin.toml").is_file()
+
+
+@shows("nexo-cli-09")
+def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    install = ("install", "--config", config)
+    assert told(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "plugin.toml" in told(*install, str(empty), code=2)["error"]["help"]
+    (empty / "plugin.toml").write_text('[plugin]\nid = "core"\nversion = "1"\n')
+    assert told(*install, str(empty), code=3)["error"]["code"] == "X0202"
+    (source / "out").symlink_to("/etc/passwd")
+    error = told(*install, str(source), code=2)["error"]
+    assert (
+        error["code"] == "X1385" and "leads out" in error["message"] and "--link" in error["help"]
+    )
+    (source / "out").unlink()
+    os.mkfifo(source / "out")
+    assert "neither a file" in told(*install, str(source), code=2)["error"]["message"]
+    (source / "out").unlink()
+    none = tmp_path / "exthost.toml"
+    none.write_text("")
+    error = told("install", str(source), "--config", str(none), code=2)["error"]
+    assert error["code"] == "X1385" and "search_paths" in error["help"]
+    assert not (tmp_path / "x").exists()
+    shutil.copytree(source, tmp_path / "x" / "by-hand", symlinks=True)
+    assert "by-hand" in told(*install, str(source), code=2)["error"]["message"]
+    error = told(*install, str(tmp_path / "x" / "by-hand"), code=2)["error"]
+    assert "already" in error["message"]
+
+
+@shows("nexo-cli-09")
+def test_a_search_path_is_never_deleted_and_an_entry_of_the_config_is_not_its_business(
+    tmp_path: Path, source: Path
+) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(source)]))
+    error = told("uninstall", "toy", "--yes", "--config", config, code=2)["error"]
+    assert error["code"] == "X1385" and (source / "plugin.toml").is_file()
+    entry = tmp_path / "exthost.toml"
+    entry.write_text('[[extensions]]\nname = "a"\nsource = { type = "process", command = "a" }\n')
+    error = told("uninstall", "a", "--yes", "--config", str(entry), code=2)["error"]
+    assert error["help"].endswith("exthost remove a")
