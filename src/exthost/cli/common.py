@@ -39,6 +39,7 @@ class Args(argparse.Namespace):
     start_seconds: float | None = None
     standalone: bool = False
     format: Any = None
+    trace: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -173,6 +174,14 @@ def start_timeout_option(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         type=_seconds,
         help="how long starting, finding out the dialect and the handshake may take, such as 30s",
+    )
+
+
+def trace_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="record every message of a process of its own; - writes them to stderr",
     )
 
 

@@ -18,6 +18,7 @@ from exthost.cli.common import (
     show_json,
     show_table,
     start_timeout_option,
+    trace_option,
 )
 from exthost.cli.list import path_lines, unheld
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
@@ -35,6 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     sandbox_options(parser)
     start_timeout_option(parser)
     standalone_option(parser)
+    trace_option(parser)
 
 
 def run(args: Args) -> int:

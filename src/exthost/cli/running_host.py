@@ -1,7 +1,7 @@
 """Verbs as clients of the host of their config, where one runs.
 
 `call`, `tools` and `inspect` ask here first. A request for a process of its own (a command after
-`--`, `--standalone`, a sandbox or a dialect by option) is never sent to the running host.
+`--`, `--standalone`, `--trace`, a sandbox or a dialect by option) is never sent there.
 """
 
 import argparse
@@ -57,7 +57,8 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _wants_own_process(args: Args) -> bool:
-    return bool(args.standalone or args.command or args.dialect or args.sandbox or args.lifetime)
+    own = args.standalone or args.command or args.dialect or args.sandbox or args.lifetime
+    return bool(own or args.trace)  # a recording begins with its process
 
 
 def is_path_of_another(error: NotFound, target: str | None) -> bool:

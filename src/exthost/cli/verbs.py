@@ -22,6 +22,8 @@ VERBS = {
     "down": "end the running host of a config",
     "add": "add an extension to the config",
     "remove": "take an extension out of the config",
+    "trace": "every message between a running host and its extensions, as it comes",
+    "replay": "play a recorded session again, as the extension or as the host",
     "logs": "what an extension of a host said, also when it is dead",
     "new": "make a new extension: program, manifest, test and README",
     "explain": "what an error code means and what to do about it",
