@@ -18,6 +18,7 @@ from exthost.process.child import Child
 from exthost.session.handshake import HandshakeProgress, progress_of
 from exthost.session.inbound import Handler
 from exthost.spec import DEFAULT_DIALECT, Spec
+from exthost.trace.traffic import Traffic
 
 
 def connection_spec(
@@ -53,6 +54,7 @@ class Connection(OpenedByWith):
         "_shared",
         "_spawn",
         "_spec",
+        "_traffic",
     )
 
     def __init__(
@@ -64,14 +66,17 @@ class Connection(OpenedByWith):
         environ: Mapping[str, str] | None = None,
         shared: bool = False,
         spawn: Callable[[LaunchPlan, str], Child] = Child,
+        traffic: Traffic | None = None,
     ) -> None:
-        """`shared`: other threads call the extension, as `sync_connect` lets them."""
+        """`shared`: other threads call the extension, as `sync_connect` lets them. `traffic` has
+        the messages of the extension."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
         self._environ = environ
         self._shared = shared
         self._spawn = spawn
+        self._traffic = traffic
         self._api: HostApi | None = None
         self._extension: Extension | None = None
 
@@ -107,6 +112,7 @@ class Connection(OpenedByWith):
             attend=attend,
             shared=self._shared,
             spawn=self._spawn,
+            traffic=self._traffic,
         )
 
     async def _close(self) -> None:

@@ -27,6 +27,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
+from exthost.trace.traffic import Traffic
 
 __all__ = ["Attempt", "DetectedConnection", "detection_order"]
 
@@ -66,13 +67,16 @@ class DetectedConnection(OpenedByWith):
         environ: Mapping[str, str] | None = None,
         shared: bool = False,
         seconds: float | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
-        """The dialect of `spec` is ignored. `seconds` bounds the whole search."""
+        """The dialect of `spec` is ignored. `seconds` bounds the whole search. `traffic` has the
+        messages of every try."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
         self._environ = environ
         self._shared = shared
+        self._traffic = traffic
         self._seconds = SEARCH_SECONDS if seconds is None else seconds
         self._connection: Connection | None = None
         self._errors: list[HandshakeFailed] = []
@@ -115,6 +119,7 @@ class DetectedConnection(OpenedByWith):
             handlers=self._handlers,
             environ=self._environ,
             shared=self._shared,
+            traffic=self._traffic,
         )
         opening = asyncio.ensure_future(connection.__aenter__())
         try:

@@ -53,7 +53,7 @@ def test_a_folder_is_copied_found_updated_and_deleted(tmp_path: Path, source: Pa
     assert told(*words, "--update", "--enable")["enabled"] is True
     assert (target / "first").read_text() == "new" and listed(config) == {"toy": "admitted"}
     error = told("uninstall", "toy", "--config", config, code=2)["error"]
-    assert error["code"] == "X1386" and str(target) in error["message"] and target.is_dir()
+    assert error["code"] == "X1397" and str(target) in error["message"] and target.is_dir()
     assert told("uninstall", "toy", "--yes", "--config", config)["uninstalled"] is True
     assert listed(config) == {} and source.is_dir()
     assert names(tmp_path) == ["elsewhere", "extensions.yaml", "x"]
@@ -98,7 +98,7 @@ def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) 
     (source / "out").symlink_to("/etc/passwd")
     error = told(*install, str(source), code=2)["error"]
     assert (
-        error["code"] == "X1385" and "leads out" in error["message"] and "--link" in error["help"]
+        error["code"] == "X1396" and "leads out" in error["message"] and "--link" in error["help"]
     )
     (source / "out").unlink()
     os.mkfifo(source / "out")
@@ -107,7 +107,7 @@ def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) 
     none = tmp_path / "exthost.toml"
     none.write_text("")
     error = told("install", str(source), "--config", str(none), code=2)["error"]
-    assert error["code"] == "X1385" and "search_paths" in error["help"]
+    assert error["code"] == "X1396" and "search_paths" in error["help"]
     assert not (tmp_path / "x").exists()
     shutil.copytree(source, tmp_path / "x" / "by-hand", symlinks=True)
     assert "by-hand" in told(*install, str(source), code=2)["error"]["message"]
@@ -121,7 +121,7 @@ def test_a_search_path_is_never_deleted_and_an_entry_of_the_config_is_not_its_bu
 ) -> None:
     config = str(yaml(tmp_path, search_paths=[str(source)]))
     error = told("uninstall", "toy", "--yes", "--config", config, code=2)["error"]
-    assert error["code"] == "X1385" and (source / "plugin.toml").is_file()
+    assert error["code"] == "X1396" and (source / "plugin.toml").is_file()
     entry = tmp_path / "exthost.toml"
     entry.write_text('[[extensions]]\nname = "a"\nsource = { type = "process", command = "a" }\n')
     error = told("uninstall", "a", "--yes", "--config", str(entry), code=2)["error"]

@@ -27,6 +27,7 @@ from exthost.cli.common import (
     show_json,
     show_text,
     timeout_option,
+    trace_option,
 )
 from exthost.cli.running_host import is_path_of_another, running_host, show_event, standalone_option
 from exthost.cli.stream_display import StreamDisplay
@@ -36,6 +37,7 @@ from exthost.cli.target import (
     read_wanted,
     run_once,
     started,
+    traced,
     with_launch_flags,
 )
 from exthost.control.as_data import as_data
@@ -91,6 +93,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     dialect_option(parser)
     sandbox_options(parser)
     standalone_option(parser)
+    trace_option(parser)
 
 
 def run(args: Args) -> int:
@@ -233,8 +236,15 @@ async def _call_any(args: Args, name: str, arguments: Any) -> int:
         raise _no_target()
     host = Host(replace(found.config, discovery=None, specs=()))
     print_events(host.events)
+    with traced(args, host.traffic):
+        return await _find_and_call(args, host, found.specs, name, arguments)
+
+
+async def _find_and_call(
+    args: Args, host: Host, specs: Sequence[Spec], name: str, arguments: Any
+) -> int:
     async with host:
-        for spec in found.specs:
+        for spec in specs:
             if spec.enabled:
                 await host.load(replace(with_launch_flags(args, spec), start="lazy"))
         tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)

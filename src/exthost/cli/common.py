@@ -42,6 +42,7 @@ class Args(argparse.Namespace):
     env: list[tuple[str, str]] | None = None
     cwd: str | None = None
     disabled: bool = False
+    trace: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -201,6 +202,14 @@ def start_timeout_option(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         type=seconds_argument,
         help="how long starting, finding out the dialect and the handshake may take, such as 30s",
+    )
+
+
+def trace_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="record every message of a process of its own; - writes them to stderr",
     )
 
 

@@ -19,6 +19,7 @@ from exthost.cli.common import (
     show_json,
     show_table,
     start_timeout_option,
+    trace_option,
 )
 from exthost.cli.list import path_lines, unheld
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
@@ -37,6 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     start_timeout_option(parser)
     launch_options(parser)
     standalone_option(parser)
+    trace_option(parser)
 
 
 def run(args: Args) -> int:

@@ -80,7 +80,7 @@ def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: 
     """Raise UsageError if it is in the search path already, or if its id is taken."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(
-            "X1385",
+            "X1396",
             f"{folder} is in the search path {target.parent} already",
             extension=id,
             help="exthost list shows whether it is used, and why not",

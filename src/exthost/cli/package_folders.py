@@ -39,7 +39,7 @@ def search_folder(config: Config) -> Path:
             real = canonical(path, bases)
             return Path(real if isinstance(real, str) else Path(bases[0], path).expanduser())
     raise UsageError(
-        "X1385",
+        "X1396",
         "the config names no folder to install into",
         help='add [discovery] search_paths = ["./extensions"]',
         evidence=Evidence(path=config.origin),
@@ -90,7 +90,7 @@ def check_copy(folder: Path) -> str:
 
 def _cannot_copy(path: Path, why: str) -> UsageError:
     return UsageError(
-        "X1385",
+        "X1396",
         f"{path} {why}",
         help="take it out, or install a link to the folder: --link",
         evidence=Evidence(path=str(path)),
@@ -149,7 +149,7 @@ def _beside(root: Path) -> Iterator[Path]:
         made = tempfile.mkdtemp(dir=root.resolve().parent, prefix=".exthost-install-")
     except OSError as error:
         raise UsageError(
-            "X1385",
+            "X1396",
             f"{root} cannot be changed: {error.strerror}",
             help="check who may write to it and to the folder above it",
             evidence=Evidence(path=str(root)),
@@ -158,7 +158,7 @@ def _beside(root: Path) -> Iterator[Path]:
         yield Path(made)
     except OSError as error:
         raise UsageError(
-            "X1385",
+            "X1396",
             f"{error.filename or root} cannot be used: {error.strerror}",
             help="check who may read and write it, and whether the disk is full",
             evidence=Evidence(path=str(root)),

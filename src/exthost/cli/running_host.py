@@ -1,8 +1,8 @@
 """Verbs as clients of the host of their config, where one runs.
 
 `call`, `tools` and `inspect` ask here first. A request for a process of its own (a command after
-`--`, `--standalone`, a sandbox, a dialect, a variable or a folder by option) is never sent to the
-running host.
+`--`, `--standalone`, `--trace`, a sandbox, a dialect, a variable or a folder by option) is never
+sent to the running host.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _wants_own_process(args: Args) -> bool:
-    own = (args.command, args.dialect, args.sandbox, args.lifetime, args.env, args.cwd)
+    own = (args.command, args.dialect, args.sandbox, args.lifetime, args.env, args.cwd, args.trace)
     return args.standalone or any(own)
 
 

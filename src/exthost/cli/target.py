@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from exthost.discovery.configfile import (
 )
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
-from exthost.discovery.target import manifest_error, spec_at
+from exthost.discovery.target import spec_at
 from exthost.errors import NotFound, UsageError
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
@@ -30,6 +31,10 @@ from exthost.host.audit import Audit
 from exthost.names import nearest
 from exthost.process.host_protection import harden
 from exthost.spec import DEFAULT_DIALECT, Permissions, Spec
+from exthost.trace.record import TraceRecord
+from exthost.trace.recording import LineMaker
+from exthost.trace.trace_file import TraceFile
+from exthost.trace.traffic import Traffic
 
 
 def has_config(args: Args) -> bool:
@@ -144,7 +149,7 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
                 )
         for one in found.diagnostics:
             if one.level == "error" and one.extension == target:
-                raise manifest_error(one)
+                raise one.as_error()
         names = [spec.id for spec in found.specs]
     else:
         names = []
@@ -182,21 +187,53 @@ def _with_manifest_beside(spec: Spec) -> Spec:
 @asynccontextmanager
 async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
     """The extension, started; its log on stderr. Finds out the dialect where none was told."""
+    bus = printing_bus()
+    traffic = Traffic(bus)
     if not args.command or args.dialect is not None:
         spec = with_start_limit(args, spec)
-        bus = printing_bus()
         audit = _open_audit(args, bus)
+        connection = Connection(spec, events=bus, environ=_environ(), traffic=traffic)
         try:
-            async with Connection(spec, events=bus, environ=_environ()) as extension:
-                yield extension
+            with traced(args, traffic):
+                async with connection as extension:
+                    yield extension
         finally:
             if audit is not None:
                 audit.close()
         return
-    detected = _detected(args, spec, printing_bus())
-    async with detected as extension:
-        _tell_dialect(args, detected, extension.dialect.name)
-        yield extension
+    detected = _detected(args, spec, bus, traffic)
+    with traced(args, traffic):
+        async with detected as extension:
+            _tell_dialect(args, detected, extension.dialect.name)
+            yield extension
+
+
+@contextmanager
+def traced(args: Args, traffic: Traffic) -> Iterator[None]:
+    """Record the traffic as `--trace` says, if it says so."""
+    if args.trace is None:
+        yield
+        return
+    if args.trace == "-":
+        maker = LineMaker(traffic.dialects)
+        unsubscribe = traffic.subscribe(lambda record: _print_record(maker, record))
+        try:
+            yield
+        finally:
+            unsubscribe()
+        return
+    file = TraceFile(args.trace, traffic.dialects)
+    unsubscribe = traffic.subscribe(file)
+    try:
+        yield
+    finally:
+        unsubscribe()
+        file.close()
+
+
+def _print_record(maker: LineMaker, record: TraceRecord) -> None:
+    sys.stderr.write(maker.lines(record).decode("utf-8", "replace"))
+    sys.stderr.flush()
 
 
 def _open_audit(args: Args, bus: Bus) -> Audit | None:
@@ -224,9 +261,13 @@ def with_start_limit(args: Args, spec: Spec) -> Spec:
     return replace(spec, limits=replace(spec.limits, start=seconds, handshake=seconds))
 
 
-def _detected(args: Args, spec: Spec, events: Bus | None) -> DetectedConnection:
+def _detected(
+    args: Args, spec: Spec, events: Bus | None, traffic: Traffic | None = None
+) -> DetectedConnection:
     seconds = args.start_seconds
-    return DetectedConnection(spec, events=events, environ=_environ(), seconds=seconds)
+    return DetectedConnection(
+        spec, events=events, environ=_environ(), seconds=seconds, traffic=traffic
+    )
 
 
 def _tell_dialect(args: Args, detected: DetectedConnection, name: str) -> None:

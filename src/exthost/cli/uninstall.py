@@ -41,7 +41,7 @@ def run(args: UninstallArgs) -> int:
     what = "the link" if target.is_symlink() else "the folder"
     if not args.yes:
         raise UsageError(
-            "X1386",
+            "X1397",
             f"this deletes {what} {target}",
             extension=package.id,
             help=f"exthost uninstall {package.id} --yes",
@@ -63,7 +63,7 @@ def _check_place(config: Config, target: Path) -> None:
     bases = base_folders(settings, config.folder or ".")
     if str(target) in [canonical(path, bases) for path in settings.search_paths]:
         raise UsageError(
-            "X1385",
+            "X1396",
             f"{target} is a search path, and is not deleted",
             help="delete it by hand, or take it out of search_paths",
             evidence=Evidence(path=str(target)),

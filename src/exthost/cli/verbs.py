@@ -24,6 +24,8 @@ VERBS = {
     "remove": "take an extension out of the config",
     "install": "put an extension's folder, or a link to it, into the search path",
     "uninstall": "delete an extension's folder from the search path",
+    "trace": "every message between a running host and its extensions, as it comes",
+    "replay": "play a recorded session again, as the extension or as the host",
     "logs": "what an extension of a host said, also when it is dead",
     "new": "make a new extension: program, manifest, test and README",
     "check": "hold an extension to the rules of its dialect, and show how to fix what is wrong",

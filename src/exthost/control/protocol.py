@@ -51,7 +51,7 @@ REPLY_BYTES = 256 * 2**20
 _OF_ONE = frozenset({"start", "stop", "restart", "inspect"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "cancel",
+    "trace", "cancel",
 )  # fmt: skip
 
 _EVIDENCE = frozenset(one.name for one in fields(Evidence))

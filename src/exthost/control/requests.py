@@ -24,6 +24,8 @@ from exthost.events import LogLine
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
 from exthost.tool_result import ToolResult
+from exthost.trace.buffer import TraceBuffer
+from exthost.trace.record import TraceRecord
 
 # States from which a start has nothing to begin anew.
 _ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
@@ -32,7 +34,11 @@ _ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
 _ALWAYS = frozenset({"status", "hello"})
 
 # Requests that end with their client. What the others began goes on.
-CALLS = frozenset({"call", "find"})
+CALLS = frozenset({"call", "find", "trace"})
+
+
+# Records of a trace in one event.
+TRACE_BATCH = 256
 
 
 class EventSender(Protocol):
@@ -73,6 +79,7 @@ class Requests:
             "tools": self._tools,
             "find": self._find,
             "call": self._call,
+            "trace": self._trace,
         }
 
     async def perform(self, request: Request, events: EventSender) -> Any:
@@ -129,6 +136,24 @@ class Requests:
             chosen = [self._host[request.name]] if request.name else self._host.extensions
             await start_all(one.start for one in chosen if one.is_silent)
         return describe_tools(self._host, request.name)
+
+    async def _trace(self, request: Request, events: EventSender) -> None:
+        """Send what the extensions send and are sent, until the client leaves. One that reads too
+        slowly misses the oldest records, and is told how many."""
+        if request.name:
+            self._host[request.name]  # it must be there
+        traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
+        unsubscribe = traffic.subscribe(buffer, request.name)
+        try:
+            await events.send(_trace_event([], 0, traffic.dialects))
+            while True:
+                await buffer.wait(number)
+                dropped = max(0, buffer.start - number)
+                records = buffer.after(number)[:TRACE_BATCH]
+                number = max(number, buffer.start) + len(records)
+                await events.send(_trace_event(records, dropped, traffic.dialects))
+        finally:
+            unsubscribe()
 
     # -- calls -------------------------------------------------------------------------------
 
@@ -220,6 +245,18 @@ class Requests:
                 events.offer({"kind": "log", "extension": line.extension, "text": line.text})
 
         return self._host.events.subscribe(LogLine, forward)
+
+
+def _trace_event(
+    records: list[TraceRecord], dropped: int, dialects: Mapping[str, str]
+) -> dict[str, Any]:
+    names = {record.extension for record in records}
+    return {
+        "kind": "trace",
+        "records": [as_data(record.as_dict()) for record in records],
+        "dropped": dropped,
+        "dialects": {name: dialects.get(name, "") for name in names},
+    }
 
 
 def own_tool_name(extension: Extension, name: str) -> str:

@@ -11,6 +11,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.offer import RegisteredTool
+from exthost.trace.traffic import Traffic
 
 __all__ = ["ReloadResult", "ServedHost"]
 
@@ -33,6 +34,9 @@ class ServedHost(Protocol):
 
     @property
     def events(self) -> Bus: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
 
     @property
     def extensions(self) -> tuple[Extension, ...]: ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exthost.dialects.manifest_format import Remark
-from exthost.errors import ManifestError
+from exthost.errors import Evidence, ManifestError
 from exthost.spec import Spec
 
 __all__ = ["Candidate", "Diagnostic", "Report"]
@@ -50,6 +50,17 @@ class Diagnostic:
             for error in errors
         )
         return replace(first, more=tuple(rest))
+
+    def as_error(self) -> ManifestError:
+        """Return the error that it is for whoever wanted just this extension."""
+        details = tuple(other.message for other in self.more)
+        return ManifestError(
+            self.code,
+            self.message,
+            extension=self.extension,
+            help=self.help,
+            evidence=Evidence(path=self.path, line=self.line, key=self.key, details=details),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

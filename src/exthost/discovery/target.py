@@ -6,9 +6,8 @@ from pathlib import Path
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.discovery.configfile import DEFAULT_CONFIG, from_manifest, read_config, wanted
-from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
-from exthost.errors import Evidence, ManifestError, NotFound, UsageError
+from exthost.errors import NotFound, UsageError
 from exthost.spec import Spec
 
 
@@ -37,7 +36,7 @@ def spec_at(path: Path) -> Spec:
         return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
     wrong = [one for one in report.diagnostics if one.level == "error"]
     if len(wrong) == 1:
-        raise manifest_error(wrong[0])
+        raise wrong[0].as_error()
     told = [one.message for one in report.diagnostics]
     raise NotFound(
         "X1206",
@@ -55,20 +54,4 @@ def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
         "X1316",
         f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
         help=f"name one, with --config {path / DEFAULT_CONFIG}",
-    )
-
-
-def manifest_error(one: Diagnostic) -> ManifestError:
-    """A manifest's diagnostic as the error that it is for whoever asked for just this one."""
-    return ManifestError(
-        one.code,
-        one.message,
-        extension=one.extension,
-        help=one.help,
-        evidence=Evidence(
-            path=one.path,
-            line=one.line,
-            key=one.key,
-            details=tuple(other.message for other in one.more),
-        ),
     )

@@ -81,6 +81,7 @@ class Starter:
         self.attend = attend
         self.spawn = spawn
         self.traffic = Traffic(queue.bus) if traffic is None else traffic
+        self.traffic.dialects[spec.id] = dialect.name
         self.argv = spec.argv
         # What was decided when it was admitted; None before.
         self.admission: Admission | None = None

@@ -119,7 +119,7 @@ class Hooks:
         bus: Bus | None = None,
     ) -> None:
         self._extensions = extensions
-        self._policy = policy
+        self.policy = policy
         self._bus = bus
         self._told: set[str] = set()
         self.confirm = confirm
@@ -146,7 +146,7 @@ class Hooks:
                 if name not in handler.offer.hooks:
                     continue  # its manifest named the hook, and its handshake does not
                 failure = HookFailure(handler.id, name, error)
-                is_closed = fails_closed(handler.spec, name, self._policy)
+                is_closed = fails_closed(handler.spec, name, self.policy)
                 self._report(failure, is_closed, outcome.event, time.monotonic() - began)
                 if is_closed:
                     reason = f"it could not judge: {error.message}"

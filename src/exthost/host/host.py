@@ -21,20 +21,18 @@ from exthost.errors import CallFailed, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
-from exthost.host.audit import Audit
+from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.configured_extensions import ConfiguredExtensions, ReloadOutcome
-from exthost.host.control_socket import ControlSocket, control_path, open_control_socket
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings
-from exthost.host.manifest_reload import ManifestReloader, manifest_watch
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
-from exthost.host.start_diagnostics import start_diagnostics
+from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.offer import RegisteredTool
@@ -43,6 +41,7 @@ from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.tool_result import ToolResult, tool_failed
+from exthost.trace.buffer import TraceBuffer
 from exthost.trace.traffic import Traffic
 
 
@@ -59,12 +58,16 @@ class Host:
         shared: bool = False,
         harden: bool = False,
         control: bool | str | Path = False,
+        trace: TraceTarget = False,
+        strict: bool = False,
     ) -> None:
         """`confirm` asks a person if a hook wants that; without it the answer is no.
         `shared`: other threads call its extensions, as the blocking API does. `harden`: from now
         on no other process of this user may read or trace this process. `control`: open the socket
         by which `exthost status`, `exthost call` and `exthost.attach` reach it, under the path of
-        its config, or under the path that is given."""
+        its config, or under the path that is given. `trace`: every message of its extensions goes
+        to this file or function; True keeps the last of them in `host.trace`. `strict`: opening it
+        raises the cause of the first extension that does not get ready."""
         if harden:
             host_protection.harden()
         self.config = config or Config()
@@ -92,10 +95,16 @@ class Host:
         self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
         self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
-        self._audit: Audit | None = None
-        self._reloader: ManifestReloader | None = None
-        self._control_path = control_path(control, self.config)
-        self._control: ControlSocket | None = None
+        self._is_strict = strict
+        self._services = BackgroundServices(
+            self.config,
+            self.events,
+            self.traffic,
+            replace=self.replace,
+            unload=self.unload,
+            control=control,
+            trace=trace,
+        )
 
     @classmethod
     def from_config(
@@ -123,6 +132,11 @@ class Host:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    @property
+    def trace(self) -> TraceBuffer | None:
+        """The last messages of its extensions, if it was made with `trace=True`."""
+        return self._services.buffer
 
     @property
     def extensions(self) -> tuple[Extension, ...]:
@@ -175,9 +189,15 @@ class Host:
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
+        watch = await self._services.make_watch(config)
         found = await asyncio.to_thread(wanted, config)
-        self.config = config
-        return await self._configured.reload(found.specs)
+        self._services.apply(config)
+        await self._services.stop_watch()
+        self.config, self.hooks.policy = config, config.hooks
+        try:
+            return await self._configured.reload(found.specs)
+        finally:
+            self._services.start_watch(watch, config)
 
     def emit(
         self,
@@ -335,23 +355,14 @@ class Host:
             raise UsageError("X1311", "this host is open already")
         self._extensions.is_open = True
         try:
-            if self._control_path is not None:
-                self._control = await open_control_socket(self, self._control_path)
-            if self.config.audit_path is not None:
-                self._audit = Audit(self.config.audit_path, self.events)
-            watch = await asyncio.to_thread(manifest_watch, self.config)
+            await self._services.open(self, self.config)
+            watch = await self._services.make_watch(self.config)
             found = await asyncio.to_thread(wanted, self.config)
             started = await self._configured.open(found.specs)
             self.diagnostics = (*found.diagnostics, *start_diagnostics(started))
-            if watch is not None:
-                discovery = self.config.discovery
-                self._reloader = ManifestReloader(
-                    watch,
-                    self.events,
-                    self.replace if discovery is not None and discovery.watch.reload else None,
-                    self.unload,
-                    config_ids=frozenset(spec.id for spec in self.config.specs),
-                )
+            if self._is_strict:
+                raise_first_problem(found.diagnostics, started)
+            self._services.start_watch(watch, self.config)
         except BaseException:
             await self.close()
             raise
@@ -365,18 +376,12 @@ class Host:
 
         `drain`: calls under way are given `limits.stop` of their extension to end before.
         """
-        if self._control is not None:
-            await self._control.close()
-            self._control = None
+        await self._services.close_doors()
         await self._sinks.close()
-        if self._reloader is not None:
-            await self._reloader.close()
-            self._reloader = None
+        await self._services.stop_watch()
         await self._extensions.close(drain=drain)
         await self._api.close()
-        if self._audit is not None:
-            self._audit.close()
-            self._audit = None
+        self._services.close()
         self._extensions.is_open = False
 
     def kill(self) -> None:

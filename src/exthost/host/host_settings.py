@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from exthost.host.background import TraceTarget
 from exthost.host.hooks import Confirm
 from exthost.session.inbound import Handler
 
@@ -18,3 +19,5 @@ class HostSettings(TypedDict, total=False):
     confirm: Confirm | None
     harden: bool
     control: bool | str | Path
+    trace: TraceTarget
+    strict: bool

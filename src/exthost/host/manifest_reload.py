@@ -12,14 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from exthost.config import Config
-from exthost.dialects import find
 from exthost.discovery.watch import Change, Watch
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
 from exthost.spec import Spec
 
-__all__ = ["ManifestReloader", "Replace", "Unload", "manifest_watch"]
+__all__ = ["ManifestReloader", "Replace", "Unload"]
 
 _log = logging.getLogger("exthost.discovery")
 
@@ -28,14 +26,6 @@ Replace = Callable[[Spec, str], Awaitable[None]]
 
 Unload = Callable[[str], Awaitable[None]]
 """Stop the extension of this id and forget it."""
-
-
-def manifest_watch(config: Config) -> Watch | None:
-    """Return a watch of the manifests of this config, if it wants one. Blocking."""
-    discovery = config.discovery
-    if discovery is None or not (discovery.enabled and discovery.watch.enabled):
-        return None
-    return Watch(discovery, find.manifest_formats(), config.folder or ".")
 
 
 class ManifestReloader:

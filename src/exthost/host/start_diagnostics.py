@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
+from exthost.session.failures import copy_error
 
 
 def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
@@ -14,6 +15,16 @@ def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]
         for extension in extensions
         if extension.cause is not None
     )
+
+
+def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
+    """Raise the first reason why a wanted extension is not there, if there is one."""
+    for diagnostic in diagnostics:
+        if diagnostic.level == "error":
+            raise diagnostic.as_error()
+    for extension in extensions:
+        if extension.cause is not None:
+            raise copy_error(extension.cause)
 
 
 def _diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:

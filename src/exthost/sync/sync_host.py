@@ -29,6 +29,7 @@ from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult
+from exthost.trace.buffer import TraceBuffer
 from exthost.trace.traffic import Traffic
 
 __all__ = ["SyncHooks", "SyncHost"]
@@ -226,6 +227,11 @@ class SyncHost:
     def traffic(self) -> Traffic:
         """The messages of its extensions; listeners are called on the loop's thread."""
         return self.target.traffic
+
+    @property
+    def trace(self) -> TraceBuffer | None:
+        """The last messages of its extensions, if it was made with `trace=True`."""
+        return self.target.trace
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -77,18 +77,26 @@ class SessionTrace:
                 error = {"code": code, "message": text}
                 if data is not None:
                     error["data"] = data
-                self._add("failure", direction, size, id, call, self._method(direction, id), error)
+                self._add(
+                    "failure", direction, size, id, call, self._method(direction, id, call), error
+                )
             case Noise(data, why):
                 text = data.decode("utf-8", "replace")
                 self._add("noise", direction, size, data=why, text=text)
             case Reply(id, result):
-                self._add("reply", direction, size, id, call, self._method(direction, id), result)
+                self._add(
+                    "reply", direction, size, id, call, self._method(direction, id, call), result
+                )
             case (id, result):  # the plain form of a reply
-                self._add("reply", direction, size, id, call, self._method(direction, id), result)
+                self._add(
+                    "reply", direction, size, id, call, self._method(direction, id, call), result
+                )
 
-    def _method(self, direction: str, id: Any) -> str:
-        """Return the method of the request that a reply of this direction answers."""
-        return self._methods.pop(("received" if direction == "sent" else "sent", id), "")
+    def _method(self, direction: str, id: Any, call: Call | None) -> str:
+        """Return the method of the request that a reply of this direction answers; that of its
+        call, if the request was sent before the trace began."""
+        method = self._methods.pop(("received" if direction == "sent" else "sent", id), "")
+        return method or ("" if call is None else call.method)
 
     def _add(
         self,

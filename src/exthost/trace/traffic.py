@@ -34,6 +34,7 @@ class Traffic:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self.dialects: dict[str, str] = {}  # of each extension, by its id
         self._listeners: tuple[tuple[str, TraceListener], ...] = ()
         self._sessions: dict[Session, _Followed] = {}
         self._numbers: dict[str, count[int]] = {}

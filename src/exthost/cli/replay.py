@@ -1,0 +1,100 @@
+"""Play a recorded session again, and compare.
+
+  exthost replay FILE                  as the extension, on stdin and stdout: a host can start this
+                                       in the place of the program that was recorded
+  exthost replay FILE -- COMMAND …     as the host: COMMAND is sent what was recorded, and what it
+                                       answers is compared, up to the first difference
+
+Exits with 0 only if there is no difference. Ids may differ, and so may values that were hidden in
+the recording. Recordings are made by `exthost trace --save FILE`, and by --trace FILE of `exthost
+call` and `exthost inspect`.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from exthost.cli.common import Args, escape_controls, plural, say, show_json, timeout_option
+from exthost.errors import Evidence, UsageError
+from exthost.replay.on_pipes import play_child, play_host
+from exthost.replay.script import Script, find_script
+from exthost.trace.recording import read_recording
+
+DIFFERS = 1
+
+# For each message. A recorded extension may have taken as long.
+WAIT_SECONDS = 30.0
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "exthost replay [OPTIONS] FILE [-- COMMAND ARGS…]"
+    parser.add_argument("file", metavar="FILE", help="the recording; - reads it from stdin")
+    parser.add_argument(
+        "--name", default="", metavar="NAME", help="which extension, if it has several"
+    )
+    parser.add_argument(
+        "--process",
+        type=int,
+        default=0,
+        metavar="PID",
+        help="which process, as it was recorded (default: the last that began in the recording)",
+    )
+    parser.add_argument(
+        "--ignore",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="a member that may differ, wherever it is; may be repeated",
+    )
+    timeout_option(parser)
+
+
+def run(args: Args) -> int:
+    script = find_script(read_recording(_lines(args), args.file), args.name, args.process)
+    return _as_host(args, script) if args.command else _as_child(script)
+
+
+def _lines(args: Args) -> list[bytes]:
+    if args.file == "-":
+        if not args.command:
+            raise UsageError(
+                "X1316",
+                "the recording cannot be read from stdin: the host writes there",
+                help="name a file, or give a command after --",
+            )
+        return sys.stdin.buffer.readlines()
+    try:
+        return Path(args.file).read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise UsageError(
+            "X1389",
+            f"the recording cannot be read: {error.strerror}",
+            help="record one with exthost trace --save FILE",
+            evidence=Evidence(path=args.file),
+        ) from None
+
+
+def _as_child(script: Script) -> int:
+    try:
+        differences = play_child(script).differences
+    except BrokenPipeError:  # the host has left
+        return 0
+    for difference in differences[:1]:
+        for line in difference.lines():
+            say(f"replay: {line}")
+    return DIFFERS if differences else 0
+
+
+def _as_host(args: Args, script: Script) -> int:
+    seconds = WAIT_SECONDS if args.timeout is None else args.timeout
+    outcome = play_host(script, args.command, seconds=seconds, ignored=args.ignore)
+    difference = outcome.difference
+    if args.json:
+        data = {"difference": difference and difference.as_dict(), "compared": outcome.compared}
+        show_json(data)
+    elif difference is None:
+        print(f"no difference in {plural(outcome.compared, 'message')}")
+    else:
+        for line in difference.lines():
+            print(escape_controls(line))
+    return 0 if difference is None else DIFFERS

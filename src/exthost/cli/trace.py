@@ -1,0 +1,85 @@
+"""Every message between a running host and its extensions, as it comes, until Ctrl-C.
+
+What extensions write to stderr, their processes and their states are shown between the messages.
+Secrets are hidden. With --json each is a JSON object a line, and with --save they go to a file:
+`exthost replay FILE` plays it again. To record a session from its beginning, restart the extension
+meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exthost.cli.common import Args, config_option, config_path, no_command, plural, say
+from exthost.cli.traffic_lines import traffic_line
+from exthost.control.client import HostClient
+from exthost.control.protocol import Request
+from exthost.trace.record import TraceRecord
+from exthost.trace.recording import LineMaker
+from exthost.trace.trace_file import TraceFile
+
+# To connect: a host that lives accepts at once.
+CONNECT_SECONDS = 10.0
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
+    parser.add_argument("--save", metavar="FILE", help="write a recording instead of showing it")
+    parser.add_argument(
+        "--count", type=int, default=0, metavar="N", help="end after so many messages"
+    )
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    dialects: dict[str, str] = {}
+    if not args.save:
+        maker = LineMaker(dialects)
+        return _follow(args, dialects, lambda record: _show(args, maker, record))
+    file = TraceFile(args.save, dialects)
+    try:
+        return _follow(args, dialects, file)
+    finally:
+        file.close()
+
+
+def _follow(args: Args, dialects: dict[str, str], keep: Callable[[TraceRecord], None]) -> int:
+    messages = 0
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        nonlocal messages
+        dialects.update(event["dialects"])
+        if event["dropped"]:
+            say(f"{plural(event['dropped'], 'record')} dropped: we read too slowly")
+        for data in event["records"]:
+            record = TraceRecord.from_dict(data)
+            keep(record)
+            messages += record.is_message
+            if args.count and messages >= args.count:
+                raise _Enough
+
+    with HostClient(config_path(args), timeout=CONNECT_SECONDS) as client:
+        try:
+            client.ask(Request("trace", args.name), on_event=on_event)
+        except _Enough:
+            pass
+        except KeyboardInterrupt:
+            if not args.save:
+                raise
+    if args.save:
+        say(f"{plural(messages, 'message')} in {args.save}")
+    return 0
+
+
+class _Enough(Exception):
+    """As many messages as were wanted have come."""
+
+
+def _show(args: Args, maker: LineMaker, record: TraceRecord) -> None:
+    if args.json:
+        sys.stdout.buffer.write(maker.lines(record))
+    else:
+        sys.stdout.buffer.write(traffic_line(record).encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.flush()

@@ -1,0 +1,48 @@
+"""Records of a trace as lines for a person."""
+
+import time
+from typing import Any
+
+from exthost.cli.common import escape_controls
+from exthost.trace.record import TraceRecord
+from exthost.wire import jsontext
+
+# A line longer than this is cut; --json has it whole.
+_SHOWN = 400
+
+_ARROWS = {"sent": "→", "received": "←"}
+
+
+def traffic_line(record: TraceRecord) -> str:
+    """Return a record as one line."""
+    moment = time.strftime("%H:%M:%S", time.localtime(record.time))
+    millis = int(record.time % 1 * 1000)
+    head = f"{moment}.{millis:03d} {record.extension} {_ARROWS.get(record.direction, '·')}"
+    return escape_controls(_cut(f"{head} {_text(record)}"))
+
+
+def _text(record: TraceRecord) -> str:
+    if not record.is_message:
+        data: Any = record.data if isinstance(record.data, dict) else {}
+        match record.kind:
+            case "state":
+                why = f" ({record.text})" if record.text else ""
+                return f"{data.get('before')} → {data.get('after')}{why}"
+            case "spawned":
+                return f"process {record.pid} started"
+            case "exited":
+                return f"process {record.pid} {record.text}"
+            case "dropped":
+                return f"dropped: {record.text} ({data.get('times')} so far)"
+            case "noise" | "skipped":
+                return f"no message ({record.data}): {record.text}"
+        return f"stderr: {record.text}"
+    number = f" #{record.call}" if record.call is not None else ""
+    kind = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
+    about = f"{kind.get(record.kind, '')}{record.method}{number}"
+    return f"{about} {jsontext.shown(record.data)} ({record.size:,} B)"
+
+
+def _cut(text: str) -> str:
+    line = text.replace("\n", "⏎")
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

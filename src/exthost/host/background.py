@@ -1,0 +1,135 @@
+"""What runs beside the extensions of a host: its control socket, trace, audit and manifest watch.
+
+Opened before the first extension starts and closed after the last has ended. A config that is read
+again may change the audit and the watch; the socket and the trace stay as they are.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from exthost.config import Config
+from exthost.control.served_host import ServedHost
+from exthost.dialects import find
+from exthost.discovery.watch import Watch
+from exthost.events import Bus
+from exthost.host.audit import Audit
+from exthost.host.control_socket import ControlSocket, control_path, open_control_socket
+from exthost.host.manifest_reload import ManifestReloader, Replace, Unload
+from exthost.trace.buffer import TraceBuffer
+from exthost.trace.trace_file import TraceFile
+from exthost.trace.traffic import TraceListener, Traffic
+
+__all__ = ["BackgroundServices", "TraceTarget"]
+
+TraceTarget: TypeAlias = bool | str | Path | TraceListener
+"""Where the traffic of a host goes: a file, a function, or with True the buffer `host.trace`."""
+
+
+class BackgroundServices:
+    """The services of one host."""
+
+    def __init__(
+        self,
+        config: Config,
+        bus: Bus,
+        traffic: Traffic,
+        *,
+        replace: Replace,
+        unload: Unload,
+        control: bool | str | Path,
+        trace: TraceTarget,
+    ) -> None:
+        self._bus = bus
+        self._traffic = traffic
+        self._replace = replace
+        self._unload = unload
+        self._control_path = control_path(control, config)
+        self._control: ControlSocket | None = None
+        self._audit: Audit | None = None
+        self._audit_path: str | None = None
+        self._reloader: ManifestReloader | None = None
+        self._trace = trace
+        self._trace_file: TraceFile | None = None
+        self._end_trace: Callable[[], None] | None = None
+        self.buffer = TraceBuffer() if trace is True else None
+
+    async def open(self, host: ServedHost, config: Config) -> None:
+        """Open everything but the watch."""
+        if self._control_path is not None:
+            self._control = await open_control_socket(host, self._control_path)
+        self._open_audit(config)
+        self._open_trace()
+
+    async def make_watch(self, config: Config) -> Watch | None:
+        """Look at the manifests, if they are to be watched. Do this before they are read: what
+        changes in between is seen."""
+        discovery = config.discovery
+        if discovery is None or not (discovery.enabled and discovery.watch.enabled):
+            return None
+        formats = find.manifest_formats()
+        return await asyncio.to_thread(Watch, discovery, formats, config.folder or ".")
+
+    def start_watch(self, watch: Watch | None, config: Config) -> None:
+        """Follow the manifests from here on."""
+        if watch is not None:
+            discovery = config.discovery
+            self._reloader = ManifestReloader(
+                watch,
+                self._bus,
+                self._replace if discovery is not None and discovery.watch.reload else None,
+                self._unload,
+                config_ids=frozenset(spec.id for spec in config.specs),
+            )
+
+    async def stop_watch(self) -> None:
+        """Follow the manifests no more."""
+        reloader, self._reloader = self._reloader, None
+        if reloader is not None:
+            await reloader.close()
+
+    def apply(self, config: Config) -> None:
+        """Use what this config says about the audit. Raises ConfigError, and changes nothing then,
+        if its file cannot be written."""
+        if config.audit_path != self._audit_path:
+            old = self._audit
+            self._open_audit(config)
+            if old is not None:
+                old.close()
+
+    async def close_doors(self) -> None:
+        """Close the socket: nobody from outside begins anything more."""
+        if self._control is not None:
+            await self._control.close()
+            self._control = None
+
+    def close(self) -> None:
+        """Close the audit and the trace, which follow the extensions to their ends."""
+        if self._audit is not None:
+            self._audit.close()
+            self._audit = self._audit_path = None
+        if self._end_trace is not None:
+            self._end_trace()
+            self._end_trace = None
+        if self._trace_file is not None:
+            self._trace_file.close()
+            self._trace_file = None
+
+    def _open_audit(self, config: Config) -> None:
+        path = config.audit_path
+        self._audit = None if path is None else Audit(path, self._bus)
+        self._audit_path = path
+
+    def _open_trace(self) -> None:
+        trace = self._trace
+        listener: TraceListener
+        if isinstance(trace, str | Path):
+            listener = self._trace_file = TraceFile(trace, self._traffic.dialects)
+        elif self.buffer is not None:
+            listener = self.buffer
+        elif callable(trace):
+            listener = trace
+        else:
+            return
+        self._end_trace = self._traffic.subscribe(listener)

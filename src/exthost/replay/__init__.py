@@ -1,0 +1,13 @@
+"""A recorded session, played again: as the child for a host, or as the host for a program.
+
+Messages are matched by the part they play and not by their text: a reply by the request that it
+answers, any other message by its method, in order. Ids may differ. A secret that was hidden in the
+recording matches everything. In reading order:
+
+    script       the messages of one process in a recording
+    chosen_ids   ids that one side chooses anew in each session
+    comparison   where two messages differ first
+    child_part   pure: what the child says to each message of the host
+    host_part    pure: what the host says, and what it expects
+    on_pipes     either part on real pipes
+"""

@@ -1,0 +1,130 @@
+"""The file format of a trace: one JSON object a line. Pure.
+
+The first line is a header: it names the format, its version, an extension and its dialect. Another
+header comes before the first record of each further extension. Every other line is a record:
+
+    {"format": "exthost-trace", "version": 1, "extension": "text", "dialect": "morphir"}
+    {"time": 1763235230.1, "extension": "text", "kind": "request", "direction": "sent", …}
+
+A line that cannot be read is an error and is never skipped: what follows it could not be trusted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exthost.errors import Evidence, UsageError
+from exthost.trace.record import TraceRecord
+from exthost.wire import jsontext
+
+__all__ = ["FORMAT", "VERSION", "LineMaker", "Recording", "read_recording"]
+
+FORMAT = "exthost-trace"
+VERSION = 1
+
+
+class LineMaker:
+    """Makes the lines of a trace. `dialects` are those of the extensions, by their ids; an
+    extension may be added later, or change its dialect."""
+
+    def __init__(self, dialects: Mapping[str, str]) -> None:
+        self._dialects = dialects
+        self._written: dict[str, str] = {}
+
+    def lines(self, record: TraceRecord) -> bytes:
+        """Return the line of a record, after a header if one is due."""
+        line = record_line(record)
+        extension = record.extension
+        dialect = self._dialects.get(extension, "")
+        if self._written.get(extension) != dialect:
+            self._written[extension] = dialect
+            return header_line(extension, dialect) + line
+        return line
+
+
+def header_line(extension: str, dialect: str) -> bytes:
+    """Return the line that begins the records of an extension."""
+    header = {"format": FORMAT, "version": VERSION, "extension": extension, "dialect": dialect}
+    return jsontext.encode(header) + b"\n"
+
+
+def record_line(record: TraceRecord) -> bytes:
+    """Return the line of a record. What cannot be written as JSON is written as text."""
+    data = record.as_dict()
+    try:
+        return jsontext.encode(data) + b"\n"
+    except UsageError:  # nested too deeply, or a value that only a dialect knows
+        shown = record._replace(data=repr(record.data)[:4096])
+        return jsontext.encode(shown.as_dict()) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A trace that was read. `dialects` are by extension, in the order of their headers."""
+
+    path: str
+    dialects: Mapping[str, str]
+    records: tuple[TraceRecord, ...] = field(repr=False)
+
+
+def read_recording(lines: Iterable[bytes], path: str) -> Recording:
+    """Return the recording in these lines, which end with a newline each. Raises UsageError."""
+    dialects: dict[str, str] = {}
+    records = []
+    for number, line in enumerate(lines, 1):
+        is_first = number == 1
+        data = _object(line, path, number)
+        if is_first and "format" not in data:
+            raise _unreadable(path, number, "the first line is no header")
+        if "format" in data:
+            extension, dialect = _read_header(data, path, number)
+            dialects[extension] = dialect
+            continue
+        try:
+            records.append(TraceRecord.from_dict(data))
+        except ValueError as error:
+            raise _unreadable(path, number, str(error)) from None
+    if not dialects:
+        raise _unreadable(path, 1, "it is empty")
+    return Recording(path, dialects, tuple(records))
+
+
+def _object(line: bytes, path: str, number: int) -> dict[str, Any]:
+    try:
+        data = jsontext.decode(line)
+    except jsontext.NotJson as error:
+        if number > 1 and not line.endswith(b"\n"):
+            raise _unreadable(path, number, "the last line is cut: it was not written whole") from (
+                None
+            )
+        raise _unreadable(path, number, str(error)) from None
+    if not isinstance(data, dict):
+        raise _unreadable(path, number, "a line is a JSON object")
+    return data
+
+
+def _read_header(data: Mapping[str, Any], path: str, number: int) -> tuple[str, str]:
+    if data["format"] != FORMAT:
+        raise _unreadable(path, number, f"its format is {data['format']!r}")
+    if data.get("version") != VERSION:
+        raise UsageError(
+            "X1385",
+            f"the recording has version {data.get('version')!r} of the format, and this is "
+            f"version {VERSION}",
+            help="use the version of exthost that recorded it, or record it again",
+            evidence=Evidence(path=path, line=number),
+        )
+    extension, dialect = data.get("extension"), data.get("dialect")
+    if not isinstance(extension, str) or not isinstance(dialect, str):
+        raise _unreadable(path, number, "a header names an extension and its dialect")
+    return extension, dialect
+
+
+def _unreadable(path: str, number: int, why: str) -> UsageError:
+    return UsageError(
+        "X1384",
+        f"this is no recording that can be read: line {number}: {why}",
+        help="record with exthost trace --save FILE, or with --trace FILE; remove a cut last line "
+        "to use what is before it",
+        evidence=Evidence(path=path, line=number),
+    )

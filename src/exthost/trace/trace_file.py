@@ -1,0 +1,122 @@
+"""A trace that is written to a file, or to a descriptor, by a thread of its own.
+
+The host hands over each record and goes on: encoding and writing are the thread's work. If the
+file takes less than the extensions send, records wait up to a limit and are then dropped; a record
+in the file says how many.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from time import time
+
+from exthost.errors import Evidence, UsageError
+from exthost.trace.record import TraceRecord
+from exthost.trace.recording import LineMaker
+
+__all__ = ["TraceFile"]
+
+_log = logging.getLogger("exthost.trace")
+
+# What may wait to be written.
+MAX_WAITING_RECORDS = 100_000
+MAX_WAITING_BYTES = 64 * 2**20
+
+# It holds what extensions are sent: only the owner may read it.
+_MODE = 0o600
+
+
+class TraceFile:
+    """A listener of `Traffic` that writes. Close it in the end; closing twice is fine."""
+
+    def __init__(self, target: str | Path | int, dialects: Mapping[str, str]) -> None:
+        """`target` is a path, whose file is replaced, or a descriptor, which stays open. Raises
+        UsageError if the file cannot be written."""
+        self._owns = not isinstance(target, int)
+        self._name = str(target)
+        self._fd = target if isinstance(target, int) else _open(str(target))
+        self._maker = LineMaker(dialects)
+        self._waiting: deque[TraceRecord] = deque()
+        self._bytes = 0
+        self._dropped = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._write_all, name="exthost trace", daemon=True)
+        self._thread.start()
+
+    def __call__(self, record: TraceRecord) -> None:
+        """Write a record soon."""
+        with self._changed:
+            is_full = self._bytes > MAX_WAITING_BYTES or len(self._waiting) >= MAX_WAITING_RECORDS
+            if is_full or self._closed:
+                self._dropped += 1
+                return
+            if self._dropped:
+                self._waiting.append(_dropped(record, self._dropped))
+                self._dropped = 0
+            self._waiting.append(record)
+            self._bytes += record.size
+            if len(self._waiting) <= 2:
+                self._changed.notify()
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait to be written."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+        if self._owns:
+            os.close(self._fd)
+
+    def _write_all(self) -> None:
+        failed = False
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                records, self._waiting, self._bytes = self._waiting, deque(), 0
+            if not records:
+                return
+            if failed:
+                continue
+            try:
+                _write(self._fd, b"".join(map(self._maker.lines, records)))
+            except OSError as error:
+                failed = True
+                _log.error("the trace %s ends here: %s", self._name, error)
+
+
+def _dropped(record: TraceRecord, times: int) -> TraceRecord:
+    text = "records of the trace: the file takes less than there is"
+    return TraceRecord(time(), record.extension, "dropped", data={"times": times}, text=text)
+
+
+def _write(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BlockingIOError:  # a terminal or a pipe that another program made non-blocking
+            threading.Event().wait(0.01)
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+    except OSError as error:
+        raise UsageError(
+            "X1386",
+            f"the trace cannot be written to {path}: {error.strerror}",
+            help="name a file in a folder that is there and may be written to",
+            evidence=Evidence(path=path),
+        ) from None
