@@ -62,7 +62,7 @@ class CallQueue:
         self.bus = bus
         self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self.loop = loop
-        # What asyncio's own loops call, too, from a Python method.
+        # The function behind `loop.time` of asyncio's own loops, called without a Python frame.
         self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
         self.retry_once = retry_once
         self.is_shared = is_shared
@@ -112,8 +112,8 @@ class CallQueue:
 
     def submit_threadsafe(self, call: Call) -> None:
         """Do the same from any thread. The caller watches the deadline itself."""
-        # A call that is more than one request goes through the loop's thread: between two of its
-        # requests nothing is in flight, and only that thread cannot look in that very moment.
+        # A call of several requests goes through the loop's thread: between two of its requests
+        # nothing is in flight, and another thread could mistake that for a free process.
         simple = call.on_reply.is_simple and not self.is_serial
         session = self._choose(call) if simple else None
         if session is None:
@@ -166,7 +166,7 @@ class CallQueue:
         return bool(self.waiting)
 
     def pump(self) -> None:
-        """Send waiting calls, as far as there is room."""
+        """Send waiting calls while there is room."""
         if self._is_pumping:  # a call that ends while it is started comes back here
             return
         self._is_pumping = True
@@ -261,7 +261,7 @@ class CallQueue:
             self._requeue_or_fail(call, session.closed_error(call.method))
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
-        """Let a call whose process died wait again, if it may be sent twice; else fail it."""
+        """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
         handler = call.on_reply
         stream = handler.stream
         untouched = stream is None or not (stream.delivered or stream.acknowledged)
@@ -392,8 +392,7 @@ class CallQueue:
         return calls
 
     def disown(self) -> None:
-        """Mark this as a copy of the process that started the extension: replies go to the
-        original."""
+        """Mark this as a copy in a forked process: replies go to the original."""
         self.is_forked = True
         self._forget_sessions()
         self.waiting = _NO_CALLS
