@@ -88,16 +88,16 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit status: 1 when a must is missed or could not be measured, 2 for usage."""
-    asked = parse(words)
-    patterns = [*asked.patterns, *asked.only]
+    args = parse(words)
+    patterns = [*args.patterns, *args.only]
     rows = chosen(ROWS, patterns)
     if not rows:
         print(f"no row fits {' or '.join(patterns)}; --list names them", file=sys.stderr)
         return 2
-    if asked.list:
+    if args.list:
         print("\n".join(f"{row.key:38}{row.name}" for row in rows))
         return 0
-    if asked.priority:
+    if args.priority:
         try:
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
         except OSError as error:
@@ -107,20 +107,20 @@ def main(words: Sequence[str] | None = None) -> int:
     layout = Layout(rows)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
-        argv, word = children.build(Path(folder), compiled=not asked.python_child)
+        argv, word = children.build(Path(folder), compiled=not args.python_child)
         setting = Setting(child=argv, child_is_c=children.is_c(argv))
-        if asked.quick:
+        if args.quick:
             setting = replace(setting, rounds=QUICK_ROUNDS, few=QUICK_FEW)
         facts = machine(word)
-        if not asked.json:
+        if not args.json:
             print("\n".join(f"{name}: {fact}" for name, fact in facts.items()), end="\n\n")
             print(layout.heading())
-        for row in (row for _ in range(asked.repeat) for row in rows):
+        for row in (row for _ in range(args.repeat) for row in rows):
             outcomes.append(isolate.measure(row, setting))
-            if not asked.json:
+            if not args.json:
                 print(layout.line(cells(outcomes[-1])), flush=True)
     status = exit_status(outcomes)
-    if asked.json:
+    if args.json:
         found = {"machine": facts, "rows": [as_json(o) for o in outcomes], "ok": status == 0}
         print(json.dumps(found, indent=2))
         return status

@@ -40,8 +40,8 @@ def answer(line: bytes, offer: bytes = OFFER) -> bytes:
     if not found:
         sys.stderr.write(f"echo: not a request: {line[:80]!r}\n")
         return b""
-    asked = json.loads(head + b'"params":0}')
-    match asked["method"]:
+    request = json.loads(head + b'"params":0}')
+    match request["method"]:
         case "initialize":
             result = b"{}"
         case "capabilities":
@@ -50,7 +50,7 @@ def answer(line: bytes, offer: bytes = OFFER) -> bytes:
             result = b'"' + b"x" * int(params.rstrip()[:-1]) + b'"'
         case _:
             result = params.rstrip()[:-1]
-    return b'{"id":%d,"result":%b}\n' % (asked["id"], result)
+    return b'{"id":%d,"result":%b}\n' % (request["id"], result)
 
 
 def answer_checked(line: bytes) -> bytes:

@@ -75,14 +75,14 @@ def _measure(row: Row, setting: Setting) -> Outcome:
     lines = out.splitlines()
     if process.returncode != 0 or not lines:
         return Outcome(row, Verdict.FAILED, why=f"{err}\nended with status {process.returncode}")
-    said = json.loads(lines[-1])
-    if "not_built" in said:
-        return Outcome(row, Verdict.NOT_BUILT, why=said["not_built"])
-    if "not_here" in said:
-        return Outcome(row, Verdict.SKIPPED, why=said["not_here"])
-    if "failed" in said:
-        return Outcome(row, Verdict.FAILED, why=said["failed"])
-    reading = worker.reading_from(said["reading"])
+    report = json.loads(lines[-1])
+    if "not_built" in report:
+        return Outcome(row, Verdict.NOT_BUILT, why=report["not_built"])
+    if "not_here" in report:
+        return Outcome(row, Verdict.SKIPPED, why=report["not_here"])
+    if "failed" in report:
+        return Outcome(row, Verdict.FAILED, why=report["failed"])
+    reading = worker.reading_from(report["reading"])
     return Outcome(row, judge(row, reading), reading)
 
 

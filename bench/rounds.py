@@ -29,10 +29,12 @@ class _Clock:
     def start(self) -> None:
         self._start = time.perf_counter()
 
-    def stop(self, name: str, turn: int, told: object) -> None:
+    def stop(self, name: str, turn: int, measured: object) -> None:
         took = time.perf_counter() - self._start
         if turn >= 0:
-            self._samples[name].append(told if isinstance(told, float) else took / self._calls)
+            self._samples[name].append(
+                measured if isinstance(measured, float) else took / self._calls
+            )
 
     def samples(self) -> Samples:
         return self._samples

@@ -51,9 +51,9 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
     # The last line of a traceback is the one that says what happened.
     why = outcome.why.strip().splitlines()[-1:] or [""]
     note = reading.note if reading is not None else ""
-    said = "; ".join(part for part in (noise, absolute, note, why[0]) if part)
+    notes = "; ".join(part for part in (noise, absolute, note, why[0]) if part)
     must, stretch = target(row, row.must), target(row, row.stretch)
-    return (row.name, value, must, stretch, outcome.verdict.value, spread, said)
+    return (row.name, value, must, stretch, outcome.verdict.value, spread, notes)
 
 
 class Layout:
@@ -82,14 +82,14 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     counts: dict[str, int] = {}
     for outcome in outcomes:
         counts[outcome.verdict.value] = counts.get(outcome.verdict.value, 0) + 1
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    report = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     for key, runs in disagreements(outcomes).items():
         values = ", ".join(
             f"{number(o.reading.value, o.row.unit)} {o.verdict.value}" if o.reading else "FAILED"
             for o in runs
         )
-        told += f"\n{key} was not judged the same each time: {values}"
+        report += f"\n{key} was not judged the same each time: {values}"
     noisy = sum(o.reading is not None and is_noisy(o.reading) for o in outcomes)
     if noisy:
-        told += f"\n{noisy} rows are NOISY: no verdict on them until the machine is quiet"
-    return told
+        report += f"\n{noisy} rows are NOISY: no verdict on them until the machine is quiet"
+    return report

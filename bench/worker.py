@@ -27,14 +27,14 @@ def setting_to_text(setting: Setting) -> str:
 
 def setting_from_text(text: str) -> Setting:
     """From the command line."""
-    said = json.loads(text)
-    return Setting(**{**said, "child": tuple(said["child"])})
+    fields = json.loads(text)
+    return Setting(**{**fields, "child": tuple(fields["child"])})
 
 
-def reading_from(said: dict[str, Any]) -> Reading:
+def reading_from(fields: dict[str, Any]) -> Reading:
     """Return the reading in a worker's line of output."""
-    absolute = tuple((label, text) for label, text in said["absolute"])
-    return Reading(**{**said, "absolute": absolute})
+    absolute = tuple((label, text) for label, text in fields["absolute"])
+    return Reading(**{**fields, "absolute": absolute})
 
 
 def main(words: list[str]) -> None:
@@ -42,22 +42,22 @@ def main(words: list[str]) -> None:
     key, text = words
     [row] = [row for row in ROWS if row.key == key]
     faulthandler.dump_traceback_later(max(row.limit_s - LAST_WORDS_S, 1.0))
-    said: dict[str, Any]
+    fields: dict[str, Any]
     other_work = OtherWork()
     try:
         reading = row.measure(setting_from_text(text))
         # With priority over other programs, it does not matter how much they take.
         if os.getpriority(os.PRIO_PROCESS, 0) >= 0:
             reading = dataclasses.replace(reading, other_work=other_work.part())
-        said = {"reading": dataclasses.asdict(reading)}
+        fields = {"reading": dataclasses.asdict(reading)}
     except NotBuiltYet as missing:
-        said = {"not_built": str(missing)}
+        fields = {"not_built": str(missing)}
     except NotHere as missing:
-        said = {"not_here": str(missing)}
+        fields = {"not_here": str(missing)}
     except Exception:
-        said = {"failed": traceback.format_exc()}
+        fields = {"failed": traceback.format_exc()}
     faulthandler.cancel_dump_traceback_later()
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(fields) + "\n")
 
 
 if __name__ == "__main__":

@@ -67,15 +67,15 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=4, help="processes that compute")
     parser.add_argument("--writers", type=int, default=1, help="processes that write to disk")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
-    asked = parser.parse_args()
-    if not asked.command:
+    args = parser.parse_args()
+    if not args.command:
         parser.error("which command?")
     # By default SIGTERM and SIGHUP would end this process without the `finally` above.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    with load(asked.busy, asked.writers) as pids:
-        print(f"load: {asked.busy} busy processes, {asked.writers} that write: {pids}", flush=True)
-        process = subprocess.Popen(asked.command)
+    with load(args.busy, args.writers) as pids:
+        print(f"load: {args.busy} busy processes, {args.writers} that write: {pids}", flush=True)
+        process = subprocess.Popen(args.command)
         try:
             return process.wait()
         except BaseException:

@@ -138,9 +138,9 @@ def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-            said = process.stdout.readline()
-            if said != "done\n":
-                raise RuntimeError(f"{name} said {said!r}")
+            line = process.stdout.readline()
+            if line != "done\n":
+                raise RuntimeError(f"{name} said {line!r}")
 
         if process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{name} did not get ready")

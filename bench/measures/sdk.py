@@ -91,10 +91,10 @@ def against(
             for name, file, word in (subject, other):
                 server = stack.enter_context(bare(_argv(file, word)))
                 _shake_hands(server)
-                asked = line if name == subject[0] else MCP_LINE
-                assert b"xxx" in _ask(server, asked, 1)
-                one_by_one = ping_pong(server, calls, asked)
-                blocks[name] = _together(server, asked) if in_flight else one_by_one
+                request_line = line if name == subject[0] else MCP_LINE
+                assert b"xxx" in _ask(server, request_line, 1)
+                one_by_one = ping_pong(server, calls, request_line)
+                blocks[name] = _together(server, request_line) if in_flight else one_by_one
             note = cores.pin(cores.pair(Pin.SPLIT))
             took = take_turns(blocks, rounds, IN_FLIGHT if in_flight else calls)
         ours, theirs = took[subject[0]], took[other[0]]

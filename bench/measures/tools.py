@@ -189,11 +189,11 @@ def observed(*, calls: bool, uvloop: bool = False) -> Measure:
     async def work(setting: Setting) -> Reading:
         pair = cores.apart()
         events = importlib.import_module("exthost.events")
-        heard = 0
+        received = 0
 
         def listener(event: Any) -> None:
-            nonlocal heard
-            heard += 1
+            nonlocal received
+            received += 1
 
         if calls:
             kinds = tuple(getattr(events, name) for name in CALL_EVENTS)
@@ -207,7 +207,7 @@ def observed(*, calls: bool, uvloop: bool = False) -> Measure:
             observed_host.events.subscribe(kinds, listener)
             for one in (observed_host, host):
                 await check(tool_call(one))
-            assert heard == (2 if calls else 0), heard
+            assert received == (2 if calls else 0), received
             note = cores.pin(pair)
             compared = {"observed": tool_call(observed_host), "alone": tool_call(host)}
             return await _in_flight(setting, compared, note)

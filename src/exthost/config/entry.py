@@ -1,12 +1,12 @@
 """One entry of `[[extensions]]`: the keys of morphir-config-01, and those of `documents.settings`.
 
-An Entry keeps its own settings separate from those of other tables; `Entry.spec` combines them when
-the whole config has been read. The program is kept as written: `launch` finds out whether "./x"
-exists and what a bare name means on PATH.
+An `Entry` has only its own settings; `Entry.spec` combines them with those of other tables when the
+whole config has been read. The program stays as written: `launch` checks whether "./x" exists and
+looks up a bare name on PATH.
 
-The surprise: an entry may have a source or a protocol of the seed that this host cannot run. Its
-Spec is then `unrunnable`: that extension alone is refused, and the others run. A source that nobody
-knows is a mistake, unless the entry is disabled.
+An entry may have a source or a protocol of morphir that this host cannot run. Its Spec is then
+`unrunnable`: that extension is refused, and the others run. An unknown source is an error, unless
+the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
@@ -66,9 +66,9 @@ def read_entry(
     if "source" not in value:
         example = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
         place.wrong(WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}")
-    elif source.foreign and enabled and not _is_of_the_seed(value["source"].get("type")):
+    elif source.foreign and enabled and not _is_foreign_source(value["source"].get("type")):
         place.at("source").at("type").wrong(UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY)
-    if read.get("protocol") and enabled and not _is_of_the_seed(value["protocol"]):
+    if read.get("protocol") and enabled and not _is_foreign_source(value["protocol"]):
         place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
         place.at("args").wrong(WRONG_VALUE, "is given twice, here and in `source`", "keep one")
@@ -92,7 +92,7 @@ def read_entry(
     return Entry(bare, own, place)
 
 
-def _is_of_the_seed(name: Any) -> bool:
+def _is_foreign_source(name: Any) -> bool:
     return isinstance(name, str) and name in _FOREIGN_SOURCES
 
 

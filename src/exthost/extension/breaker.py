@@ -90,7 +90,7 @@ class Circuit:
 
     def failed(self, settings: Breaker, now: float) -> "Circuit":
         """Return the circuit after a failure."""
-        most = _said(settings.failures, DEFAULTS.failures)
+        most = _or_default(settings.failures, DEFAULTS.failures)
         last = self.phase is Phase.HALF_OPEN or (
             self.phase is Phase.CLOSED and self.failures + 1 >= most
         )
@@ -100,15 +100,15 @@ class Circuit:
         if phase is Phase.CLOSED:
             return replace(self, failures=self.failures + 1)
         first, longest = (
-            _said(settings.open, DEFAULTS.open),
-            _said(settings.max_open, DEFAULTS.max_open),
+            _or_default(settings.open, DEFAULTS.open),
+            _or_default(settings.max_open, DEFAULTS.max_open),
         )
         span = min(self.span * 2, max(first, longest)) if self.span else first
         return Circuit(phase=phase, span=span, until=now + span)
 
     def succeeded(self, settings: Breaker) -> "Circuit":
         """Return the circuit after a call that got a reply."""
-        enough = _said(settings.successes, DEFAULTS.successes)
+        enough = _or_default(settings.successes, DEFAULTS.successes)
         last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= enough
         phase = _NEXT[self.phase, Event.LAST_SUCCESS if last else Event.SUCCESS]
         if self.phase is Phase.OPEN:
@@ -137,6 +137,6 @@ def counts(settings: Breaker, error: ExthostError) -> bool:
     return isinstance(error, CallTimeout | ProtocolViolation)
 
 
-def _said(value: float | None, default: float | None) -> float:
+def _or_default(value: float | None, default: float | None) -> float:
     assert default is not None
     return default if value is None else value

@@ -127,7 +127,7 @@ class CallFactory:
             if problems:
                 raise self._bad_arguments(tool, problems)
         # Not ToolCall(…), which takes twice as long and is made for each call.
-        asked = _new_tuple(ToolCall, (tool.name, arguments, context, tool, self._spec))
+        tool_call = _new_tuple(ToolCall, (tool.name, arguments, context, tool, self._spec))
         if timeout is None:
             limit = self.tool_limit
         else:  # the quick check for a usual timeout; NaN is not equal to itself
@@ -138,27 +138,27 @@ class CallFactory:
             )
         handler = self._tool_handler
         if handler is None:
-            return self._of_tool_operation(tool.name, asked, limit, timeout is None)
+            return self._of_tool_operation(tool.name, tool_call, limit, timeout is None)
         if self._tool_request is not None:
-            method, params = self._tool_request(asked)
+            method, params = self._tool_request(tool_call)
             return method, params, handler, limit
-        return tool.name, asked, handler, limit
+        return tool.name, tool_call, handler, limit
 
     def _of_tool_operation(
-        self, name: str, asked: ToolCall, limit: float, is_default: bool
+        self, name: str, tool_call: ToolCall, limit: float, is_default: bool
     ) -> CallParts:
         """Return the call of a tool whose calls each need a handler of their own."""
         if self._call_tool is None:
             raise self._no_operation("call_tool")
-        return self._of_operation(self._call_tool, name, asked, limit, is_default)
+        return self._of_operation(self._call_tool, name, tool_call, limit, is_default)
 
     def _of_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
         if isinstance(operation, Simple):
-            method, asked = operation.request(params)
+            method, tool_call = operation.request(params)
             mapped = DELIVER if operation.result is None else MapResult(operation.result)
-            return method, asked, mapped, limit
+            return method, tool_call, mapped, limit
         if isinstance(operation, MaybeMore):
             return name, params, MaybeMoreReply(operation), limit
         each = is_default and self._limits_each_request

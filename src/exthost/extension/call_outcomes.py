@@ -1,4 +1,4 @@
-"""How the calls of an extension ended: counted, published, passed on to the callers.
+"""The outcomes of the calls of an extension: counts them, publishes them, delivers them to callers.
 
 Each accepted call ends in exactly one of result, error, timeout, cancelled, gone. Calls that the
 host makes for itself (`internal`) are neither counted nor published.
@@ -18,7 +18,7 @@ _log = logging.getLogger("exthost.events")
 
 # The outcomes of a call besides a result.
 LOSSES = ("error", "timeout", "cancelled", "gone")
-# What every extension has until its first loss; never changed.
+# Shared by all extensions without a loss. It stays empty.
 _NO_LOSSES: Counter[str] = Counter()
 
 _OUTCOMES = {
@@ -48,7 +48,7 @@ class CallOutcomes:
     ) -> None:
         self._extension = extension
         self._bus = bus
-        self._kinds = bus.kinds  # empty most of the time: the cheapest question there is
+        self._kinds = bus.kinds  # empty most of the time, so this is the cheapest test
         self._now = now
         self._wakes = wakes
         self.results = 0
@@ -102,7 +102,7 @@ class CallOutcomes:
                 for listener in listeners:
                     try:
                         listener(event)
-                    except Exception:  # an onlooker cannot harm what it looks at
+                    except Exception:  # a subscriber must not harm the call
                         _log.exception("a listener for CallEnded failed")
 
     def reject(self, call: Call, error: ExthostError) -> None:

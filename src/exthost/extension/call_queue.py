@@ -30,7 +30,7 @@ from exthost.session.session import Session
 WhyClosed = Callable[[str], ExthostError]
 """From the name of a method to the error of a call of it."""
 
-# What every queue has before its first call has to wait; nothing is ever put in here.
+# The shared empty queue of all extensions whose calls never had to wait. It stays empty.
 _NO_CALLS: OrderedDict[Call, None] = OrderedDict()
 
 
@@ -38,8 +38,8 @@ class CallQueue:
     """The calls of one extension."""
 
     __slots__ = (
-        "__weakref__", "_capacity", "_choice", "_concurrency", "_held", "_is_pumping", "_listeners",
-        "_live", "_one", "bus", "closed", "deadlines", "extension", "is_forked",
+        "__weakref__", "_capacity", "_choice", "_concurrency", "_holds", "_is_pumping",
+        "_listeners", "_live", "_one", "bus", "closed", "deadlines", "extension", "is_forked",
         "is_pool", "is_serial", "is_shared", "loop", "max_in_flight", "now", "on_busy", "on_needed",
         "on_session_ended", "on_trouble", "outcomes", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
@@ -60,9 +60,9 @@ class CallQueue:
         its requests. `is_pool`: there may be more than one process."""
         self.extension = extension
         self.bus = bus
-        self._listeners = bus.kinds  # empty most of the time: the cheapest question there is
+        self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self.loop = loop
-        # What asyncio's own loops call, too, from a Python method.
+        # The function behind `loop.time` of asyncio's own loops, called without a Python frame.
         self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
         self.retry_once = retry_once
         self.is_shared = is_shared
@@ -71,7 +71,7 @@ class CallQueue:
         self.max_in_flight = max_in_flight  # per process, right now: 0 while calls are held
         self._capacity = max_in_flight
         self._concurrency = max_in_flight
-        self._held = 0  # how many sessions hold calls back
+        self._holds = 0  # the number of sessions that hold calls back
         self.sessions: list[Session] = []  # those that accept calls
         self._one: Session | None = None  # the process that all calls go to, outside of a pool
         self._choice = ProcessChoice(self.sessions) if is_pool else None
@@ -82,7 +82,7 @@ class CallQueue:
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
-        # Set while no process will come: tells why, for each call.
+        # Set while no process will come. It makes the error of a call.
         self.closed: WhyClosed | None = None
         # A call waits, and there is no process: one may be started.
         self.on_needed: Callable[[], None] | None = None
@@ -90,7 +90,7 @@ class CallQueue:
         self.on_busy: Callable[[], None] | None = None
         # A call of a living process failed with this.
         self.on_trouble: Callable[[ExthostError], None] | None = None
-        # A session ended; its calls are told right after this.
+        # A session ended; its calls fail right after this.
         self.on_session_ended: Callable[[Session], None] | None = None
         after_fork.disown_in_copies(self)
 
@@ -111,9 +111,9 @@ class CallQueue:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
-        """The same from any thread, whose caller watches the deadline itself."""
-        # A call that is more than one request goes through the loop's thread: between two of its
-        # requests nothing is in flight, and only that thread cannot look in that very moment.
+        """Do the same from any thread. The caller watches the deadline itself."""
+        # A call of several requests goes through the loop's thread: between two of its requests
+        # nothing is in flight, and another thread could mistake that for a free process.
         simple = call.on_reply.is_simple and not self.is_serial
         session = self._choose(call) if simple else None
         if session is None:
@@ -125,7 +125,7 @@ class CallQueue:
 
     def _choose(self, call: Call) -> Session | None:
         """Return the process that can take this call now."""
-        if self.waiting:  # those came first
+        if self.waiting:  # waiting calls go first
             return None
         session = self._one
         if session is not None:
@@ -152,8 +152,8 @@ class CallQueue:
         self.waiting[call] = None
 
     def _look_after_waiting(self) -> None:
-        """Another thread may have enqueued a call in the moment in which the last reply came, or
-        the queue was closed."""
+        """Send or fail calls that another thread enqueued in the moment in which the last reply
+        came or the queue was closed."""
         if self.closed is not None:
             self.fail_waiting(self.closed)
         elif self.sessions:
@@ -166,7 +166,7 @@ class CallQueue:
         return bool(self.waiting)
 
     def pump(self) -> None:
-        """Send waiting calls, as far as there is room."""
+        """Send waiting calls while there is room."""
         if self._is_pumping:  # a call that ends while it is started comes back here
             return
         self._is_pumping = True
@@ -202,22 +202,22 @@ class CallQueue:
     # -- room --------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Send no further call for now; those that come wait, within their own time."""
-        self._held += 1
+        """Send no more calls for now. New calls wait, within their own time limits."""
+        self._holds += 1
         self.max_in_flight = 0
 
     def release(self) -> None:
-        """Send calls again, unless somebody else still holds them."""
-        self._held -= 1
+        """Send calls again, unless another session still holds them."""
+        self._holds -= 1
         self._update_room()
 
     def set_concurrency(self, calls: int | None) -> None:
-        """Have at most this many calls in flight per process; None: as many as configured."""
+        """Allow this many calls in flight per process; None allows as many as configured."""
         self._concurrency = self._capacity if calls is None else calls
         self._update_room()
 
     def _update_room(self) -> None:
-        if not self._held:
+        if not self._holds:
             self.max_in_flight = self._concurrency
             if self.waiting:
                 self.pump()
@@ -261,7 +261,7 @@ class CallQueue:
             self._requeue_or_fail(call, session.closed_error(call.method))
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
-        """Let a call whose process died wait again, if it may be sent twice; else fail it."""
+        """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
         handler = call.on_reply
         stream = handler.stream
         untouched = stream is None or not (stream.delivered or stream.acknowledged)
@@ -275,7 +275,7 @@ class CallQueue:
             self.fail(call, error)
 
     def close(self, why: WhyClosed) -> None:
-        """No process will come: fail those that wait, and every call from now on."""
+        """Fail all waiting calls, and every later call: no process will come."""
         self._forget_sessions()
         self.closed = why
         self.fail_waiting(why)
@@ -311,12 +311,12 @@ class CallQueue:
         if call.ended:
             return
         call.ended = True
-        self._tell_trouble(call, error)
+        self._report_trouble(call, error)
         self._reject(call, error)
 
-    def _tell_trouble(self, call: Call, error: ExthostError) -> None:
-        """Before the caller sees the error: its next call must find what follows from it. An error
-        that also ended the session is counted with the session."""
+    def _report_trouble(self, call: Call, error: ExthostError) -> None:
+        """Report an error before the caller sees it, so that its next call finds the new state. An
+        error that also ended the session is counted with the session."""
         is_of_living = call.session is not None and call.session.cause is None
         if self.on_trouble is not None and is_of_living and not call.internal:
             self.on_trouble(error)
@@ -332,7 +332,7 @@ class CallQueue:
             self.pump()
 
     def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
-        """End a call whose caller is no longer interested. The caller is told by nobody."""
+        """End a call whose caller is no longer interested. The caller gets no error."""
         if call.ended:
             return
         call.ended = True
@@ -363,7 +363,7 @@ class CallQueue:
             # First, because its place is free for the next call as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             self._freed(session)
-            self._tell_trouble(call, error)
+            self._report_trouble(call, error)
         self._reject(call, error)
 
     def acknowledged(self, call: Call) -> None:
@@ -381,7 +381,7 @@ class CallQueue:
             self._choice.freed(session)
 
     def watch_deadline(self, call: Call) -> None:
-        """See to a deadline that was set or moved. Loop's thread only."""
+        """Consider a deadline that was set or moved. Loop's thread only."""
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
 
@@ -392,7 +392,7 @@ class CallQueue:
         return calls
 
     def disown(self) -> None:
-        """In a copy of our process: replies would go to the original."""
+        """Mark this as a copy in a forked process: replies go to the original."""
         self.is_forked = True
         self._forget_sessions()
         self.waiting = _NO_CALLS

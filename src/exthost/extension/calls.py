@@ -1,7 +1,7 @@
-"""The calls of one extension: made here, sent through its queue, awaited by their callers.
+"""How an extension is called: makes calls, sends them through the queue, awaits their results.
 
-Any task may call. A call goes to the queue in the caller's own step. The supervisor is only asked
-where no process serves.
+Any task may call. A call goes to the queue in the caller's own step. The supervisor is involved
+only if no process serves.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Calls:
         tool = status.tools.get(name)
         if tool is None or not status.offer_is_known:
             if self.may_offer_more:
-                # What it offers is known when it is there; the call itself would start it as well.
+                # Its offer is known after the start. The call would start it as well.
                 await self._wait_for_start(timeout)
             tool = self.tool(name)
         parts = self.factory.of_tool(tool, arguments, timeout, context)
@@ -156,7 +156,8 @@ class Calls:
     async def run_hook(
         self, name: str, event: Mapping[str, Any], timeout: float | None
     ) -> HookAnswer:
-        """Run a hook. If its process dies, the next one is asked once more within the same time."""
+        """Run a hook. If its process dies, the hook is sent once more to the next process, within
+        the same time limit."""
         now = self._queue.loop.time
         limit = self.factory.limit_of("hook") if timeout is None else checked_timeout(timeout)
         deadline = now() + limit
@@ -195,14 +196,14 @@ class Calls:
         )
 
     async def _wait_for_start(self, timeout: float | None) -> None:
-        """Wait until it is ready or is not going to be, within the time of the call."""
+        """Wait until the extension is ready or cannot get ready, within the time of the call."""
         self._supervisor.need()
         limit = self.factory.tool_limit if timeout is None else checked_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
                 await self._supervisor.settle()
         except TimeoutError:
-            pass  # the call that follows says what was missing
+            pass  # the call that follows raises the error
 
     def try_notify(self, method: str, params: Any) -> bool:
         """Send a notification at once; return False if no process serves, or if it does not read
@@ -229,8 +230,8 @@ class Calls:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether it has not been started yet, and only its handshake tells whether it has hooks:
-        its dialect has some, and no manifest names them."""
+        """Whether only a start can tell if it has hooks: it has not been started, its dialect has
+        hooks, and no manifest names them."""
         status = self._status
         is_unstarted = status.state in (State.DISCOVERED, State.ADMITTED)
         is_untold = self._spec.manifest is None and not status.offer_is_known
@@ -239,5 +240,5 @@ class Calls:
 
     @property
     def may_offer_more(self) -> bool:
-        """Whether a handshake, still to come, tells what it offers; a manifest tells at once."""
+        """Whether its offer is known only after a handshake that is still to come."""
         return self._status.state in _UNDERWAY and self._dialect.traits.tools == "handshake"

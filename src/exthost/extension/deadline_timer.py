@@ -20,13 +20,13 @@ _TFD_TIMER_ABSTIME = 1
 
 
 class DeadlineTimer(Protocol):
-    """Set again, it fires at the new time only."""
+    """A timer with one time. Setting it again replaces the time."""
 
     def set(self, when: float) -> None:
         """Fire at this time of the loop's clock."""
 
     def cancel(self) -> None:
-        """Do not fire, and let go of everything."""
+        """Cancel the timer, and release everything."""
 
 
 def deadline_timer(loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> DeadlineTimer:

@@ -38,7 +38,7 @@ class Deadlines:
         self.next_at = math.inf
 
     def set(self, when: float) -> None:
-        """Look at the calls at this time, which is earlier than `next_at`. Loop's thread only."""
+        """Check the calls at this time, which is earlier than `next_at`. Loop's thread only."""
         if self._timer is None:
             self._timer = deadline_timer(self._loop, self._on_time)
         self.next_at = when
@@ -52,14 +52,14 @@ class Deadlines:
         due = [call for call in calls if call.deadline <= limit]
         for call in sorted(due, key=lambda call: call.deadline):
             self._expire(call)
-        # One that has ended may still keep its place: its consumer left before the reply came.
+        # An ended call may still be in its place: its consumer left before the reply came.
         later = [call.deadline for call in calls if not call.ended or call.deadline > limit]
         upcoming = min(later, default=math.inf)
         if upcoming < self.next_at:
             self.set(max(upcoming, now + _TICK_SECONDS))
 
     def stop(self) -> None:
-        """Let go of the timer, at the end of the extension's life."""
+        """Release the timer, at the end of the extension's life."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

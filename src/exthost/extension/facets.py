@@ -1,11 +1,10 @@
-"""Facets: what extensions of one dialect can do beyond the rest, as attributes of an extension.
+"""Facets: attributes of an extension that only its dialect has, such as `ext.inference`.
 
-`ext.inference` is there if the dialect has it. If only another dialect has it, the attribute raises
-an error that names the dialect; any other unknown attribute is a plain AttributeError. The facets
-of a dialect that others bring are reached with their type by `ext.facet(ItsClass)`.
+A facet that only another dialect has raises an error that names the dialect; any other unknown
+attribute is a plain AttributeError. `ext.facet(ItsClass)` returns a facet of a third-party dialect
+with its type.
 
-There is no `__getattr__`: a class that has one pays for it at every attribute, on the way of every
-call.
+There is no `__getattr__`, because it would slow down every attribute access of every call.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ class _NoFacet(UsageError, AttributeError):
 
 
 class _Holder(Protocol):
-    """What is needed of an extension."""
+    """What a facet placeholder needs of an extension."""
 
     @property
     def id(self) -> str: ...
@@ -33,7 +32,7 @@ F = TypeVar("F")
 
 
 class Facet(Generic[F]):
-    """Stands in the class where a facet may be; the facet of an instance hides it."""
+    """A placeholder in the class for a facet. The facet of an instance hides it."""
 
     __slots__ = ("_name",)
 
@@ -71,11 +70,11 @@ def _no_facet(extension: _Holder, name: str) -> _NoFacet:
 
 @runtime_checkable
 class RemembersState(Protocol):
-    """A facet that its process must know something of: open documents, a mode that was set."""
+    """A facet with state that its process must have: open documents, a mode that was set."""
 
     def on_new_process(self) -> Exchanges:
-        """Return the steps that tell a new process what it must know. They are run after each
-        handshake, before any call; if one raises, the process is not used."""
+        """Return the steps that bring a new process into that state. They run after each handshake,
+        before any call; if one raises, the process is not used."""
 
 
 def attach_facets(extension: Any, dialect: Dialect) -> tuple[Callable[[], Exchanges], ...]:

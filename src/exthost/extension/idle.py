@@ -1,8 +1,8 @@
-"""When an extension has been idle for long enough to end its processes, and who keeps it.
+"""The idle timer: when an unused extension ends its processes, and how a user prevents that.
 
-The supervisor asks from time to time; no call reports here, so no call pays for it. Activity shows
-in the request ids that sessions give out anyway, and in `uses`, for what has no id. `hold` keeps
-the extension; a limit of None never ends it.
+The supervisor checks from time to time; calls do not report here, so they pay nothing. The request
+ids of the sessions show activity, and `uses` counts what has no id. `hold` prevents the end;
+without a limit it never comes.
 """
 
 import math
@@ -31,7 +31,7 @@ class IdleTimer:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Never count as idle inside the `with` block; the idle time begins anew after it."""
+        """Prevent the end inside the `with` block. The idle time starts again after it."""
         self._holders += 1
         try:
             yield
@@ -40,7 +40,7 @@ class IdleTimer:
             self.uses += 1
 
     def begin(self, now: float, serving: Sequence[Worker]) -> None:
-        """Start anew: a process has just got ready."""
+        """Start the idle time: a process has just got ready."""
         self._checked = self._since = now
         self._seen = self._activity(serving)
 
@@ -52,7 +52,7 @@ class IdleTimer:
         return math.inf if self._limit is None else self._checked + self._limit / _CHECKS
 
     def is_over(self, now: float, serving: Sequence[Worker]) -> bool:
-        """Check whether the extension was idle for its limit, and nobody holds it."""
+        """Return whether the extension was idle for its limit, and nobody holds it."""
         if self._limit is None or now < self.next_check():
             return False
         self._checked = now

@@ -83,13 +83,13 @@ class Starter:
         self.traffic = Traffic(queue.bus) if traffic is None else traffic
         self.traffic.dialects[spec.id] = dialect.name
         self.argv = spec.argv
-        # What was decided when it was admitted; None before.
+        # The decision of the admission; None before it.
         self.admission: Admission | None = None
         self.known_tools = ""  # the digest of what it offered first, if it is pinned
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
-        # The facets' own: each returns what must be said to a process that is new.
+        # From the facets: each returns the steps that a new process needs.
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._objection = objection
@@ -109,7 +109,7 @@ class Starter:
             self.admission = admit(self.spec, self.dialect, self.environ())
         except ExthostError:
             raise
-        except Exception as error:  # a folder that vanishes while it is looked at, a bug of ours
+        except Exception as error:  # a folder that disappears during the check, or a bug of ours
             _log.exception("%s could not be checked", self.spec.id)
             raise Refused(
                 "X0389",
@@ -243,7 +243,7 @@ class Start:
         )
         starter.traffic.follow(session, starter.secrets)
         if starter.attend is not None and isinstance(handlers, dict):
-            # Before a byte is read: its first message may be a question.
+            # Before a byte is read: the first message may be a request.
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)

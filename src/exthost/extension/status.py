@@ -1,11 +1,11 @@
-"""What an extension shows of itself: its state, its offer, its tools, and why it is not ready.
+"""The visible status of an extension: its state, offer and tools, and the cause if it is not ready.
 
 Moves through the life-cycle table and publishes every change. Knows no process, no queue and no
 policy.
 
-**A reload.** The extension that is to replace another one gets ready unpublished: its changes are
-kept to itself. `take_over` then silences the replaced one and publishes what differs between the
-two, so whoever looks on sees one extension all the time.
+**A reload.** An extension that replaces another one gets ready without publishing changes.
+`take_over` then stops the publications of the replaced one and publishes what differs, so
+subscribers see one extension all the time.
 """
 
 import logging
@@ -76,7 +76,7 @@ class Status:
         self._tell_change()
 
     def process_ready(self, now: float, handshake_seconds: float) -> None:
-        """A process serves from now on: nothing is wrong any more."""
+        """Record that a process serves: there is no cause any more."""
         self.ready_at, self.handshake_seconds = now, handshake_seconds
         self.cause, self.reported_health = None, None
 

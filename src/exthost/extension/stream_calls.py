@@ -1,8 +1,8 @@
-"""Opening a stream and leaving it: the call behind `async with ext.stream(…)`.
+"""Streams: the call behind `async with ext.stream(…)`, how it is opened and how it is left.
 
-Where the reply ends the stream, the call ends with the reply. Where a last event ends it, the reply
-is an acknowledgement that is waited for, and the call ends with the last event. Either way the call
-is counted when the stream ends: as a result, an error, a timeout, cancelled or gone.
+If the reply ends the stream, the call ends with the reply. If a last event ends it, the reply is
+only an acknowledgement, and the call ends with the last event. Either way the call is counted when
+the stream ends: as a result, an error, a timeout, cancelled or gone.
 """
 
 import uuid

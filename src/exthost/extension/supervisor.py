@@ -2,18 +2,18 @@
 
 Calls never pass through here: they go to their queue, and the queue gives them to a session. The
 supervisor sleeps until a command, the end of a start or of a process, or its one timer wakes it.
-Then `reconcile` looks at everything once, without waiting, and starts and ends processes. It only
-waits for the end of its processes, when it is told to stop.
+Then `reconcile` checks everything once, without waiting, and starts and ends processes. Only a stop
+waits for processes to end.
 
 **State is true when the error is.** A session reports its end before its calls fail, and a breaker
 reports that it opens before the last failure is delivered. `Recovery` decides in that very step:
-whoever catches the error finds state, health, stats and tools changed already. Only the next
-process waits, until the one that ended is reaped.
+when a caller catches the error, state, health, stats and tools have changed already. The next
+process is started after the one that ended is reaped.
 
 **A fresh process beside the old one.** A restart of an extension that is ready starts a process
 beside those that serve. If it gets ready, it takes their place in one step, and they end when
-their calls are answered. If it does not, they go on, and whoever requested the restart is told. No
-call is lost either way, and the extension is `ready` all the time.
+their calls are answered. If it does not, they go on, and the restart raises the error. No call is
+lost either way, and the extension is `ready` all the time.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _CHECK_SECONDS = 0.02
 
 
 class Supervisor:
-    """Keeps one extension in the state that is wanted."""
+    """Keeps one extension in the wanted state."""
 
     __slots__ = (
         "_commands",
@@ -116,8 +116,8 @@ class Supervisor:
             await self._commands.wait_settled()
 
     async def stop(self, patience: float = 0.0) -> None:
-        """End the extension as its dialect has it. Calls under way have `patience` seconds to end
-        before. Returns when nothing of the extension is left."""
+        """End the extension with the shutdown steps of its dialect. Calls under way have `patience`
+        seconds to end before. Returns when no process is left."""
         if self._queue.is_forked:
             return
         self._commands.request_stop(patience)
@@ -189,13 +189,13 @@ class Supervisor:
         return at_rest and not pending
 
     def reconcile(self) -> None:
-        """Look at everything that may have happened, and do what follows from it."""
+        """Check everything that may have happened, and act on it."""
         status, commands, queue = self._status, self._commands, self._queue
         for start in self.processes.take_finished_starts():
             self._on_start_finished(start)
         if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
-        if queue.closed is not None:  # a call that was to be sent again finds nobody
+        if queue.closed is not None:  # a call that was to be sent again has no process
             queue.fail_waiting(queue.closed)
         if self.processes.has_exiting:
             return  # nothing starts before they are reaped
@@ -235,7 +235,7 @@ class Supervisor:
             self._launch_all()
 
     def _restart(self) -> None:
-        """Carry out a restart. Whoever requests one may have changed files: it is judged anew."""
+        """Carry out a restart. Files may have changed, so the extension is checked again."""
         status = self._status
         self._commands.restart = False
         self.processes.cancel_starts()
@@ -257,7 +257,7 @@ class Supervisor:
         self._launch_all()
 
     def _launch_all(self) -> None:
-        """Start as many processes as the pool always has, and one at least."""
+        """Start the minimum number of processes of the pool, at least one."""
         for _ in range(1 if self.recovery.gate.is_half_open else self.recovery.growth.size.least):
             self._launch()
 
@@ -365,10 +365,10 @@ class Supervisor:
             self._status.move(Event.ENDED)
 
     async def _let_calls_end(self) -> None:
-        """Give calls under way their time, unless a command with less patience or a restart comes.
+        """Give calls under way time to end, unless a restart or a command with less patience comes.
 
-        Checks from time to time instead of waiting to be told, since calls are taken in at first:
-        one that was on its way here when the stop came is let in, and so are those that wait.
+        Polls, because calls are still accepted at first: those that wait, and those that were
+        submitted when the stop came.
         """
         commands, began = self._commands, self._loop.time()
         takes_calls = True

@@ -1,8 +1,8 @@
-"""Asks a running process again for its tools, after it reported that they have changed.
+"""Requests the tools of a running process again, after it reported that they have changed.
 
-One request at a time: reports that come while it is under way lead to one more request after it.
-Nothing is asked before the handshake is done. If the answer is an error, the extension keeps the
-offer that it had, and the log says why. A refresh ends with its session.
+One request at a time: reports that come while it is under way lead to one more request after it. No
+request is sent before the handshake is done. If the reply is an error, the extension keeps its
+offer, and the log says why. A refresh ends with its session.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ class ToolRefresh:
         self._wanted = False
 
     def begin(self) -> None:
-        """The handshake is done, and the offer is known: from now on it may be asked again."""
+        """Allow requests: the handshake is done, and the offer is known."""
         self._begun = True
         self._ask_if_wanted()
 
     def request(self) -> None:
-        """The process reported that its tools have changed."""
+        """Request the tools: the process reported that they have changed."""
         self._wanted = True
         self._ask_if_wanted()
 
