@@ -60,8 +60,9 @@ def read_targeted(args: Args) -> Wanted:
         if specs or told or not Path(target).exists():
             if not specs and not told:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            disabled = tuple(spec for spec in found.disabled if spec.id == target)
-            return replace(found, specs=specs, disabled=disabled, diagnostics=told)
+            off = tuple(one for one in found.report.off if one.spec.id == target)
+            report = replace(found.report, off=off)
+            return replace(found, specs=specs, diagnostics=told, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises
     report = manifests_at(Path(target))
