@@ -64,7 +64,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
 .PHONY: node test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
-	tests pure-tests bench soak fuzz trial-cgroup recall proto reference init bubblewrap format clean
+	tests pure-tests bench soak fuzz trial-cgroup recall proto reference init bubblewrap browser format clean
 
 test: lint types imports tests
 
@@ -114,7 +114,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
 # prints what it has found.
-test-more: $(STAMP) $(RUST_STAMP) node bubblewrap
+test-more: $(STAMP) $(RUST_STAMP) node bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast part on this interpreter; and in Python's development mode, in which it takes longer.
@@ -139,6 +139,15 @@ bubblewrap:
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null 2>&1 \
 		|| { apt-get update -qq >/dev/null 2>&1 \
 		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; }; fi
+
+# A browser for the tests of the page. Installed where we may; where not, its tests say so.
+browser:
+	@if [ "$$(uname)" = Linux ] && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& command -v apt-get >/dev/null; then \
+		install="apt-get install -y -qq --no-install-recommends chromium"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 \
+		|| echo "chromium cannot be installed: the tests of the page in a browser are skipped"; fi
 
 bench: $(STAMP) node
 	$(BIN)/python -m bench

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli.mcp_face import Address, read_address
+from exthost.cli.http_options import Address, read_address
 from tests.cli.running import (
     EXTHOST,
     RUN_SECONDS,

@@ -1,19 +1,15 @@
 """Who may connect to the gateway on HTTP, under which name, with which token."""
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 
-from exthost.errors import ConfigError, UsageError
-from exthost.gateway import http, token
+from exthost.http_server import listener, token
 from tests.cli.running import RUN_SECONDS, run_process
 from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
@@ -118,59 +114,13 @@ async def test_it_ends_in_time_though_clients_listen_and_its_token_is_no_childs_
 
 @shows("gateway-http-01")
 def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -> None:
-    with http.listen("127.0.0.1", 0) as one, http.listen("0.0.0.0", 0) as every:
+    with listener.listen("127.0.0.1", 0) as one, listener.listen("0.0.0.0", 0) as every:
         assert one.getsockname()[0] == "127.0.0.1"
         assert every.getsockname()[0] == "0.0.0.0"
     assert running.url.startswith("http://127.0.0.1:")
-    assert set(http.names("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
-    assert socket.gethostname() in http.names("0.0.0.0")
-    assert "192.0.2.7" in http.names("192.0.2.7")
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.7"])
-def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
-    with http.listen("127.0.0.1", 0) as taken, pytest.raises(UsageError) as caught:
-        http.listen(host, taken.getsockname()[1])
-    assert caught.value.code == "X1365"
-
-
-@pytest.mark.parametrize("port", [-1, 2**16, 99_999])
-def test_a_port_that_there_is_not_is_told(port: int) -> None:
-    with pytest.raises(UsageError) as caught:
-        http.listen("127.0.0.1", port)
-    assert caught.value.code == "X1365" and "no such port" in caught.value.message
-
-
-# -- the token -------------------------------------------------------------------------------
-
-
-@shows("gateway-http-04")
-def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path) -> None:
-    file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
-    made = token.find(str(file), environ)
-    assert made == token.find(str(file), {}) and len(made.text) > 30
-    assert token.find(None, environ) == ("from-the-environment", token.VARIABLE)
-    new = token.find(None, {})
-    assert new.source == "" and new.text != token.find(None, {}).text
-
-
-@pytest.mark.parametrize(
-    ("text", "mode"),
-    [("", 0o600), ("two words", 0o600), ("tök", 0o600), ("fine", 0o644), ("fine", 0o660)],
-)
-def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
-    tmp_path: Path, text: str, mode: int
-) -> None:
-    file = tmp_path / "token"
-    file.write_text(text)
-    file.chmod(mode)
-    with pytest.raises(ConfigError) as caught:
-        token.find(str(file), {})
-    assert caught.value.code == "X0166" and caught.value.help
-    with pytest.raises(ConfigError):
-        token.find(str(tmp_path / "no" / "such"), {})
-    with pytest.raises(ConfigError):
-        token.find(None, {token.VARIABLE: " "})
+    assert set(listener.names("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
+    assert socket.gethostname() in listener.names("0.0.0.0")
+    assert "192.0.2.7" in listener.names("192.0.2.7")
 
 
 def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(
@@ -194,40 +144,3 @@ def test_a_missing_install_is_told_with_the_command_that_brings_it(tmp_path: Pat
     done = run_process("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert (done.returncode, done.stdout) == (3, "")
     assert "X0165" in done.stderr and "pip install 'exthost[gateway]'" in done.stderr
-
-
-async def _hello(scope: Any, receive: Any, send: Any) -> None:
-    headers = [(b"content-length", b"2")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": b"ok"})
-
-
-async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 0.3)
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 20)
-    listener = http.listen("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    settings: Any = {"log_config": None, "lifespan": "off", "ws": "none", "http": http._Protocol}
-    server = http._Uvicorn(uvicorn.Config(_hello, **settings))
-    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    try:
-        async with asyncio.timeout(RUN_SECONDS):
-            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-            for number, (_, writer) in enumerate(opened):
-                # Some finish one request first: a further head has a deadline as well.
-                writer.write((whole if number % 2 else b"") + whole[:20])
-            for reader, writer in opened:
-                with contextlib.suppress(ConnectionError):
-                    await reader.read()  # returns at the end of the connection
-                writer.close()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(whole)
-            assert b"200 OK" in await reader.readline()
-            writer.close()
-    finally:
-        server.should_exit = True
-        await serving
-        listener.close()

@@ -24,7 +24,7 @@ DEFAULT_CONFIG = "exthost.toml"
 class Args(argparse.Namespace):
     """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
     tried before the right one, each with its outcome; `start_seconds` is the `--timeout` of verbs
-    that only start an extension."""
+    that only start an extension; `token` is that of every face on HTTP."""
 
     json: bool
     config: str | None
@@ -43,6 +43,7 @@ class Args(argparse.Namespace):
     cwd: str | None = None
     disabled: bool = False
     trace: str | None = None
+    token: Any = None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -15,14 +15,10 @@ from collections.abc import Sequence
 
 from exthost.cli.common import Args, config_option, given_config, no_command
 from exthost.cli.displays import Display, Lines
+from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
-from exthost.cli.mcp_face import (
-    DEFAULT_HOST,
-    Transport,
-    check_http_options,
-    http_options,
-    mcp_transports,
-)
+from exthost.cli.http_options import DEFAULT_HOST
+from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
 from exthost.cli.target import run_async
 from exthost.config import Config
 from exthost.control.report import Report
@@ -43,15 +39,15 @@ def run(args: Args) -> int:
     check_http_options(args, args.host)
     path = given_config(args)
     config = read_config(path)
-    with mcp_transports(args, on_stdio=args.http is None, host=args.host) as transports:
-        return run_async(_serve(path, config, transports))
+    with mcp_faces(args, on_stdio=args.http is None, host=args.host) as faces:
+        return run_async(_serve(path, config, faces))
 
 
-async def _serve(path: str, config: Config, transports: Sequence[Transport]) -> int:
+async def _serve(path: str, config: Config, faces: Sequence[Face]) -> int:
     def make_display(host: Host, _: Report) -> Display:
         return Lines(host)
 
     # Several MCP clients may each start a gateway of one config: none of them is refused.
-    process = HostProcess(path, config, make_display, transports, may_be_second=True)
+    process = HostProcess(path, config, make_display, faces, may_be_second=True)
     async with process:
         return await process.run()

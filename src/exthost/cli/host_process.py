@@ -1,8 +1,8 @@
 """The process of a host: what `run` and `gateway` have in common.
 
-It owns the extensions, the control socket, their logs and the display, and serves the MCP face if
-there is one. It ends at a signal or when its client on stdin leaves: the first time it drains, a
-second signal kills.
+It owns the extensions, the control socket, their logs and the display, and serves the faces that
+it is given. It tells its service manager, if it has one, how it is. It ends at a signal or when its
+client on stdin leaves: the first time it drains, a second signal kills.
 """
 
 import asyncio
@@ -13,20 +13,24 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.cli.displays import Display
+from exthost.cli.face import Face, FacedHost
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.log_handler import WarningHandler
-from exthost.cli.mcp_face import Transport, child_variables
 from exthost.config import Config
 from exthost.control.address import key_of
 from exthost.control.report import Report
+from exthost.control.requests import Requests
 from exthost.control.server import Control
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
+from exthost.http_server.token import VARIABLE as TOKEN_VARIABLE
+from exthost.process.service_notify import ServiceNotifier
 from exthost.process.state_dirs import log_file
 
 if TYPE_CHECKING:
     from exthost.gateway.server import Gateway
+    from exthost.http_server.probes import Probes
 
 INTERRUPTED = 130
 
@@ -41,21 +45,22 @@ class HostProcess:
         path: str,
         config: Config,
         make_display: MakeDisplay,
-        transports: Sequence[Transport] = (),
+        faces: Sequence[Face] = (),
         *,
         may_be_second: bool = False,
     ) -> None:
         """`path` is the path of the config, which names the socket and the logs.
         `may_be_second`: where another host of this config runs, go on without a socket."""
         self._path = path
-        self._transports = transports
+        self._faces = faces
         self._may_be_second = may_be_second
-        variables = child_variables() if transports else None
-        self.host = Host(config, environ=variables)
+        self._service = ServiceNotifier(os.environ)
+        self.host = Host(config, environ=_child_variables() if faces else None)
         self.report = Report(self.host)
         self.display = make_display(self.host, self.report)
         self.control: Control | None = None
-        self._gateway = self._make_gateway() if transports else None
+        self._requests = Requests(self.host, self.report, path)
+        self._gateway = self._make_gateway() if any(face.is_mcp for face in faces) else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
         self._had_terminal = _has_terminal()
@@ -66,11 +71,20 @@ class HostProcess:
 
         return Gateway(self.host)
 
+    def _make_probes(self) -> "Probes | None":
+        if not any(face.is_http for face in self._faces):
+            return None
+        from exthost.http_server.metrics import Metrics
+        from exthost.http_server.probes import Probes
+
+        return Probes(self._requests, Metrics(self.host))
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.callback(self.display.close)
             self.control = self._open_control()
             if self.control is not None:
+                self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
             stack.enter_context(WarningHandler(self.display.say))
@@ -119,15 +133,21 @@ class HostProcess:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-        if self.control is not None:
-            self.control.opened = False
+        self._requests.opened = False
         opening: asyncio.Task[Any]
         if self._gateway is not None:
             opening = self._gateway.open()
-            server = self._gateway.server
-            faces = [loop.create_task(serve(server)) for serve in self._transports]
         else:
-            opening, faces = loop.create_task(self.host.__aenter__()), []
+            opening = loop.create_task(self.host.__aenter__())
+        faced = FacedHost(
+            self._path,
+            self.host,
+            self.report,
+            self._requests,
+            self._gateway.server if self._gateway is not None else None,
+            self._make_probes(),
+        )
+        faces = [loop.create_task(face.serve(faced)) for face in self._faces]
         signalled = loop.create_task(self._signals.get())
         try:
             await self._until_ended(opening, {signalled, *faces})
@@ -155,12 +175,16 @@ class HostProcess:
         task.add_done_callback(self._reloading.discard)
 
     async def _reload(self) -> None:
+        self._service.reloading()
         try:
             outcome = await self.host.reload()
         except ExthostError as error:
             self.display.say(f"error[{error.code}]: not reloaded: {error.message}")
+            self._service.ready(f"not reloaded: {error.message}")
             return
-        self.display.say(f"reloaded: {reload_summary(outcome._asdict())}")
+        summary = f"reloaded: {reload_summary(outcome._asdict())}"
+        self.display.say(summary)
+        self._service.ready(summary)
         for failed in outcome.failed:
             self.display.say(f"error[{failed.code}]: {failed.extension}: {failed.message}")
 
@@ -177,17 +201,16 @@ class HostProcess:
 
     def _tell_ready(self) -> None:
         host = self.host
-        if self.control is not None:
-            self.control.opened = True
+        self._requests.opened = True
         tell_diagnostics(host.diagnostics, tell=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
-        self.display.say(
-            f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools; Ctrl-C ends"
-        )
+        summary = f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools"
+        self.display.say(f"{summary}; Ctrl-C ends")
+        self._service.ready(summary)
 
     async def _stop(self, faces: "Sequence[asyncio.Task[None]]") -> None:
-        if self.control is not None:
-            self.control.ending = True
+        self._requests.ending = True
+        self._service.stopping()
         self.display.say("stopping; Ctrl-C again kills")
         for face in faces:
             face.cancel()
@@ -203,6 +226,11 @@ class HostProcess:
         await closing
         second.cancel()
         await asyncio.wait([second])
+
+
+def _child_variables() -> dict[str, str]:
+    """Return our variables without the token of the faces on HTTP, which no extension may have."""
+    return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
 
 
 def reload_summary(outcome: Mapping[str, Any]) -> str:

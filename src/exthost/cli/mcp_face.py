@@ -5,27 +5,15 @@
 
 import argparse
 import importlib
-import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any
 
 from exthost.cli.common import Args, say, show_json
+from exthost.cli.face import Face, FacedHost
+from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.errors import ConfigError, UsageError
-
-if TYPE_CHECKING:
-    from exthost.gateway.server import McpServer
-
-DEFAULT_HOST = "127.0.0.1"
-
-Transport: TypeAlias = Callable[["McpServer"], Coroutine[Any, Any, None]]
-
-
-class Address(NamedTuple):
-    """Where to listen. `host` is "" if only a port was given."""
-
-    host: str
-    port: int
+from exthost.http_server.listener import listen, url
 
 
 def http_options(parser: argparse.ArgumentParser) -> None:
@@ -35,49 +23,30 @@ def http_options(parser: argparse.ArgumentParser) -> None:
         type=read_address,
         help=f"serve MCP on HTTP at PORT or HOST:PORT (default host: {DEFAULT_HOST}; port 0: any)",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="with --http: the bearer token's file")
-
-
-def read_address(text: str) -> Address:
-    """Return the address in PORT, HOST:PORT or [IPV6]:PORT. Raises ArgumentTypeError."""
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an address: write PORT or HOST:PORT, with a port from 0 to 65535"
-        )
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise argparse.ArgumentTypeError(f"write {text!r} as [{host}]:{port}")
-    return Address(host.strip("[]"), int(port))
+    parser.add_argument("--token-file", metavar="FILE", help="the file of the bearer token of HTTP")
 
 
 def check_http_options(args: Args, host: str | None = None) -> None:
     """Raise UsageError for options that are about HTTP where there is none."""
-    if args.http is None and (host is not None or args.token_file is not None):
+    is_on_http = args.http is not None or getattr(args, "web", None) is not None
+    if (args.token_file is not None and not is_on_http) or (host is not None and args.http is None):
         raise UsageError(
             "X1366", "--host and --token-file are about HTTP", help="add --http PORT, or leave out"
         )
 
 
 @contextmanager
-def mcp_transports(
-    args: Args, *, on_stdio: bool, host: str | None = None
-) -> Iterator[list[Transport]]:
-    """Yield the transports that were asked for; each has its socket or descriptors already."""
+def mcp_faces(args: Args, *, on_stdio: bool, host: str | None = None) -> Iterator[list[Face]]:
+    """Yield the faces that were asked for; each has its socket or descriptors already."""
     with ExitStack() as stack:
-        transports: list[Transport] = []
+        faces: list[Face] = []
         if args.http is not None:
             address = args.http
             listen_on = host or address.host or DEFAULT_HOST
-            transports.append(stack.enter_context(_http(args, listen_on, address.port)))
+            faces.append(stack.enter_context(_http(args, listen_on, address.port)))
         if on_stdio:
-            transports.append(stack.enter_context(_stdio()))
-        yield transports
-
-
-def child_variables() -> dict[str, str]:
-    """Return our variables without the token of the HTTP face, which is no extension's business."""
-    variable = _module("token").VARIABLE
-    return {name: value for name, value in os.environ.items() if name != variable}
+            faces.append(stack.enter_context(_stdio()))
+        yield faces
 
 
 def _module(name: str) -> Any:
@@ -93,23 +62,30 @@ def _module(name: str) -> Any:
 
 
 @contextmanager
-def _stdio() -> Iterator[Transport]:
+def _stdio() -> Iterator[Face]:
     stdio = _module("stdio")
+
+    async def serve(faced: FacedHost) -> None:
+        await stdio.serve(faced.mcp_server, wire)
+
     with stdio.claimed() as wire:
-        yield lambda server: stdio.serve(server, wire)
+        yield Face(serve, is_mcp=True)
 
 
 @contextmanager
-def _http(args: Args, host: str, port: int) -> Iterator[Transport]:
-    http, token = _module("http"), _module("token")
-    found = token.find(args.token_file, os.environ)
-    with http.listen(host, port) as listener:
-        url = http.url(listener, host)
+def _http(args: Args, host: str, port: int) -> Iterator[Face]:
+    http = _module("http")
+    found = find_token(args)
+
+    async def serve(faced: FacedHost) -> None:
+        await http.serve(faced.mcp_server, listener, host, found.text, faced.probes)
+
+    with listen(host, port) as listener:
+        address = url(listener, host, http.PATH)
         if args.json:
-            show_json({"url": url, "token": None if found.source else found.text})
+            show_json({"url": address, "token": None if found.source else found.text})
         else:
-            say(f"serving MCP on {url}")
+            say(f"serving MCP on {address}")
             say(f"token: {'in ' + found.source if found.source else found.text}")
-        if host not in http.LOOPBACK:
-            say("warning: others can connect, and the token travels unencrypted: put TLS before it")
-        yield lambda server: http.serve(server, listener, host, found.text)
+        warn_if_public(host)
+        yield Face(serve, is_mcp=True, is_http=True)

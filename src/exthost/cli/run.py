@@ -6,6 +6,7 @@ and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C, and so
 end of the terminal, unless nohup says otherwise. Any other SIGHUP has it read the config again.
 
   exthost run --http 8765               also an MCP server: http://127.0.0.1:8765/mcp, with a token
+  exthost run --web 8766                also a page in the browser, at the address that it prints
   exthost run --mcp-stdio               also an MCP server on stdin and stdout; their end ends it
 """
 
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 
 from exthost.cli.common import Args, config_option, given_config, no_command
 from exthost.cli.displays import Display, display_for
+from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
-from exthost.cli.mcp_face import Transport, check_http_options, http_options, mcp_transports
+from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
 from exthost.cli.target import run_async
+from exthost.cli.web_face import web_faces, web_options
 from exthost.config import Config
 from exthost.control.report import Report
 from exthost.discovery.configfile import read_config
@@ -30,6 +33,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="show no events, only messages")
     http_options(parser)
+    web_options(parser)
     config_option(parser)
 
 
@@ -44,13 +48,13 @@ def run(args: Args) -> int:
         )
     path = given_config(args)
     config = read_config(path)
-    with mcp_transports(args, on_stdio=args.mcp_stdio) as transports:
-        return run_async(_supervise(args, path, config, transports))
+    with mcp_faces(args, on_stdio=args.mcp_stdio) as faces, web_faces(args) as page:
+        return run_async(_supervise(args, path, config, [*faces, *page]))
 
 
-async def _supervise(args: Args, path: str, config: Config, transports: Sequence[Transport]) -> int:
+async def _supervise(args: Args, path: str, config: Config, faces: Sequence[Face]) -> int:
     def make_display(host: Host, report: Report) -> Display:
         return display_for(args, host, report)
 
-    async with HostProcess(path, config, make_display, transports) as process:
+    async with HostProcess(path, config, make_display, faces) as process:
         return await process.run()

@@ -83,8 +83,9 @@ def _require_none(path: str) -> None:
 def _words(args: Args, path: str) -> list[str]:
     words = ["--config", str(Path(path).absolute())]
     if args.http is not None:
-        shown = f"[{args.http.host}]" if ":" in args.http.host else args.http.host
-        words += ["--http", f"{shown}:{args.http.port}" if shown else str(args.http.port)]
+        words += ["--http", str(args.http)]
+    if args.web is not None:
+        words += ["--web", str(args.web)]
     if args.token_file is not None:
         words += ["--token-file", str(Path(args.token_file).absolute())]
     return words

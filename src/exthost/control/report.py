@@ -22,16 +22,19 @@ class Report:
     def __init__(self, host: ServedHost) -> None:
         self._host = host
         self._last: dict[str, dict[str, Any]] = {}
-        self._processes: dict[int, str] = {}
+        self._processes: dict[str, dict[int, None]] = {}
         host.events.subscribe(StateChanged, self._remember)
         host.events.subscribe(Spawned, self._came)
         host.events.subscribe(Exited, self._went)
 
     def _came(self, spawned: Spawned) -> None:
-        self._processes[spawned.pid] = spawned.extension
+        self._processes.setdefault(spawned.extension, {})[spawned.pid] = None
 
     def _went(self, exited: Exited) -> None:
-        self._processes.pop(exited.pid, None)
+        pids = self._processes.get(exited.extension, {})
+        pids.pop(exited.pid, None)
+        if not pids:
+            self._processes.pop(exited.extension, None)
 
     def _remember(self, change: StateChanged) -> None:
         # On demand a crash leads back to `admitted`, with the reason of the crash.
@@ -58,7 +61,7 @@ class Report:
             "dialect": extension.spec.dialect,
             "state": str(extension.state),
             "health": str(extension.health),
-            "pids": [pid for pid, owner in self._processes.items() if owner == extension.id],
+            "pids": list(self._processes.get(extension.id, ())),
             "uptime": round(stats.uptime, 3),
             "restarts": stats.restarts,
             "crashes": stats.crashes,

@@ -45,7 +45,7 @@ class Control:
         Raises UsageError if a live host has it, Refused if there is no folder for the socket.
         """
         whole = str(Path(config).absolute())
-        self._requests = Requests(host, report, whole, is_program=is_program)
+        self.requests = Requests(host, report, whole, is_program=is_program)
         self._clients: set[ServerConnection] = set()
         self._server: asyncio.Server | None = None
         self.path = _place(config, environ)
@@ -56,28 +56,10 @@ class Control:
             self._let_go()
             raise
 
-    @property
-    def ending(self) -> bool:
-        """Whether the host drains: it then only tells how it is."""
-        return self._requests.ending
-
-    @ending.setter
-    def ending(self, ending: bool) -> None:
-        self._requests.ending = ending
-
-    @property
-    def opened(self) -> bool:
-        """Whether each eager extension is ready or has failed."""
-        return self._requests.opened
-
-    @opened.setter
-    def opened(self, opened: bool) -> None:
-        self._requests.opened = opened
-
     async def serve(self) -> None:
         """Answer from now on, beside whatever else the loop does."""
         self._server = await asyncio.get_running_loop().create_unix_server(
-            lambda: ServerConnection(self._requests, self._clients, self._objection),
+            lambda: ServerConnection(self.requests, self._clients, self._objection),
             sock=self._socket,
             # Also those that come too late, to whom the reason is sent.
             backlog=2 * MAX_CLIENTS,

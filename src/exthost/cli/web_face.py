@@ -1,0 +1,66 @@
+"""The page of a host, `--web`: its option, and its socket.
+
+The packages of the page are imported only if it is wanted.
+"""
+
+import argparse
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote
+
+from exthost.cli.common import Args, say, show_json
+from exthost.cli.face import Face, FacedHost
+from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
+from exthost.errors import ConfigError
+from exthost.http_server.listener import listen, url
+
+
+def web_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--web",
+        metavar="ADDR",
+        type=read_address,
+        help=f"serve a page at PORT or HOST:PORT (default host: {DEFAULT_HOST}; port 0: any)",
+    )
+
+
+@contextmanager
+def web_faces(args: Args) -> Iterator[list[Face]]:
+    """Yield the page, with its socket already, or nothing if it was not asked for."""
+    if args.web is None:
+        yield []
+        return
+    try:
+        page = importlib.import_module("exthost.web.page")
+    except ImportError as error:
+        raise ConfigError(
+            "X0167",
+            f"the page is not installed: {error.name or error} is missing",
+            help="pip install 'exthost[web]'",
+        ) from None
+    host = args.web.host or DEFAULT_HOST
+    found = find_token(args)
+
+    async def serve(faced: FacedHost) -> None:
+        await page.serve(
+            faced.host,
+            faced.report,
+            faced.requests,
+            faced.probes,
+            config=faced.path,
+            listener=listener,
+            address=host,
+            token=found.text,
+        )
+
+    with listen(host, args.web.port) as listener:
+        address = url(listener, host, "/")
+        if args.json:
+            show_json({"page": address, "token": None if found.source else found.text})
+        elif found.source:
+            say(f"page: {address} (its token is in {found.source})")
+        else:
+            say(f"page: {address}?token={quote(found.text)}")
+        warn_if_public(host)
+        yield [Face(serve, is_http=True)]

@@ -1,0 +1,59 @@
+"""Who may ask an HTTP face: the Host and Origin of a request are ours, and it has the token.
+
+`Access` holds the decisions and knows no application. A foreign Host means that a page of another
+site reaches us under a name of its own (DNS rebinding); a foreign Origin, that a page of another
+site asks us directly. Both are refused before anything else is looked at.
+"""
+
+import hmac
+from collections.abc import Mapping
+
+from exthost.http_server.listener import names
+
+MISDIRECTED = 421
+FORBIDDEN = 403
+UNAUTHORIZED = 401
+
+
+class Access:
+    """The rules of one face: the names that it may be asked for, and its token."""
+
+    def __init__(self, host: str, token: str) -> None:
+        """`host` is the address that the face listens on."""
+        self._names = frozenset(name.lower() for name in names(host))
+        self._token = token.encode()
+
+    def objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Return the status and the reason for which a request is refused, whatever it asks."""
+        host = headers.get("host", "")
+        if without_port(host) not in self._names:
+            return MISDIRECTED, "this host is not known under that name"
+        origin = headers.get("origin")
+        if origin is not None and not self._is_ours(origin, host):
+            return FORBIDDEN, "a page of another site may not ask this host"
+        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
+            "navigate",
+            None,
+        ):
+            return FORBIDDEN, "a page of another site may not ask this host"
+        return None
+
+    def _is_ours(self, origin: str, host: str) -> bool:
+        """Return whether the origin is the page of this very face: same name and same port."""
+        return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+
+    def has_token(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the request brings the token as `Authorization: Bearer`."""
+        kind, _, text = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self.is_token(text)
+
+    def is_token(self, text: str) -> bool:
+        """Return whether this is the token."""
+        return hmac.compare_digest(text.strip().encode("utf-8", "replace"), self._token)
+
+
+def without_port(host: str) -> str:
+    """Return the name of a Host header, in lower case."""
+    name, separator, port = host.rpartition(":")
+    is_port = bool(separator) and (port.isdecimal() or not port) and not name.endswith(":")
+    return (name if is_port and name else host).lower()

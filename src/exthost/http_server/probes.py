@@ -1,0 +1,95 @@
+"""`/healthz` and `/metrics`, the same beside the page and beside the MCP gateway.
+
+`/healthz` needs no token and reveals no more than one word: `ok` with 200, or `starting` or
+`ending` with 503. `/metrics` needs the token, since names of extensions are in it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Protocol, TypeAlias
+
+from exthost.http_server.access import UNAUTHORIZED, Access
+from exthost.http_server.metrics import Metrics
+from exthost.wire import jsontext
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEALTH_PATH = "/healthz"
+METRICS_PATH = "/metrics"
+
+
+class Life(Protocol):
+    """Whether the host has opened, and whether it drains."""
+
+    @property
+    def opened(self) -> bool: ...
+
+    @property
+    def ending(self) -> bool: ...
+
+
+class Probes:
+    """Answers for programs that watch the host."""
+
+    def __init__(self, life: Life, metrics: Metrics) -> None:
+        self._life = life
+        self._metrics = metrics
+
+    def beside(self, app: App, access: Access) -> App:
+        """Return an application that answers the two paths, and leaves all others to `app`."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http" or scope["path"] not in (HEALTH_PATH, METRICS_PATH):
+                await app(scope, receive, send)
+            else:
+                await respond(send, *self._answer(scope, access))
+
+        return answer
+
+    def _answer(self, scope: Scope, access: Access) -> tuple[int, str, bytes]:
+        headers = headers_of(scope)
+        objection = access.objection(headers)
+        if objection is not None:
+            status, reason = objection
+            return status, "text/plain", reason.encode()
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "text/plain", b"only GET"
+        if scope["path"] == HEALTH_PATH:
+            return self._health()
+        if not access.has_token(headers):
+            return UNAUTHORIZED, "text/plain", b"send the token as Authorization: Bearer TOKEN"
+        try:
+            text = self._metrics.text()
+        except ImportError:
+            return 501, "text/plain", b"pip install prometheus-client"
+        return 200, text.content_type, text.body
+
+    def _health(self) -> tuple[int, str, bytes]:
+        life = self._life
+        word = "ending" if life.ending else "ok" if life.opened else "starting"
+        return 200 if word == "ok" else 503, "application/json", jsontext.encode({"status": word})
+
+
+def headers_of(scope: Scope) -> Mapping[str, str]:
+    """Return the headers by name in lower case. Of one that comes twice, both, joined."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+async def respond(send: Send, status: int, content_type: str, body: bytes) -> None:
+    """Send a whole response."""
+    headers = [
+        (b"content-type", content_type.encode("latin-1")),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if status == UNAUTHORIZED:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,131 @@
+"""The application: which path is answered by what, who may ask, and what a browser may do with it.
+
+Everything but the form for the token needs the token: the page itself a cookie that says that the
+browser has shown it, the API the token itself in each request. The policy that goes with each
+answer lets the page load from here alone and run no code that is not a file of ours.
+"""
+
+import mimetypes
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from exthost.http_server.access import UNAUTHORIZED, Access
+from exthost.http_server.probes import headers_of, respond
+from exthost.web.endpoints import Endpoint, Endpoints
+from exthost.web.login import Login
+
+STATIC = Path(__file__).parent / "static"
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "media-src data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        # Text that an extension sent cannot become code, even by a mistake in the page.
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), clipboard-read=()",
+    "cache-control": "no-store",
+}
+
+# What the form for the token needs.
+_OPEN_FILES = frozenset({"style.css", "icon.svg"})
+
+
+def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASGIApp:
+    """Return the application of the page."""
+    files = {
+        file.relative_to(STATIC).as_posix(): file.read_bytes()
+        for file in STATIC.rglob("*")
+        if file.is_file()
+    }
+
+    async def show_page(request: Request) -> Response:
+        answer = login.by_token(request.query_params.get("token", ""))
+        if answer is not None:
+            return answer
+        if login.may_load(request):
+            return _file(files, "index.html")
+        return _file(files, "login.html", UNAUTHORIZED)
+
+    async def log_in(request: Request) -> Response:
+        answer = await login.by_form(request)
+        return answer or _file(files, "login.html", UNAUTHORIZED)
+
+    async def show_file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in files:
+            return PlainTextResponse("not found", 404)
+        if name not in _OPEN_FILES and not login.may_load(request):
+            return PlainTextResponse("the page needs its token", UNAUTHORIZED)
+        return _file(files, name)
+
+    def answer_with(endpoint: Endpoint) -> Any:
+        async def answer(request: Request) -> Response:
+            if not access.has_token(request.headers):
+                text = "send the token as Authorization: Bearer TOKEN"
+                return PlainTextResponse(text, UNAUTHORIZED, {"www-authenticate": "Bearer"})
+            return await endpoints.answer(endpoint, request)
+
+        return answer
+
+    routes = [
+        Route("/", show_page, methods=["GET"]),
+        Route("/login", log_in, methods=["POST"]),
+        Route("/static/{name:path}", show_file, methods=["GET"]),
+        *(
+            Route(path, answer_with(endpoint), methods=[method])
+            for path, (method, endpoint) in endpoints.paths.items()
+        ),
+    ]
+    return _guarded(Starlette(routes=routes), access)
+
+
+def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
+    """Return the application behind the checks of Host and Origin, with our headers."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        objection = access.objection(headers_of(scope))
+        if objection is not None:
+            status, reason = objection
+            await respond(send, status, "text/plain", reason.encode())
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+    return answer
+
+
+def _file(files: dict[str, bytes], name: str, status: int = 200) -> Response:
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if name.endswith(".js"):
+        kind = "text/javascript"
+    return Response(files[name], status, media_type=kind)

@@ -1,0 +1,78 @@
+"""A call that the page makes, as a stream of events: progress, log, events of a stream, the end.
+
+Every call goes through the verbs of the control socket, so it is the same call that `exthost call`
+makes. When the page goes away, the call is cancelled.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from exthost.control.protocol import Request
+from exthost.control.requests import Requests
+from exthost.errors import ExthostError
+from exthost.host.host import Host
+from exthost.tool_result import ToolResult
+from exthost.web.shown import error_as_data, result_as_data
+
+# Events that the page has not taken yet. A stream then waits; progress and log lines are dropped.
+QUEUE_EVENTS = 256
+
+
+class _Queue:
+    """The events of one call, as an `EventSender`."""
+
+    def __init__(self) -> None:
+        self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
+        self.dropped = 0
+
+    def offer(self, event: Mapping[str, Any]) -> None:
+        if self.events.full():
+            self.dropped += 1
+        else:
+            self.events.put_nowait(event)
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        await self.events.put(event)
+
+
+async def call_events(
+    host: Host, requests: Requests, request: Request
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    """Make the call, and yield its events; the last one is `result` or `error`."""
+    loop = asyncio.get_running_loop()
+    queue = _Queue()
+    started = loop.time()
+
+    async def perform() -> Any:
+        try:
+            return await requests.perform(request, queue)
+        finally:
+            await queue.events.put(None)
+
+    call = loop.create_task(perform())
+    try:
+        while (event := await queue.events.get()) is not None:
+            yield event
+        try:
+            answer = await call
+            end = {"kind": "result", "result": _shown(host, request.name, answer)}
+        except ExthostError as error:
+            end = {"kind": "error", "error": error_as_data(error)}
+        yield {**end, "seconds": round(loop.time() - started, 6), "dropped": queue.dropped}
+    finally:
+        call.cancel()
+        # A full queue must not keep the call from ending.
+        while not call.done():
+            while not queue.events.empty():
+                queue.events.get_nowait()
+            await asyncio.wait([call], timeout=0.05)
+
+
+def _shown(host: Host, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    reader = host[name].dialect.result_reader
+    result = ToolResult(answer["raw"], reader)
+    shown = result_as_data(result)
+    if "error_reply" in answer:
+        shown |= {"is_error": True, "error": answer["error_reply"]}
+    return shown

@@ -1,0 +1,107 @@
+"""One extension as the page shows it: its tools, its permissions, its process, what became of it.
+
+Starts nothing: an extension that has not been started shows what its manifest says.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.control.report import Report
+from exthost.errors import ExthostError
+from exthost.extension.extension import Extension
+from exthost.extension.lifecycle import FIRST, TABLE, State
+from exthost.web.history import History, as_rows
+from exthost.web.shown import error_as_data
+
+# Members by which the manifests of dialects declare what an extension wants to do.
+_DECLARATIONS = ("permissions", "capabilities", "requires")
+
+
+def describe(extension: Extension, report: Report, history: History) -> dict[str, Any]:
+    """Return everything that the page shows of an extension."""
+    offer, spec, cause = extension.offer, extension.spec, extension.cause
+    past = history.of(extension.id)
+    return {
+        **report.row(extension),
+        "version": offer.version or spec.version,
+        "origin": spec.origin,
+        "argv": list(extension.argv),
+        "cwd": spec.cwd,
+        "is_silent": extension.is_silent,
+        "capabilities": list(offer.capabilities),
+        "hooks": list(offer.hooks or spec.declared_hooks),
+        "warnings": list(offer.warnings),
+        "streams": sorted(extension.dialect.streams),
+        "tools": [
+            {
+                "name": tool.name,
+                "registered": extension.registered_name(tool.name),
+                "description": tool.description,
+                "schema": tool.input_schema,
+            }
+            for tool in extension.tools.values()
+        ],
+        "permissions": permissions(extension),
+        "cause": error_as_data(cause) if cause is not None else None,
+        "moves": as_rows(past.moves),
+        "calls": as_rows(past.calls),
+        "failed": as_rows(past.failed),
+    }
+
+
+def permissions(extension: Extension) -> dict[str, Any]:
+    """Return what the extension declares, what its config grants, and what holds its process."""
+    spec = extension.spec
+    declared = {
+        name: _plain(value)
+        for name in _DECLARATIONS
+        if (value := getattr(spec.manifest, name, None))
+    }
+    if any(dataclasses.astuple(spec.requires)):
+        declared["requires"] = _plain(spec.requires)
+    granted = _plain(spec.permissions) if spec.permissions is not None else None
+    in_force: Any
+    try:
+        environment = extension.environment
+        in_force = _plain(extension.enforced)
+        variables = {
+            "passed": list(environment.passed),
+            "held_back": list(environment.held_back),
+            "configured": list(environment.configured),
+        }
+    except (ExthostError, IndexError) as error:
+        in_force = {"unknown": str(error)}
+        variables = {"passed": [], "held_back": [], "configured": []}
+    return {
+        "declared": declared or None,
+        "granted": granted,
+        "sandbox": spec.sandbox,
+        "in_force": in_force,
+        "variables": variables,
+    }
+
+
+def lifecycle() -> dict[str, Any]:
+    """Return the life-cycle table: states, and the moves between them."""
+    moves: dict[tuple[str, str], list[str]] = {}
+    for row in TABLE:
+        moves.setdefault((row.state.value, row.next.value), []).append(row.event.value)
+    return {
+        "first": FIRST.value,
+        "states": [state.value for state in State],
+        "moves": [
+            {"from": before, "to": after, "events": events}
+            for (before, after), events in moves.items()
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | frozenset | set):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,201 @@
+"""What the page asks of the host, as JSON and streams of events.
+
+Steering, reloading and calling are the verbs of the control socket. Each function answers one path
+of the API; `application` has checked before who asks.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from exthost.control import protocol
+from exthost.control.address import key_of
+from exthost.control.report import Report
+from exthost.control.requests import Requests
+from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.host.host import Host
+from exthost.process.state_dirs import log_file
+from exthost.web.call_events import call_events
+from exthost.web.details import describe, lifecycle
+from exthost.web.event_stream import EventStream, OpenStreams
+from exthost.web.history import History
+from exthost.web.live import Live
+from exthost.web.log_tail import read_tail
+from exthost.web.shown import error_as_data, to_json
+from exthost.web.traffic import Recorder, follow_traffic, records_of_call, whole_record
+from exthost.wire import jsontext
+
+Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
+
+MAX_BODY_BYTES = 16 * 2**20
+
+_STEERING = frozenset({"start", "stop", "restart"})
+
+
+class Endpoints:
+    """The API of one host."""
+
+    def __init__(self, host: Host, report: Report, requests: Requests, config: str) -> None:
+        self._host = host
+        self._report = report
+        self._requests = requests
+        self._key = key_of(config)
+        self.history = History(host)
+        self.live = Live(host, report, self.history)
+        self.recorder = Recorder(host)
+        self.streams = OpenStreams()
+        self.paths: Mapping[str, tuple[str, Endpoint]] = {
+            "/api/host": ("GET", self._about_host),
+            "/api/events": ("GET", self._events),
+            "/api/extension": ("GET", self._extension),
+            "/api/log": ("GET", self._log),
+            "/api/watch": ("GET", self._watch),
+            "/api/traffic": ("GET", self._traffic),
+            "/api/frame": ("GET", self._frame),
+            "/api/frames": ("GET", self._frames),
+            "/api/call": ("POST", self._call),
+            "/api/steer": ("POST", self._steer),
+            "/api/reload": ("POST", self._reload),
+        }
+
+    def close(self) -> None:
+        """End every stream, and stop observing."""
+        self.streams.close()
+        self.recorder.close()
+        self.history.close()
+
+    async def answer(self, endpoint: Endpoint, request: HttpRequest) -> Response:
+        """Return the answer of an endpoint, also of one that fails."""
+        try:
+            return await endpoint(request)
+        except ExthostError as error:
+            not_found, usage = isinstance(error, NotFound), isinstance(error, UsageError)
+            status = 404 if not_found else 400 if usage else 409
+            return _json({"error": error_as_data(error)}, status)
+
+    # -- looking -----------------------------------------------------------------------------
+
+    async def _about_host(self, _: HttpRequest) -> Response:
+        about = await self._requests.perform(protocol.Request("hello"), _NoEvents())
+        return _json({"host": about, "lifecycle": lifecycle()})
+
+    async def _events(self, _: HttpRequest) -> Response:
+        return EventStream(self.live.follow(), self.streams)
+
+    async def _extension(self, request: HttpRequest) -> Response:
+        extension = self._host[request.query_params.get("name", "")]
+        self.recorder.watch(extension.id)
+        return _json(describe(extension, self._report, self.history))
+
+    async def _log(self, request: HttpRequest) -> Response:
+        extension = self._host[request.query_params.get("name", "")]
+        return _json({"lines": read_tail(log_file(os.environ, self._key, extension.id))})
+
+    # -- traffic -----------------------------------------------------------------------------
+
+    async def _watch(self, request: HttpRequest) -> Response:
+        """Go on recording an extension that a page shows."""
+        self.recorder.watch(self._host[request.query_params.get("name", "")].id)
+        return _json({})
+
+    async def _traffic(self, request: HttpRequest) -> Response:
+        name = request.query_params.get("name", "")
+        if name:
+            name = self._host[name].id
+        search = request.query_params.get("search", "")
+        return EventStream(follow_traffic(self.recorder, name, search), self.streams)
+
+    async def _frame(self, request: HttpRequest) -> Response:
+        name = request.query_params.get("name", "")
+        number = int(_number(request, "number"))
+        found = whole_record(self.recorder.find(name), number)
+        if found is None:
+            raise _unfit("this frame is not kept any more")
+        return _json(found)
+
+    async def _frames(self, request: HttpRequest) -> Response:
+        name = self._host[request.query_params.get("name", "")].id
+        is_answered = request.query_params.get("outcome") in ("result", "error")
+        records = records_of_call(
+            self.recorder.find(name),
+            _number(request, "from"),
+            _number(request, "to"),
+            is_answered=is_answered,
+        )
+        return _json({"records": records, "dropped": 0})
+
+    # -- steering and calling ----------------------------------------------------------------
+
+    async def _steer(self, request: HttpRequest) -> Response:
+        body = await _body(request)
+        verb = str(body.get("verb"))
+        if verb not in _STEERING:
+            raise _unfit("verb is one of start, stop and restart")
+        asked = protocol.Request(verb, str(body.get("name", "")))
+        return _json(await self._requests.perform(asked, _NoEvents()))
+
+    async def _reload(self, request: HttpRequest) -> Response:
+        await _body(request)
+        return _json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
+
+    async def _call(self, request: HttpRequest) -> Response:
+        body = await _body(request)
+        name = str(body.get("extension", ""))
+        self._host[name]
+        timeout = body.get("timeout")
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+            raise _unfit("timeout is a number of seconds")
+        params: dict[str, Any] = {"arguments": body.get("arguments"), "timeout": timeout}
+        if body.get("method") is not None:
+            params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
+        else:
+            params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
+        asked = protocol.Request("call", name, params)
+        return EventStream(call_events(self._host, self._requests, asked), self.streams)
+
+
+class _NoEvents:
+    """Takes the events of a request that has none."""
+
+    def offer(self, event: Mapping[str, Any]) -> None:
+        pass
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        pass
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")
+
+
+def _number(request: HttpRequest, name: str) -> float:
+    try:
+        return float(request.query_params.get(name, ""))
+    except ValueError:
+        raise _unfit(f"{name} is a number") from None
+
+
+async def _body(request: HttpRequest) -> dict[str, Any]:
+    """Return the object in the body of a request. Raises UsageError."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/json":
+        raise _unfit("the body must be application/json")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise _unfit(f"the body is over {MAX_BODY_BYTES} bytes")
+    try:
+        value = jsontext.decode(body)
+    except ValueError:
+        raise _unfit("the body is no JSON") from None
+    if not isinstance(value, dict):
+        raise _unfit("the body must be an object")
+    return value
+
+
+def _unfit(why: str) -> UsageError:
+    return UsageError("X1395", f"the host does not understand this request: {why}")

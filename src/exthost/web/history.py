@@ -1,0 +1,128 @@
+"""What became of the extensions and the calls of a host, as far as a page shows it. Bounded.
+
+A subscriber of the bus. It remembers the last moves of each extension, how many calls ended in each
+of the last seconds, and the last calls, those that failed apart, since a flood of good ones must
+not push them out. An extension that the host no longer has is forgotten.
+"""
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from exthost.events import CallEnded, StateChanged
+from exthost.host.host import Host
+
+# A sparkline has so many points, of so many seconds each.
+POINTS = 60
+POINT_SECONDS = 2.0
+
+# Of each extension.
+MOVES = 40
+CALLS = 30
+
+# A reason is the extension's own text, and may be long.
+REASON_CHARACTERS = 300
+
+
+class EndedCall(NamedTuple):
+    """A call that ended. `ended` is in seconds since 1970."""
+
+    number: int
+    method: str
+    outcome: str
+    seconds: float
+    ended: float
+
+
+class Move(NamedTuple):
+    """A change of an extension's state."""
+
+    time: float
+    state: str
+    reason: str
+
+
+class ExtensionHistory:
+    """What became of one extension."""
+
+    __slots__ = ("_counts", "_point", "calls", "failed", "moves")
+
+    def __init__(self) -> None:
+        self.moves: deque[Move] = deque(maxlen=MOVES)
+        self.calls: deque[EndedCall] = deque(maxlen=CALLS)
+        self.failed: deque[EndedCall] = deque(maxlen=CALLS)
+        self._point = 0
+        self._counts: deque[tuple[int, int]] = deque(maxlen=POINTS)  # calls, failures
+
+    def add(self, call: EndedCall, point: int) -> None:
+        self.calls.append(call)
+        is_failed = call.outcome != "result"
+        if is_failed:
+            self.failed.append(call)
+        self._advance(point)
+        calls, failures = self._counts[-1]
+        self._counts[-1] = calls + 1, failures + is_failed
+
+    def points(self, point: int) -> list[tuple[int, int]]:
+        """Return calls and failures by point, the newest last. Empty if there were none."""
+        if self._counts:
+            self._advance(point)
+            if not any(calls for calls, _ in self._counts):
+                self._counts.clear()
+        return list(self._counts)
+
+    def _advance(self, point: int) -> None:
+        missing = POINTS if not self._counts else min(POINTS, point - self._point)
+        self._counts.extend([(0, 0)] * missing)
+        self._point = max(point, self._point)
+
+
+class History:
+    """What became of every extension of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._extensions: dict[str, ExtensionHistory] = {}
+        self._number = 0
+        self._unsubscribes = (
+            host.events.subscribe(StateChanged, self._on_state_changed),
+            host.events.subscribe(CallEnded, self._on_call_ended),
+        )
+
+    def close(self) -> None:
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
+
+    def of(self, extension: str) -> ExtensionHistory:
+        """Return the history of an extension; an empty one if nothing has happened."""
+        found = self._extensions.get(extension)
+        if found is None:
+            if len(self._extensions) > 2 * len(self._host) + 16:
+                self.forget_removed()
+            found = self._extensions[extension] = ExtensionHistory()
+        return found
+
+    def forget_removed(self) -> None:
+        """Forget the extensions that the host no longer has."""
+        for name in [name for name in self._extensions if name not in self._host]:
+            del self._extensions[name]
+
+    def _on_state_changed(self, change: StateChanged) -> None:
+        reason = change.reason[:REASON_CHARACTERS]
+        self.of(change.extension).moves.append(Move(time.time(), change.after, reason))
+
+    def _on_call_ended(self, ended: CallEnded) -> None:
+        self._number += 1
+        now = time.time()
+        call = EndedCall(self._number, ended.method, ended.outcome, ended.seconds, now)
+        self.of(ended.extension).add(call, point_of(now))
+
+
+def point_of(now: float) -> int:
+    """Return the number of the point that this moment belongs to."""
+    return int(now / POINT_SECONDS)
+
+
+def as_rows(values: "deque[Any]") -> list[dict[str, Any]]:
+    """Return named tuples as data, the newest first."""
+    return [value._asdict() for value in reversed(values)]

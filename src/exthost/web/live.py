@@ -1,0 +1,126 @@
+"""The rows of all extensions, as they change: one sampler for every page that is open.
+
+Sampling costs nothing while no page is open. A page gets the rows that changed since it was sent
+the last ones, however long it took to read them, so a slow page gets fewer and newer rows and
+queues nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from exthost.control.report import Report
+from exthost.events import StateChanged
+from exthost.extension.extension import Extension
+from exthost.host.host import Host
+from exthost.web.history import POINT_SECONDS, History, point_of
+
+# How often rows are looked at. With many extensions less often.
+TICK_SECONDS = 0.4
+MANY = 200
+MANY_TICK_SECONDS = 1.0
+
+# A change of a state is shown sooner, with those that come together with it.
+MOVE_SECONDS = 0.05
+
+# Calls of the last points make the rate.
+_RATE_POINTS = 5
+
+
+class Live:
+    """Rows by extension, each with the number of the sample in which it changed last."""
+
+    def __init__(self, host: Host, report: Report, history: History) -> None:
+        self._host = host
+        self._report = report
+        self._history = history
+        self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._removed: dict[str, int] = {}
+        self._sample = 0
+        self._watchers = 0
+        self._sampled = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._unsubscribe = host.events.subscribe(StateChanged, lambda _: self._moved.set())
+        self._task: asyncio.Task[None] | None = None
+
+    async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield what changed: all rows first, then those that differ. Runs until it is closed."""
+        self._watchers += 1
+        try:
+            if self._task is None:
+                self._take_sample()
+                self._task = asyncio.get_running_loop().create_task(self._run())
+            seen = -1
+            while True:
+                if seen < self._sample:
+                    changes = self._changes(seen)
+                    is_first, seen = seen < 0, self._sample
+                    if is_first or changes["rows"] or changes["removed"]:
+                        yield changes
+                await self._sampled.wait()
+        finally:
+            self._watchers -= 1
+            if self._watchers == 0:
+                await self._stop()
+
+    async def close(self) -> None:
+        """Stop observing and sampling."""
+        self._unsubscribe()
+        await self._stop()
+
+    async def _stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _changes(self, seen: int) -> dict[str, Any]:
+        return {
+            "rows": [row for number, row in self._rows.values() if number > seen],
+            "removed": [name for name, number in self._removed.items() if number > seen],
+            "order": list(self._rows) if seen < 0 else None,
+            "time": round(time.time(), 3),
+        }
+
+    async def _run(self) -> None:
+        while True:
+            many = len(self._host) > MANY
+            try:
+                async with asyncio.timeout(MANY_TICK_SECONDS if many else TICK_SECONDS):
+                    await self._moved.wait()
+                await asyncio.sleep(TICK_SECONDS if many else MOVE_SECONDS)
+            except TimeoutError:
+                pass
+            self._moved.clear()
+            self._take_sample()
+            # Each waiter gets this very event; those that come later get the next one.
+            event, self._sampled = self._sampled, asyncio.Event()
+            event.set()
+
+    def _take_sample(self) -> None:
+        number, rows = self._sample + 1, {}
+        point = point_of(time.time())
+        for extension in self._host.extensions:
+            row = self._row(extension, point)
+            before = self._rows.get(extension.id)
+            is_same = before is not None and before[1] == row
+            rows[extension.id] = before if before is not None and is_same else (number, row)
+        for name in self._rows.keys() - rows.keys():
+            self._removed[name] = number
+        for name in self._removed.keys() & rows.keys():
+            del self._removed[name]
+        while len(self._removed) > MANY:
+            del self._removed[next(iter(self._removed))]
+        self._rows, self._sample = rows, number
+
+    def _row(self, extension: Extension, point: int) -> dict[str, Any]:
+        row = self._report.row(extension)
+        del row["uptime"]  # it would make every row differ
+        history = self._history.of(extension.id)
+        points = history.points(point)
+        recent = points[-_RATE_POINTS - 1 : -1]  # the newest is not over
+        row["points"] = points
+        row["rate"] = round(sum(calls for calls, _ in recent) / _RATE_POINTS / POINT_SECONDS, 1)
+        row["since"] = history.moves[-1].time if history.moves else None
+        return row

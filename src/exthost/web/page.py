@@ -1,0 +1,40 @@
+"""The face: serves the page until it is cancelled."""
+
+import asyncio
+import socket
+
+from exthost.control.report import Report
+from exthost.control.requests import Requests
+from exthost.host.host import Host
+from exthost.http_server.access import Access
+from exthost.http_server.probes import Probes
+from exthost.http_server.server import serve_app
+from exthost.web.application import build_application
+from exthost.web.endpoints import Endpoints
+from exthost.web.login import Login
+
+
+async def serve(
+    host: Host,
+    report: Report,
+    requests: Requests,
+    probes: Probes,
+    *,
+    config: str,
+    listener: socket.socket,
+    address: str,
+    token: str,
+) -> None:
+    """Serve the page of this host. `address` is what the listener is bound to."""
+    access = Access(address, token)
+    endpoints = Endpoints(host, report, requests, config)
+    login = Login(access, token, listener.getsockname()[1])
+    app = probes.beside(build_application(endpoints, access, login), access)
+    serving = asyncio.get_running_loop().create_task(serve_app(app, listener))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        endpoints.close()
+        serving.cancel()
+        await asyncio.wait([serving])
+        await endpoints.live.close()

@@ -1,0 +1,147 @@
+// A call made from the page: its form, what comes while it runs, and its end.
+
+import { stream } from "./api.js";
+import { el, setText } from "./dom.js";
+import { makeForm } from "./form.js";
+import { seconds } from "./format.js";
+import { showError, showResult } from "./values.js";
+
+const MAX_CHARACTERS = 200000;
+
+/** Text that grows by pieces, of which the last part is kept. */
+class GrowingText {
+  constructor(label) {
+    this.node = el("pre", { class: "text stream", tabindex: "0", "aria-label": label, "aria-live": "off" });
+    this.element = el("div", { hidden: true }, el("p", { class: "hint" }, label), this.node);
+    this.pending = "";
+  }
+
+  add(text) {
+    this.element.hidden = false;
+    this.pending += text;
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      const isAtEnd = this.node.scrollTop + this.node.clientHeight >= this.node.scrollHeight - 20;
+      this.node.append(this.pending);
+      this.pending = "";
+      if (this.node.textContent.length > MAX_CHARACTERS) this.node.textContent = this.node.textContent.slice(-MAX_CHARACTERS);
+      if (isAtEnd) this.node.scrollTop = this.node.scrollHeight;
+    });
+  }
+}
+
+function eventText(event) {
+  const shown = event.shown;
+  if (typeof shown === "string") return shown;
+  return `${event.type} ${JSON.stringify(event.data)}\n`;
+}
+
+/** Return the output of a call that begins now. `request` is what /api/call takes. */
+export function runCall(request, { onEnd }) {
+  const started = Date.now() / 1000;
+  const abort = new AbortController();
+  const state = el("span", { class: "call-state" }, "running…");
+  const cancel = el("button", { type: "button", onclick: () => abort.abort() }, "Cancel");
+  const bar = el("progress", { "aria-label": "Progress" });
+  const barText = el("span", { class: "hint" });
+  const progress = el("div", { class: "progress", hidden: true }, bar, barText);
+  const events = new GrowingText("Events, as they come");
+  const log = new GrowingText("Log lines and stderr while it ran");
+  const end = el("div", { class: "end" });
+  const element = el("section", { class: "output", "aria-label": "Output", "aria-busy": "true" },
+    el("div", { class: "output-head" }, state, cancel), progress, events.element, end, log.element);
+  const timer = setInterval(() => setText(state, `running for ${seconds(Date.now() / 1000 - started)}`), 250);
+
+  const showProgress = (done, total, message) => {
+    progress.hidden = false;
+    if (typeof total === "number" && total > 0) { bar.max = total; bar.value = Math.min(done, total); }
+    setText(barText, [typeof total === "number" ? `${done} of ${total}` : done, message].filter(Boolean).join(" · "));
+  };
+  const frames = (outcome) => {
+    const parameters = new URLSearchParams({ from: (started - 0.1).toFixed(3), to: (Date.now() / 1000 + 0.1).toFixed(3), outcome });
+    return el("p", null, el("a", { href: `#/x/${encodeURIComponent(request.extension)}/traffic?${parameters}` }, "Its frames and stderr"));
+  };
+  const onEvent = (event) => {
+    if (event.kind === "progress") showProgress(event.progress, event.total, event.message);
+    else if (event.kind === "log") log.add(`${event.text}\n`);
+    else if (event.kind === "stream") {
+      if (event.shown && typeof event.shown === "object") showProgress(event.shown.current ?? event.shown.progress, event.shown.total, event.shown.message);
+      else events.add(eventText(event));
+    } else if (event.kind === "result") {
+      const failed = event.result.is_error;
+      setText(state, `${failed ? "failed" : "done"} in ${seconds(event.seconds)}`);
+      state.classList.add(failed ? "failed" : "done");
+      if (event.result.error) end.append(showError(event.result.error, frames("error")));
+      else end.append(showResult(event.result), failed ? frames("error") : "");
+    } else if (event.kind === "error") {
+      setText(state, `failed after ${seconds(event.seconds)}`);
+      state.classList.add("failed");
+      end.append(showError(event.error, frames("error")));
+    }
+  };
+  const finish = () => {
+    clearInterval(timer);
+    cancel.remove();
+    element.setAttribute("aria-busy", "false");
+    onEnd();
+  };
+  stream("/api/call", onEvent, { body: request, signal: abort.signal }).catch((error) => {
+    if (abort.signal.aborted) setText(state, "cancelled");
+    else {
+      setText(state, "failed");
+      end.append(showError(error.error ?? { message: error.message }));
+    }
+  }).finally(finish);
+  return { element, abort };
+}
+
+/** Return the form and the output of one tool. */
+export function toolPanel(extension, tool) {
+  const form = makeForm(tool.schema);
+  const run = el("button", { type: "submit", class: "primary" }, "Call");
+  const timeout = el("input", { type: "number", min: "0.1", step: "any", class: "short", "aria-label": "Time limit in seconds", placeholder: "limit, s" });
+  const output = el("div", { class: "call-output" });
+  const element = el("form", { class: "tool-form", "data-tool": tool.name }, form.element, el("div", { class: "actions" }, run, timeout), output);
+  element.addEventListener("submit", (event) => {
+    event.preventDefault();
+    let args;
+    try { args = form.read(); } catch { return; }
+    run.disabled = true;
+    const limit = timeout.value === "" ? null : Number(timeout.value);
+    const call = runCall({ extension, tool: tool.name, arguments: args, timeout: limit }, { onEnd: () => { run.disabled = false; } });
+    output.replaceChildren(call.element);
+  });
+  return element;
+}
+
+/** Return a form for any method of the dialect, streams among them. */
+export function methodPanel(extension, methods) {
+  const listId = `methods-${extension}`;
+  const method = el("input", { type: "text", required: true, list: listId, placeholder: "method", "aria-label": "Method", spellcheck: false, autocomplete: "off" });
+  const params = el("textarea", { class: "json", rows: 3, placeholder: "params as JSON", "aria-label": "Params as JSON", spellcheck: false });
+  const run = el("button", { type: "submit", class: "primary" }, "Call");
+  const output = el("div", { class: "call-output" });
+  params.addEventListener("input", () => params.setCustomValidity(""));
+  const element = el("form", { class: "tool-form" },
+    el("datalist", { id: listId }, methods.map((name) => el("option", { value: name }))),
+    el("div", { class: "field" }, method), el("div", { class: "field" }, params),
+    methods.length > 0 && el("p", { class: "hint" }, `These stream events: ${methods.join(", ")}`),
+    el("div", { class: "actions" }, run), output);
+  element.addEventListener("submit", (event) => {
+    event.preventDefault();
+    let value = null;
+    if (params.value.trim()) {
+      try { value = JSON.parse(params.value); } catch (error) {
+        params.setCustomValidity(`no JSON: ${error.message}`);
+        params.reportValidity();
+        return;
+      }
+    }
+    run.disabled = true;
+    const call = runCall({ extension, method: method.value, arguments: value }, { onEnd: () => { run.disabled = false; } });
+    output.replaceChildren(call.element);
+  });
+  return element;
+}

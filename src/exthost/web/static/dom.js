@@ -1,0 +1,36 @@
+// Elements of the page. Every text is set as text: nothing here turns a string into markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") node.setAttribute("class", value);
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "disabled") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** Return an HTML element. Children are elements and texts. */
+export function el(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** Return an SVG element. */
+export function svg(tag, properties, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+/** Return an element by its id. */
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Set the text of an element, if it differs: a screen reader reads changes only. */
+export function setText(node, text) {
+  const shown = String(text);
+  if (node.textContent !== shown) node.textContent = shown;
+}

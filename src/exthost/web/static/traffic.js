@@ -1,0 +1,149 @@
+// Messages, stderr and events in the life of extensions, as they come, with a search.
+
+import { follow, get } from "./api.js";
+import { el, setText } from "./dom.js";
+import { bytes, clock, count } from "./format.js";
+import { showError } from "./values.js";
+import { WindowList } from "./window_list.js";
+
+const MAX_RECORDS = 5000;
+const ARROWS = { sent: "→", received: "←" };
+
+function preview(record) {
+  if (record.text) return record.text;
+  return record.preview ?? "";
+}
+
+function matches(record, words) {
+  if (!words.length) return true;
+  const text = `${record.extension} ${record.kind} ${record.method ?? ""} ${record.id ?? ""} ${preview(record)}`.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+/** Return the view of the traffic of one extension, or of all (""). */
+export function trafficView(extension, parameters, signal) {
+  const records = [];
+  let words = [];
+  let dropped = 0;
+  let isPaused = false;
+  const isCall = parameters.has("from");
+  const search = el("input", { type: "search", placeholder: "Search frames", "aria-label": "Search frames", autocomplete: "off", spellcheck: false });
+  const kind = el("select", { "aria-label": "What is shown" },
+    [["", "everything"], ["message", "messages"], ["failure", "failures"], ["stderr", "stderr"]].map(([value, text]) => el("option", { value }, text)));
+  const pause = el("button", { type: "button", "aria-pressed": "false" }, "Pause");
+  const clear = el("button", { type: "button" }, "Clear");
+  const state = el("span", { class: "hint", role: "status" });
+  const frame = el("div", { class: "window traffic-rows", tabindex: "0", role: "log", "aria-label": "Frames" });
+  const detail = el("div", { class: "traffic-detail", hidden: true });
+  const banner = el("div");
+  const element = el("section", { class: "traffic" }, banner,
+    el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, state), frame, detail);
+
+  const rows = new WindowList(frame, {
+    rowHeight: 26, key: (record) => record.number,
+    make: (record) => {
+      const row = el("button", { type: "button", class: "record", tabindex: "-1", onclick: () => open(record) },
+        el("span", { class: "record-time" }, clock(record.time, true)),
+        !extension && el("span", { class: "record-extension" }, record.extension),
+        el("span", { class: "record-arrow", "aria-label": record.direction }, ARROWS[record.direction] ?? "·"),
+        el("span", { class: "record-kind" }, record.method || record.kind),
+        el("span", { class: "record-preview" }, preview(record)),
+        el("span", { class: "record-size" }, record.size ? bytes(record.size) : ""));
+      row.dataset.kind = record.kind;
+      return row;
+    },
+    update: (row, record) => row.classList.toggle("chosen", record === chosen),
+  });
+  let chosen = null;
+
+  const wanted = (record) => matches(record, words) && (!kind.value || kind.value === record.kind
+    || (kind.value === "message" && Boolean(record.direction)));
+  const redraw = () => {
+    const isAtEnd = rows.isAtEnd();
+    const shown = records.filter(wanted);
+    rows.show(shown);
+    if (isAtEnd && !isPaused && !isCall) rows.scrollToEnd();
+    const parts = [`${count(shown.length)} of ${count(records.length)}`];
+    if (dropped) parts.push(`${count(dropped)} not shown: too many at once`);
+    setText(state, parts.join(" · "));
+  };
+  let isDrawing = false;
+  const schedule = () => {
+    if (isDrawing || isPaused) return;
+    isDrawing = true;
+    requestAnimationFrame(() => { isDrawing = false; redraw(); });
+  };
+  const open = async (record) => {
+    chosen = record;
+    rows.schedule();
+    detail.hidden = false;
+    const head = [record.kind, record.method, record.id !== undefined && `id ${record.id}`, record.call !== undefined && `call ${record.call}`,
+      record.pid && `process ${record.pid}`, record.size && bytes(record.size)].filter(Boolean).join(" · ");
+    const body = el("pre", { class: "code", tabindex: "0" }, record.text || record.preview || "");
+    const close = el("button", { type: "button", "aria-label": "Close", onclick: () => { detail.hidden = true; chosen = null; rows.schedule(); } }, "×");
+    detail.replaceChildren(el("div", { class: "toolbar" }, el("strong", null, head), close), body);
+    if (!record.is_cut) {
+      if (record.preview) body.textContent = pretty(record.preview);
+      return;
+    }
+    try {
+      const whole = await get("/api/frame", { name: extension, number: record.number });
+      body.textContent = JSON.stringify(whole.data, null, 2);
+    } catch (error) {
+      body.append(`\n\n${error.message}`);
+    }
+  };
+  const add = (batch) => {
+    dropped += batch.dropped ?? 0;
+    if (batch.records.length) records.push(...batch.records);
+    if (records.length > MAX_RECORDS) records.splice(0, records.length - MAX_RECORDS);
+    schedule();
+  };
+
+  let opened;
+  /** Have the host send what matches: it searches all that it keeps, and not only what came here. */
+  const connect = () => {
+    opened?.abort();
+    opened = new AbortController();
+    records.length = 0;
+    dropped = 0;
+    redraw();
+    const path = `/api/traffic?${new URLSearchParams({ name: extension, search: search.value })}`;
+    follow(path, add, { signal: AbortSignal.any([signal, opened.signal]), onState: (isOpen) => frame.classList.toggle("stale", !isOpen) });
+  };
+  let timer;
+  search.addEventListener("input", () => {
+    words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    redraw();
+    clearTimeout(timer);
+    if (!isCall) timer = setTimeout(connect, 250);
+  });
+  kind.addEventListener("change", redraw);
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", String(isPaused));
+    setText(pause, isPaused ? "Go on" : "Pause");
+    redraw();
+  });
+  clear.addEventListener("click", () => { records.length = 0; dropped = 0; redraw(); });
+
+  if (isCall) {
+    banner.append(el("p", { class: "banner" }, "The frames and stderr of one call. ",
+      el("a", { href: `#/x/${encodeURIComponent(extension)}/traffic` }, "Show all, live")));
+    get("/api/frames", { name: extension, ...Object.fromEntries(parameters) }).then((answer) => {
+      add(answer);
+      if (!answer.records.length) banner.append(el("p", { class: "hint" }, "Nothing was recorded then: frames are kept while a page shows the extension. Its log has what it wrote to stderr."));
+    }, (error) => banner.append(showError(error.error ?? { message: error.message })));
+  } else {
+    connect();
+  }
+  return element;
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,54 @@
+"""The limits of an HTTP face: nobody without a token can take what others need."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+import uvicorn
+
+from exthost.http_server import server
+from exthost.http_server.listener import listen
+from tests.cli.running import RUN_SECONDS
+
+
+async def _hello(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    settings: Any = {
+        "log_config": None,
+        "lifespan": "off",
+        "ws": "none",
+        "http": server.LimitedProtocol,
+    }
+    quiet = server.QuietServer(uvicorn.Config(_hello, **settings))
+    serving = asyncio.ensure_future(quiet.serve(sockets=[listener]))
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for number, (_, writer) in enumerate(opened):
+                # Some finish one request first: a further head has a deadline as well.
+                writer.write((whole if number % 2 else b"") + whole[:20])
+            for reader, writer in opened:
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()  # returns at the end of the connection
+                writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(whole)
+            assert b"200 OK" in await reader.readline()
+            writer.close()
+    finally:
+        quiet.should_exit = True
+        await serving
+        listener.close()
