@@ -137,6 +137,15 @@ def unheld(sandbox: Mapping[str, Any]) -> str:
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
 
 
+def limit_words(sandbox: Mapping[str, Any]) -> str:
+    """Return the limits of a sandbox in words; sizes, which belong to a path, as such."""
+    limits = sandbox.get("limits", {})
+    return ", ".join(
+        f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
+        for name, value in limits.items()
+    )
+
+
 def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
     """Return a line for each path that it is shown: access, path and source."""
     return [
