@@ -17,12 +17,13 @@ class ResourceLimit(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """Limits over all processes of an extension together: bytes of memory, their number, and
-    seconds of processor time. None is no limit."""
+    """Limits over all processes of an extension together: bytes of memory, their number, seconds
+    of processor time, and the number of sockets. None is no limit."""
 
     memory: int | None = None
     processes: int | None = None
     cpu: float | None = None
+    sockets: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

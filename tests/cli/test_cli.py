@@ -219,6 +219,7 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
         ("off", "disabled"),
     ]
     keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for", "sandbox"}
+    keys.add("is_given")
     assert all(set(one) == keys for one in report["extensions"])
     assert report["diagnostics"] == []
 

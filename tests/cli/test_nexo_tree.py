@@ -184,6 +184,10 @@ def test_who_asks_for_a_secret_is_shown_unless_a_person_named_it(tree: Path) -> 
 
     assert asks(config(tree))["bee"] == ["BEE_TOKEN"]
     assert asks(config(tree, allowlist=["bee"]))["bee"] == []
+    words = run("list", "--config", str(config(tree)), env=os.environ | {"BEE_TOKEN": "t"})
+    assert "bee: asks for a secret: BEE_TOKEN; it is given BEE_TOKEN" in words.stdout + words.stderr
+    [bee] = [one for one in listed(config(tree), BEE_TOKEN="t")["extensions"] if one["id"] == "bee"]
+    assert bee["is_given"] == ["BEE_TOKEN"]
 
 
 @shows("nexo-manifest-08")

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from exthost.discovery.configfile import read_config
+from exthost.config import config_from_mapping
+from exthost.discovery.configfile import Wanted, read_config
 from exthost.errors import ConfigError
+from exthost.launch.gate import clash
+from exthost.spec import Requires, Spec
 
 
 def refused(path: Path) -> str:
@@ -28,3 +31,20 @@ def test_a_sparse_file_of_gigabytes_is_refused(tmp_path: Path) -> None:
     path.touch()
     os.truncate(path, 3 * 2**30)
     assert "larger than" in refused(path)
+
+
+def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [{"name": f"e{n}", "source": {"command": "true"}} for n in range(50)]
+    config = config_from_mapping({"extensions": entries})
+    wanted = Wanted(config=config, specs=config.specs)
+
+    def compare(one: object, other: object) -> bool:
+        raise AssertionError("extensions were compared with each other")
+
+    monkeypatch.setattr(Spec, "__eq__", compare)
+    found = Spec(id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo")
+    for spec in (*config.specs, found):
+        assert wanted.asks_for_secrets(spec) == (("A_TOKEN",) if spec is found else ())
+        assert clash(spec, config.specs) is None

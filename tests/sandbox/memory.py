@@ -4,6 +4,7 @@ import platform
 import textwrap
 
 from exthost.errors import ExtensionGone
+from exthost.process import cgroups
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.resources import MEMORY, ended_for
 from tests.sandbox.trials import trial
@@ -113,6 +114,30 @@ async def buffers_of_sockets_are_bounded_by_the_number_of_descriptors() -> None:
     async with exploring() as ext:
         _, most = await explore(ext, code)
         assert most == 1024
+
+
+@trial
+async def buffers_of_sockets_of_many_processes_are_bounded_together() -> None:
+    code = """
+        import os, socket, time
+        for _ in range(40):
+            if os.fork() == 0:
+                pairs = []
+                for _ in range(50):
+                    pairs.append(socket.socketpair())
+                    for end in pairs[-1]:
+                        end.setblocking(False)
+                        try:
+                            while True:
+                                end.send(b"x" * 65536)
+                        except BlockingIOError:
+                            pass
+                time.sleep(60)
+        time.sleep(60)
+    """
+    if "memory" not in cgroups.find_base().controllers:
+        small = {"permissions": {"max_memory": 256 * 2**20}}
+        await ended_for("sockets, whose buffers are memory", code, {}, **small)
 
 
 @trial

@@ -131,6 +131,37 @@ async def descriptors_run_out_at_their_limit_and_for_nobody_else() -> None:
 
 
 @trial
+async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configuration() -> None:
+    code = """
+        import os, signal, time
+        children, failed = [], ""
+        try:
+            for _ in range(1200):
+                child = os.fork()
+                if child == 0:
+                    time.sleep(60)
+                    os._exit(0)
+                children.append(child)
+        except OSError as error:
+            failed = os.strerror(error.errno)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        result = [len(children), failed]
+    """
+    async with exploring() as ext:
+        assert ext.enforced["limits"]["nproc"] == 512 and ext.enforced["limits"]["nofile"] == 1024
+        how = ext.enforced["processes"]
+        if how == "rlimit":
+            made, failed = await explore(ext, code)
+            assert 512 <= made < 1040 and failed, (made, failed)
+            assert await ext.call("echo", 1) == 1
+    if how != "rlimit":  # the kernel does not limit root
+        assert how.startswith("watchdog"), how
+        await ended_for("limits.nproc is 512", code, {})
+
+
+@trial
 async def limits_hold_without_a_namespace_too() -> None:
     code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
     plain = {"permissions": {}, "sandbox": "off", "lifetime": "plain", "limits": {"nofile": 40}}

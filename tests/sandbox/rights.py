@@ -4,18 +4,23 @@ import asyncio
 import io
 import logging
 import os
+import stat
 import sys
 import tempfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import exthost
+from exthost.config import spec_from_mapping
 from exthost.errors import Refused
 from exthost.events import EVERYTHING, Bus
+from exthost.extension.extension import Extension
+from exthost.host.api.store import Store
 from exthost.process.procfs import descendants
 from exthost.process.user_ids import user_id
-from tests.extensions.driving import pid_of
+from tests.extensions.driving import IMPATIENT, pid_of
 from tests.sandbox.confined import (
     EXPLORER,
     explore,
@@ -388,3 +393,45 @@ async def a_hardened_host_cannot_be_read_by_what_it_runs_unsandboxed() -> None:
         assert b"in-the-hosts-environment" in said
     else:
         assert b"PermissionError" in said and b"in-the-hosts-environment" not in said
+
+
+@trial
+async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> None:
+    code = """
+        import os
+        folder = os.environ["EXT_STATE"]
+        with open(folder + "/file", "w") as file:
+            file.write("kept")
+        result = [folder, os.listdir(folder)]
+    """
+    before = os.umask(0o077)
+    try:
+        with shared_folder() as place:
+            home = place / "new" / "home"
+            environ = {**os.environ, "EXTHOST_HOME": str(home)}
+            for order in ("first", "after the store"):
+                name = f"ext-{order.replace(' ', '-')}"
+                if order != "first":
+                    store = Store(str(place / "other"))
+                    await asyncio.wrap_future(store.write(lambda c: c.execute("SELECT 1").rowcount))
+                    store.close()
+                    environ["EXTHOST_HOME"] = str(place / "other")
+                program = system_explorer(place / "programs" / name)
+                spec = spec_from_mapping(
+                    {"name": name, "source": {"command": str(program)}, "permissions": {}}
+                )
+                traits = replace(IMPATIENT.traits, env_vars={"EXT_STATE": "state_folder"})
+                dialect = replace(IMPATIENT, traits=traits)
+                extension = Extension(spec, dialect, environ=environ)
+                try:
+                    await extension.start()
+                    folder, files = await explore(extension, code)
+                    assert files == ["file"], files
+                    assert Path(folder, "file").read_text() == "kept"
+                    assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
+                    others = Path(folder).parent.stat().st_mode & 0o077
+                    assert others == (0o11 if os.geteuid() == 0 else 0)
+                finally:
+                    await extension.close()
+    finally:
+        os.umask(before)

@@ -16,7 +16,13 @@ import exthost
 from exthost.launch_plan import Ceiling, ResourceLimit
 from exthost.sandbox import pid_namespace, seccomp, strict
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
-from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
+from exthost.sandbox.limits import (
+    ceiling,
+    max_sockets,
+    prlimit_words,
+    resource_limits,
+    with_defaults,
+)
 from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import ShownPath, View
 from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -361,9 +367,14 @@ def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None
     ("memory", "files"), [(None, 1024), (2**20, 64), (2**27, 256), (2**40, 1024)]
 )
 def test_a_sandboxed_extension_has_a_limit_of_descriptors(memory: int | None, files: int) -> None:
-    assert with_defaults((), memory) == (ResourceLimit(7, files, files),)
-    configured = (ResourceLimit(7, 5000, 5000),)
+    assert with_defaults(Limits(), memory) == Limits(nofile=files, nproc=512)
+    configured = Limits(nofile=5000, nproc=2, cpu=1)
     assert with_defaults(configured, memory) == configured
+
+
+@pytest.mark.parametrize(("memory", "sockets"), [(2**20, 64), (2**26, 240), (2**30, 3855)])
+def test_the_buffers_of_all_sockets_hold_no_more_than_max_memory(memory: int, sockets: int) -> None:
+    assert max_sockets(memory, 212_992) == sockets
 
 
 def test_limits_in_the_words_of_prlimit() -> None:

@@ -20,7 +20,7 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, enforcement, path_lines, told, unheld
+from exthost.cli.list import all_option, enforcement, path_lines, secret_words, told, unheld
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
@@ -206,10 +206,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     # One that is named by its path was not found by the config: a person chose it.
-    known = found is not None and spec in found.specs
+    known = found is not None and any(one.id == spec.id and one == spec for one in found.specs)
     secrets = found.asks_for_secrets(spec) if found is not None and known else ()
     if secrets:
-        message = f"asks for a secret: {', '.join(secrets)}"
+        message = secret_words(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     if names := withheld(spec):

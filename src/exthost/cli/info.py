@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
-from exthost.cli.list import enforcement, path_lines, standing
+from exthost.cli.list import enforcement, limit_words, path_lines, standing
 from exthost.cli.target import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
@@ -105,6 +105,8 @@ def _show(known: dict[str, Any]) -> None:
         elif isinstance(value, dict):
             parts = {name: item for name, item in value.items() if item not in (None, "", [], {})}
             parts.pop("paths", None)
+            if key == "sandbox":
+                parts |= {"limits": limit_words(parts)} if "limits" in parts else {}
             value = ", ".join(f"{name} {_short(item)}" for name, item in parts.items())
         elif isinstance(value, list):
             value = " ".join(map(str, value))

@@ -21,7 +21,7 @@ from exthost.cli.common import (
     start_timeout_option,
     trace_option,
 )
-from exthost.cli.list import path_lines, unheld
+from exthost.cli.list import limit_words, path_lines, unheld
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
 from exthost.cli.target import find_spec, run_async, started
 from exthost.control.description import describe_extension
@@ -99,8 +99,10 @@ def _show(report: dict[str, Any]) -> None:
         shown = ", ".join(map(in_line, told)) if isinstance(told, list | tuple) else in_line(told)
         if shown:
             say(f"  {what}: {escape_controls(shown)}")
-    held = {what: how for what, how in report["sandbox"].items() if what != "paths"}
+    held = {what: how for what, how in report["sandbox"].items() if isinstance(how, str)}
     say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in held.items()))
+    if limits := limit_words(report["sandbox"]):
+        say(f"  limits: {limits}")
     for line in path_lines(report["sandbox"]):
         say(escape_controls(f"    {line}"))
     if warning := unheld(report["sandbox"]):

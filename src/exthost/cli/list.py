@@ -82,7 +82,7 @@ def run(args: Args) -> int:
         if warning := unheld(one["sandbox"]):
             say(f"{one['id']}: {warning}")
         if one["asks_for"]:
-            say(f"{one['id']}: asks for a secret: {', '.join(one['asks_for'])}")
+            say(f"{one['id']}: {secret_words(one['asks_for'])}")
     tell_diagnostics(diagnostics)
     return 0
 
@@ -117,7 +117,8 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(found.asks_for_secrets(spec)),
+        "asks_for": list(asked := found.asks_for_secrets(spec)),
+        "is_given": [name for name in asked if name in os.environ],
         "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
     }
 
@@ -135,6 +136,23 @@ def unheld(sandbox: Mapping[str, Any]) -> str:
     if "asked_for" not in sandbox:
         return ""
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
+
+
+def secret_words(names: Sequence[str]) -> str:
+    """Return in words which secrets a discovered manifest asks for, and which it is given: those
+    that are set here."""
+    given = [name for name in names if name in os.environ]
+    words = f"asks for a secret: {', '.join(names)}"
+    return f"{words}; it is given {', '.join(given)}" if given else f"{words}, which is not set"
+
+
+def limit_words(sandbox: Mapping[str, Any]) -> str:
+    """Return the limits of a sandbox in words; sizes, which belong to a path, as such."""
+    limits = sandbox.get("limits", {})
+    return ", ".join(
+        f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
+        for name, value in limits.items()
+    )
 
 
 def path_lines(sandbox: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
+from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
 __all__ = ["key_of", "ours", "private_folder", "sockets"]
@@ -60,7 +61,7 @@ def ours(folder: Path) -> bool:
 def private_folder(folder: Path) -> None:
     """Make it, open to this user alone. Raises Refused if it is somebody else's."""
     try:
-        folder.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        make_shared_root(folder.parent)
         folder.mkdir(mode=_PRIVATE, exist_ok=True)
         if ours(folder):
             folder.chmod(_PRIVATE)

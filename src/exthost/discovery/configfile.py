@@ -44,6 +44,10 @@ class Wanted:
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     report: Report = field(default_factory=Report)
+    named: frozenset[str] = field(init=False, default=frozenset())  # by an entry of the config
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "named", frozenset(spec.id for spec in self.config.specs))
 
     @property
     def disabled(self) -> tuple[Spec, ...]:
@@ -59,7 +63,7 @@ class Wanted:
         listed = config.discovery.allowlist if config.discovery is not None else ()
         if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
             return ()  # a sandboxed package gets no variable that its manifest requires
-        if spec.id in listed or spec.id in config.overrides or spec in config.specs:
+        if spec.id in listed or spec.id in config.overrides or spec.id in self.named:
             return ()
         wanted = [setting.secret for setting in spec.settings]
         required = [name for name in spec.requires.env if looks_secret(name)]

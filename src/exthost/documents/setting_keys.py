@@ -61,7 +61,7 @@ LIMITS: Mapping[str, Key] = {
         "(no limit; 1024 in a sandbox)",
     ),
     "fsize": Key(SIZE, "The largest file that it may write.", '"100MB"', "(no limit)"),
-    "nproc": Key(count(1), "How many processes it may have.", "16", "(no limit)"),
+    "nproc": Key(count(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"),
     "store": Key(SIZE, "How much it may store through the host.", '"16MiB"'),
 }
 

@@ -17,6 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from exthost.events import Bus, Exited, LogLine, Spawned, StateChanged
+from exthost.process.private_folders import make_folder
 
 __all__ = ["FILE_BYTES", "ExtensionLogs", "format_entry", "rotated_path"]
 
@@ -135,7 +136,7 @@ class _LogFile(RotatingFileHandler):
 
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         file = io.FileIO(os.open(path, flags, _MODE), "ab")
         # Without a buffer: what a full disk did not take is dropped, not tried again at each write.

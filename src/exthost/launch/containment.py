@@ -19,10 +19,19 @@ from exthost.launch.admission import Admission, check_unchanged
 from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
 from exthost.launch_plan import Ceiling, Cgroup, LaunchPlan, ResourceLimit
 from exthost.process import cgroups, probe
+from exthost.process.procfs import send_buffer_bytes
 from exthost.process.runtimes import installation
+from exthost.process.user_ids import counts_processes
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.limits import ceiling, prlimit_words, resource_limits, with_defaults
+from exthost.sandbox.limits import (
+    ceiling,
+    max_sockets,
+    prlimit_words,
+    resource_limits,
+    with_defaults,
+)
+from exthost.sandbox.strict import View
 from exthost.spec import Limits, Permissions, Spec
 
 __all__ = ["contain", "suggest_grant"]
@@ -43,31 +52,47 @@ def contain(
     spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and the same as data to show."""
-    policy = policy_of(spec)
-    rlimits = resource_limits(limits, policy)
+    policy, view = policy_of(spec), admission.view
+    if policy is not None and view is not None and _is_sandboxed(spec, view):
+        check_unchanged(spec, admission)
+        return _in_sandbox(plan, limits, policy, view)
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
-    enforced: Mapping[str, Any]
-    if policy is None or not _is_sandboxed(spec, admission):
-        plan, enforced = _without_sandbox(spec, plan, rlimits)
-        if spec.permissions is not None:
-            requested = _describe(spec.permissions)
-            enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
-    else:
-        assert admission.view is not None
-        check_unchanged(spec, admission)
-        tools, view = probe.find_tools(), admission.view
-        wrapper = strict.plan_wrapper(
-            tools,
-            view,
-            network=policy.network,
-            limits=with_defaults(rlimits, policy.max_memory),
-            max_memory=policy.max_memory,
-        )
-        plan = replace(plan, wrapper=wrapper)
-        enforced = strict.describe(tools, view, network=policy.network)
+    plan, enforced = _without_sandbox(spec, plan, resource_limits(limits, policy))
+    if spec.permissions is not None:
+        requested = _describe(spec.permissions)
+        enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
     return plan, {**enforced, **_enforced_limits(limits, total, group)}
+
+
+def _in_sandbox(
+    plan: LaunchPlan, limits: Limits, policy: Permissions, view: View
+) -> tuple[LaunchPlan, Mapping[str, Any]]:
+    tools, max_memory = probe.find_tools(), policy.max_memory
+    complete = with_defaults(limits, max_memory)
+    of_kernel, total = complete, ceiling(limits, policy)
+    if limits.nproc is None and not counts_processes(view.uid):
+        # The kernel would not enforce the default, or would count all processes of the host's user.
+        of_kernel, total = replace(complete, nproc=None), total._replace(processes=complete.nproc)
+    if max_memory is not None and not policy.network:
+        total = total._replace(sockets=max_sockets(max_memory, send_buffer_bytes()))
+    group = _plan_cgroup(total)
+    wrapper = strict.plan_wrapper(
+        tools,
+        view,
+        network=policy.network,
+        limits=resource_limits(of_kernel, policy),
+        max_memory=max_memory,
+    )
+    counts = {"nproc": complete.nproc, "nofile": complete.nofile, "sockets": total.sockets}
+    enforced = {
+        **strict.describe(tools, view, network=policy.network),
+        **_enforced_limits(of_kernel, total, group),
+        "limits": {name: count for name, count in counts.items() if count is not None}
+        | strict.private_sizes(max_memory),
+    }
+    return replace(plan, ceiling=total, group=group, wrapper=wrapper), enforced
 
 
 def _without_sandbox(
@@ -88,9 +113,8 @@ def _without_sandbox(
     return replace(plan, before=prlimit_words(tools.prlimit, rlimits)), _OPEN
 
 
-def _is_sandboxed(spec: Spec, admission: Admission) -> bool:
-    view = admission.view
-    return view is not None and can_enforce(spec, as_host=view.uid is None)
+def _is_sandboxed(spec: Spec, view: View) -> bool:
+    return can_enforce(spec, as_host=view.uid is None)
 
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
@@ -107,7 +131,10 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
     if total.memory is not None:
         enforced["memory"] = "cgroup" if "memory.max" in files else "watchdog"
     if total.processes is not None:
-        enforced["processes"] = "watchdog+cgroup" if "pids.max" in files else "watchdog+rlimit"
+        by_kernel = "cgroup" if "pids.max" in files else "rlimit" if limits.nproc else ""
+        enforced["processes"] = f"watchdog+{by_kernel}" if by_kernel else "watchdog"
+    elif limits.nproc is not None:
+        enforced["processes"] = "rlimit"
     if total.cpu is not None:
         enforced["cpu"] = "watchdog+rlimit"
     for name in ("nofile", "fsize"):

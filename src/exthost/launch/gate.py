@@ -76,6 +76,8 @@ def gate(
 
 def clash(spec: Spec, before: Iterable[Spec]) -> Refused | None:
     """Return why this extension cannot run beside the ones before it; None if it can."""
+    if not spec.unique_names:
+        return None
     taken = {
         claim: other.id for other in before if other.id != spec.id for claim in other.unique_names
     }

@@ -20,6 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from exthost.process.private_folders import make_folder
+
 __all__ = ["PackageTree", "UnusableTree", "file_digest", "first_difference", "read_tree"]
 
 _CHUNK_BYTES = 1 << 20
@@ -60,7 +62,7 @@ class PackageTree:
         path = Path(folder, f"{self.digest}.json")
         with suppress(OSError):
             if not path.exists():
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(path.parent)
                 unfinished = path.with_suffix(f".{os.getpid()}")
                 unfinished.write_text(self.listing)
                 unfinished.replace(path)

@@ -29,6 +29,7 @@ from exthost.launch.variables import environment_of, grant_line, host_variables,
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables
+from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import state_folder
 from exthost.spec import HostEnvRef, Spec
 
@@ -212,7 +213,7 @@ def make_state_folder(launch: Launch) -> Launch:
         return launch
     try:
         folder = Path(launch.context.state_folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         if launch.state_owner is not None:
             os.chown(folder, launch.state_owner, launch.state_owner, follow_symlinks=False)
     except OSError as error:

@@ -25,4 +25,5 @@ In reading order:
     host_environ     the host's own variables
     host_protection  keeps children from reading the host's memory
     state_dirs       where logs, stores and state folders are
+    private_folders  creates them, with exact modes
 """

@@ -126,7 +126,7 @@ class Child:
         in the thread of the event loop."""
         ceiling = self._ceiling
         if self._group is not None and self._group.limits_memory:
-            ceiling = ceiling._replace(memory=None)
+            ceiling = ceiling._replace(memory=None, sockets=None)
         if ceiling != Ceiling():
             self._stop_watchdog = watch(
                 self.pid,

@@ -13,6 +13,8 @@ __all__ = [
     "kill_children",
     "mounted_bytes",
     "resident_bytes",
+    "send_buffer_bytes",
+    "sockets_near",
 ]
 
 # A fork bomb grows while it is counted. No configured limit is higher.
@@ -20,6 +22,9 @@ _MAX_COUNTED = 10_000
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+# The kernel's own default.
+_SEND_BUFFER_BYTES = 208 * 1024
 
 # What the kernel needs for a file of tmpfs besides its content.
 _INODE_BYTES = 1024
@@ -103,6 +108,24 @@ def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
         total += (found.f_blocks - found.f_bfree) * found.f_frsize
         total += (found.f_files - found.f_ffree) * _INODE_BYTES
     return total
+
+
+def sockets_near(pid: int) -> int:
+    """Return the number of sockets in the network namespace of a process; 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/net/sockstat", "rb") as file:  # noqa: PTH123 - many times a second
+            return int(file.readline().split()[2])  # sockets: used 3
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def send_buffer_bytes() -> int:
+    """Return the size of the buffer that a new socket sends from."""
+    try:
+        with open("/proc/sys/net/core/wmem_default", "rb") as file:  # noqa: PTH123
+            return int(file.read())
+    except (OSError, ValueError):
+        return _SEND_BUFFER_BYTES
 
 
 def cpu_seconds(pid: int, *, only_reaped: bool = False) -> float:

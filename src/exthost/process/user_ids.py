@@ -10,11 +10,22 @@ are ignored: a path that only they open counts as closed.
 
 import hashlib
 import os
+import re
 import stat
 from functools import cache
 from pathlib import Path
 
-__all__ = ["blocked_by", "can_write", "closed_above", "is_kernel_root", "user_id"]
+__all__ = [
+    "blocked_by",
+    "can_write",
+    "closed_above",
+    "counts_processes",
+    "is_kernel_root",
+    "user_id",
+]
+
+# From this version on the kernel counts the processes of a user by user namespace.
+_COUNTS_BY_NAMESPACE = (5, 14)
 
 # First id and count: a range above those of distributions, containers and directory services; and
 # systemd's range for dynamic users, for a host in a container with only 16 bits of ids.
@@ -37,6 +48,23 @@ def is_kernel_root() -> bool:
     """Return whether user 0 of this host may be the kernel's own. In a container of an ordinary
     user it is not."""
     return any(inside == 0 and outside == 0 for inside, outside, _ in _read_map(_UID_MAPS[0]))
+
+
+def counts_processes(uid: int | None) -> bool:
+    """Return whether the kernel enforces a number of processes for an extension alone. `uid` is its
+    own user, None for the host's. The kernel does not limit root, and before Linux 5.14 it counts
+    all processes of a user."""
+    if uid is not None:
+        return True
+    if os.geteuid() == 0 and is_kernel_root():
+        return False
+    return _kernel_version() >= _COUNTS_BY_NAMESPACE
+
+
+@cache
+def _kernel_version() -> tuple[int, ...]:
+    found = re.match(r"([0-9]+)\.([0-9]+)", os.uname().release)
+    return tuple(map(int, found.groups())) if found is not None else (0,)
 
 
 def closed_above(path: str, uid: int) -> str:

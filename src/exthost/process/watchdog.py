@@ -5,8 +5,9 @@ would block an event loop. When an extension exceeds its ceiling, the thread tel
 and the loop kills the extension: no other thread touches it.
 
 Memory is resident memory, summed over processes, and the content of the sandbox's private file
-systems. Shared pages count once for each process. Processor time includes that of processes which
-have ended.
+systems. Shared pages count once for each process. What is in the buffers of sockets belongs to no
+process; so the number of sockets is limited, in a network namespace that the extension has for
+itself. Processor time includes that of processes which have ended.
 """
 
 import threading
@@ -22,6 +23,7 @@ from exthost.process.procfs import (
     descendants,
     mounted_bytes,
     resident_bytes,
+    sockets_near,
 )
 
 __all__ = ["watch"]
@@ -94,7 +96,7 @@ def _exceeded(entry: _Watched) -> str:
     """Return the limit that the extension exceeds, described for a person; "" if none."""
     inits = children_of(entry.pid) if entry.is_wrapped else []
     pids = _processes(entry.pid, inits, entry.is_wrapped)
-    memory, processes, cpu = entry.ceiling
+    memory, processes, cpu, sockets = entry.ceiling
     if processes is not None and len(pids) > processes:
         return f"it had {len(pids)} processes at a time (limits.nproc is {processes})"
     if memory is not None:
@@ -105,6 +107,8 @@ def _exceeded(entry: _Watched) -> str:
             who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
             limit = f"permissions.max_memory is {_megabytes(memory)}"
             return f"{who} used {_megabytes(used)} of memory ({limit})"
+    if sockets is not None and pids and (count := sockets_near(pids[0])) > sockets:
+        return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
     if cpu is not None:
         # Our init reaps processes whose parents have ended.
         reaped = sum(cpu_seconds(init, only_reaped=True) for init in inits)

@@ -15,6 +15,7 @@ __all__ = [
     "CPU",
     "FILE_SIZE",
     "ceiling",
+    "max_sockets",
     "prlimit_words",
     "resource_limits",
     "tasks",
@@ -35,11 +36,19 @@ _MEMORY_FACTOR = 4
 _PROCESSES_FACTOR, _SPARE_PROCESSES = 2, 16
 
 
-# Default limits of descriptors. The highest is the usual soft limit on Linux; most runtimes need
-# some dozens. A socket can have as many bytes under way as its send buffer, which a program may set
-# to twice 208 KiB.
+# Default limits of a sandboxed extension. So many descriptors are the usual soft limit on Linux;
+# most runtimes need some dozens. So many processes are more than any tool starts; a runtime may
+# have twice as many threads.
 _MAX_FILES, _MIN_FILES = 1024, 64
-_SOCKET_BYTES = 512 * 1024
+_MAX_PROCESSES = 512
+
+# A pipe has a buffer of 64 KiB, a socket with network one of up to twice 208 KiB.
+_FILE_BYTES = 512 * 1024
+
+# A program without network cannot change the size of send buffers, which may be exceeded by a
+# message.
+_LARGEST_MESSAGE = 64 * 1024
+_MIN_SOCKETS = 64
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
@@ -60,16 +69,19 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     return tuple(found)
 
 
-def with_defaults(
-    limits: tuple[ResourceLimit, ...], max_memory: int | None
-) -> tuple[ResourceLimit, ...]:
-    """Return the limits of a sandboxed extension: these, and one of descriptors if there is none.
-    The buffers of a socket are memory that belongs to no process."""
-    if any(one.resource == FILES for one in limits):
-        return limits
-    by_memory = _MAX_FILES if max_memory is None else max_memory // _SOCKET_BYTES
+def with_defaults(limits: Limits, max_memory: int | None) -> Limits:
+    """Return the limits of a sandboxed extension: these, and those of descriptors and processes if
+    they are not set. With a small `max_memory` there are fewer descriptors, since the buffers of
+    pipes and sockets are memory that belongs to no process."""
+    by_memory = _MAX_FILES if max_memory is None else max_memory // _FILE_BYTES
     files = max(_MIN_FILES, min(_MAX_FILES, by_memory))
-    return (*limits, ResourceLimit(FILES, files, files))
+    return limits.over(Limits(nofile=files, nproc=_MAX_PROCESSES))
+
+
+def max_sockets(max_memory: int, buffer_bytes: int) -> int:
+    """Return how many sockets without network may exist, so that their buffers hold no more than
+    `max_memory`. `buffer_bytes` is the size that the system gives to a buffer."""
+    return max(_MIN_SOCKETS, max_memory // (buffer_bytes + _LARGEST_MESSAGE))
 
 
 def tasks(processes: int) -> int:

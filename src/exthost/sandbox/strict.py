@@ -17,7 +17,16 @@ from exthost.sandbox import seccomp
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import Tools
 
-__all__ = ["NOBODY", "ShownPath", "View", "can_see", "describe", "plan_probe", "plan_wrapper"]
+__all__ = [
+    "NOBODY",
+    "ShownPath",
+    "View",
+    "can_see",
+    "describe",
+    "plan_probe",
+    "plan_wrapper",
+    "private_sizes",
+]
 
 # The user that an extension of a root host sees itself as: every system has a name for it.
 NOBODY = 65534
@@ -72,7 +81,7 @@ def plan_wrapper(
 ) -> Wrapper:
     """Return the wrapper for a program with this view. `max_memory` is the size of each of its
     private file systems."""
-    sizes = {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
+    sizes = private_sizes(max_memory)
     return Wrapper(
         options=tuple(_options(tools, view, network, sizes)),
         init=INIT[tools.machine],
@@ -80,6 +89,11 @@ def plan_wrapper(
         filter=seccomp.program(tools.machine, network=network),
         private_mounts=tuple(sizes),
     )
+
+
+def private_sizes(max_memory: int | None) -> dict[str, int]:
+    """Return the private file systems and how many bytes each can hold."""
+    return {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
 
 
 def describe(tools: Tools, view: View, *, network: bool) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from exthost.errors import ConfigError, Evidence
 from exthost.host.api import store_quota, text_index
+from exthost.process.private_folders import make_shared_root
 
 __all__ = ["FILE_NAME", "Missing", "Store"]
 
@@ -162,7 +163,7 @@ class _StoreThread:
         path = Path(self._path)
         if not make and not path.exists():
             raise Missing
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_shared_root(path.parent)
         # Before SQLite makes it with whatever the umask leaves: what is in it is nobody else's.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
