@@ -62,6 +62,7 @@ class InitChannel:
         self._closed_at = 0.0
         self._limits = wrapper.limits
         self._inherited: list[int] = []
+        self._argv_prefix: tuple[str, ...] = ()
         self._control = self._status = _CLOSED
         try:
             control, self._control = os.pipe()
@@ -91,7 +92,7 @@ class InitChannel:
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
-        self._argv_prefix: tuple[str, ...] = start_init
+        self._argv_prefix = start_init
         if init_makes_namespace:
             return
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
@@ -114,6 +115,7 @@ class InitChannel:
         for fd in self._inherited:
             os.close(fd)
         self._inherited.clear()
+        self._argv_prefix = ()
 
     @property
     def descriptors(self) -> list[int]:

@@ -50,6 +50,10 @@ _DROPPING_PAUSE_SECONDS = 0.002
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
 
 
+# Shared by all that have no line waiting, and never filled: an empty deque has 760 bytes.
+_NOTHING_WAITS: deque[tuple[str, int, str]] = deque()
+
+
 class Diagnostics:
     """The observations of one session."""
 
@@ -86,7 +90,7 @@ class Diagnostics:
         self._loop = loop
         self._tail: StderrTail | None = None
         self.noise = 0
-        self._waiting: deque[tuple[str, int, str]] = deque()
+        self._waiting = _NOTHING_WAITS
         self._used = 0  # lines passed on in this tick
         self._unlogged = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -158,6 +162,8 @@ class Diagnostics:
             self._used += 1
             self._pass_on(source, level, text)
         elif len(self._waiting) < _MAX_WAITING:
+            if self._waiting is _NOTHING_WAITS:
+                self._waiting = deque()
             self._waiting.append((source, level, text))
         else:
             self._unlogged += 1
