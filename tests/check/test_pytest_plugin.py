@@ -12,7 +12,7 @@ RUN_SECONDS = 150.0
 
 
 def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    plugins = ["-p", "no:cacheprovider", "-p", "exthost.check.pytest_plugin", "-p", "no:exthost"]
+    plugins = ["-p", "no:cacheprovider", "-p", "exthost.check.pytest_plugin"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *words],
         cwd=folder,

@@ -1,12 +1,15 @@
 """A pytest plugin: `exthost check` as tests.
 
-    pytest --exthost-check ./weather       a test for each rule, beside the tests that are there
+Enable it with `pytest_plugins = ["exthost.check.pytest_plugin"]` in `conftest.py`, or with `-p`:
+
+    pytest -p exthost.check.pytest_plugin --exthost-check ./weather    a test for each rule
 
     def test_conformance(exthost_check):   or in a test of one's own
         exthost_check("./weather")
         exthost_check(["python3", "text.py"], dialect="mcp", call={"shout": {"text": "hi"}})
 
-pytest loads this module in every run, so it imports the rest of exthost only when it is used.
+It is no entry point: pytest would then rewrite the assertions of all of exthost in every run of
+every project that has exthost installed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
