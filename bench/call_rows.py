@@ -41,6 +41,8 @@ def _in_flight(loop: str) -> tuple[Row, ...]:
         # A subscriber costs 15 % at most, 8 % at best.
         ("observed", "without subscriber", tools.observed(calls=True, uvloop=uvloop), 0.85, 0.92),
         ("other-events", "unobserved", tools.observed(calls=False, uvloop=uvloop), 0.97, None),
+        # A trace that has ended leaves nothing in the way of a call.
+        ("traced-before", "never traced", tools.traced_before(uvloop=uvloop), 0.97, None),
         ("pool-4", "one process", tools.pool(4, uvloop=uvloop), None, None),
         ("pool-16", "one process", tools.pool(16, uvloop=uvloop), 0.9, None),
         ("pool-64", "one process", tools.pool(64, uvloop=uvloop), None, None),
@@ -48,6 +50,7 @@ def _in_flight(loop: str) -> tuple[Row, ...]:
     subjects = {
         "observed": ", subscriber to calls",
         "other-events": ", subscriber to other events",
+        "traced-before": ", trace ended",
         **{f"pool-{size}": f", pool of {size}" for size in (4, 16, 64)},
     }
     return tuple(

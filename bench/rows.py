@@ -11,6 +11,7 @@ from bench.measures import (
     bulk,
     calls,
     cigen,
+    control_socket,
     discovery,
     gateway,
     growth,
@@ -189,6 +190,13 @@ ROWS: tuple[Row, ...] = (
         key="gateway",
         name="one call through the gateway / directly",
         measure=gateway.one_call,
+    ),
+    Row(
+        key="socket",
+        name="one call through the control socket / in process, asyncio",
+        measure=control_socket.one_call(),
+        must=3,
+        stretch=2.5,
     ),
     # Growth.
     Row(

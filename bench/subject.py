@@ -32,6 +32,7 @@ class Host(Protocol):
     """What `exthost.Host.from_config` gives, as far as rows use it."""
 
     events: Any
+    traffic: Any
 
     def __getitem__(self, name: str) -> Any:
         """The extension of this name."""

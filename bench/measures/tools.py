@@ -215,6 +215,33 @@ def observed(*, calls: bool, uvloop: bool = False) -> Measure:
     return lambda setting: subject.run(work(setting), uvloop=uvloop)
 
 
+def traced_before(*, uvloop: bool = False) -> Measure:
+    """Calls a second of a host whose trace has ended / of one that was never traced."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        records = 0
+
+        def listener(record: Any) -> None:
+            nonlocal records
+            records += 1
+
+        async with (
+            subject.host(entry(setting)) as traced_host,
+            subject.host(entry(setting)) as host,
+        ):
+            end = traced_host.traffic.subscribe(listener)
+            for one in (traced_host, host):
+                await check(tool_call(one))
+            assert records == 2, records
+            end()
+            note = cores.pin(pair)
+            compared = {"traced before": tool_call(traced_host), "never": tool_call(host)}
+            return await _in_flight(setting, compared, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
 def pool(size: int, *, uvloop: bool = False) -> Measure:
     """Calls a second through a pool of `size` processes / through one process."""
 

@@ -4,14 +4,17 @@ import logging
 from collections.abc import Callable
 from typing import Self
 
+# What extensions say, and how their states change, come as events.
+_SHOWN_ELSEWHERE = frozenset({"exthost.extensions", "exthost.states"})
+
 
 class WarningHandler(logging.Handler):
-    """Shows each warning while it is entered. Log lines of extensions come as events instead."""
+    """Shows each warning while it is entered."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        self.addFilter(lambda record: record.name != "exthost.extensions")
+        self.addFilter(lambda record: record.name not in _SHOWN_ELSEWHERE)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._say(f"{record.levelname.lower()}: {record.getMessage()}")

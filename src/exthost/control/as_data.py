@@ -4,9 +4,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+# What is data already: most of what a dialect decodes.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 
 def as_data(value: Any) -> Any:
     """Return a value as JSON has it: one that the dialect has a type for, with all its members."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {str(key): as_data(item) for key, item in value.items()}
+    if kind is list:
+        return [as_data(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         members = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
         more = members.pop("extra", {})

@@ -9,13 +9,14 @@ the calls that are under way here, and ends no process.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from exthost.control.async_client import AsyncHostClient
+from exthost.control.async_client import AsyncHostClient, OnEvent
 from exthost.control.attached_stream import AttachedStream
 from exthost.control.client import connect_to_host
 from exthost.control.protocol import read_error
@@ -25,7 +26,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
-from exthost.tool_result import ToolResult, tool_failed
+from exthost.tool_result import ResultReader, ToolResult, tool_failed
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
@@ -50,6 +51,7 @@ class AttachedHost:
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._rows: dict[str, Mapping[str, Any]] = {}
+        self._readers: dict[str, ResultReader] = {}
         self.pid = 0
 
     def __repr__(self) -> str:
@@ -77,11 +79,17 @@ class AttachedHost:
         if client is not None:
             client.close()
 
-    async def ask(self, verb: str, name: str = "", **more: Any) -> Any:
+    def ask(
+        self,
+        verb: str,
+        name: str = "",
+        params: Mapping[str, Any] = EMPTY_MAPPING,
+        on_event: OnEvent | None = None,
+    ) -> Coroutine[Any, Any, Any]:
         """Send a request of the control socket, and return its answer."""
         if self._client is None:
             raise UsageError("X1315", "this host is not open", help="use it with `async with`")
-        return await self._client.ask(verb, name, **more)
+        return self._client.ask(verb, name, params, on_event)
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -128,6 +136,13 @@ class AttachedHost:
         await self.refresh()
         self._rows[name] = row
 
+    def result_reader(self, dialect: str) -> ResultReader:
+        """Return what reads the results of this dialect."""
+        reader = self._readers.get(dialect)
+        if reader is None:
+            reader = self._readers[dialect] = find_dialect(dialect).result_reader
+        return reader
+
     def row(self, name: str) -> Mapping[str, Any]:
         """Return how an extension was at the last refresh."""
         return self._rows[name]
@@ -147,7 +162,7 @@ class AttachedHost:
         found = await self.ask("find", params={"tool": name, "capability": capability})
         return found["extension"], found["tool"]
 
-    async def call_tool(
+    def call_tool(
         self,
         name: str,
         arguments: Any = None,
@@ -157,19 +172,24 @@ class AttachedHost:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
-    ) -> ToolResult:
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         The parameters are those of `Host.call_tool`."""
+        how: dict[str, Any] = {
+            "timeout": timeout,
+            "context": context,
+            "wait": wait,
+            "on_progress": on_progress,
+            "check": check,
+        }
+        known = self._tools.get(name)
+        if known is None:
+            return self._find_and_call(name, arguments, how)
+        return AttachedExtension(self, known.extension).call_tool(known.tool, arguments, **how)
+
+    async def _find_and_call(self, name: str, arguments: Any, how: dict[str, Any]) -> ToolResult:
         extension, tool = await self.find_tool(name)
-        return await AttachedExtension(self, extension).call_tool(
-            tool,
-            arguments,
-            timeout=timeout,
-            context=context,
-            wait=wait,
-            on_progress=on_progress,
-            check=check,
-        )
+        return await AttachedExtension(self, extension).call_tool(tool, arguments, **how)
 
 
 class AttachedExtension:
@@ -221,27 +241,24 @@ class AttachedExtension:
         check: bool = True,
     ) -> ToolResult:
         """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
-        wanted = {
-            "tool": name,
-            "arguments": arguments,
-            "timeout": timeout,
-            "context": dict(context),
-            "wait": wait,
-            "progress": on_progress is not None,
-        }
-
-        def forward(event: Mapping[str, Any]) -> None:
-            if on_progress is not None and event["kind"] == "progress":
-                told = (event["progress"], event["total"], event["message"])
-                on_progress(Progress(None, *told))
-
+        wanted = {"tool": name, "arguments": arguments}
+        if timeout is not None:
+            wanted["timeout"] = timeout
+        if context:
+            wanted["context"] = dict(context)
+        if not wait:
+            wanted["wait"] = False
+        forward = None
+        if on_progress is not None:
+            wanted["progress"] = True
+            forward = partial(_forward_progress, on_progress)
         answer = await self._host.ask("call", self.id, params=wanted, on_event=forward)
         if "error_reply" in answer:
             error = read_error(answer["error_reply"])
             if check or not isinstance(error, CallFailed):
                 raise error
             return ToolResult.from_error_reply(error)
-        result = ToolResult(answer["raw"], find_dialect(answer["dialect"]).result_reader)
+        result = ToolResult(answer["raw"], self._host.result_reader(answer["dialect"]))
         if check and result.is_error:
             raise tool_failed(result, name, extension=self.id)
         return result
@@ -270,6 +287,11 @@ class AttachedExtension:
     async def drain(self) -> None:
         """End it when its calls under way have ended, or `limits.stop` is over."""
         await self._host.run_verb("stop", self.id)
+
+
+def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:
+    if event["kind"] == "progress":
+        on_progress(Progress(None, event["progress"], event["total"], event["message"]))
 
 
 def _registered(tool: Mapping[str, Any]) -> RegisteredTool:

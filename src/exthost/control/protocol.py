@@ -34,6 +34,7 @@ __all__ = [
     "event",
     "failure",
     "outcome",
+    "plain_answer",
     "question",
     "read_error",
     "read_line",
@@ -68,11 +69,12 @@ class Request(NamedTuple):
 
 def question(request: Request) -> bytes:
     """Return the line of a request."""
-    line: dict[str, Any] = {"verb": request.verb, "name": request.name}
-    if request.params:
-        line["params"] = request.params
-    if request.id is not None:
-        line["id"] = request.id
+    verb, name, params, id = request
+    line: dict[str, Any] = {"verb": verb, "name": name}
+    if params:
+        line["params"] = params
+    if id is not None:
+        line["id"] = id
     return jsontext.encode(line) + b"\n"
 
 
@@ -155,6 +157,16 @@ def read_line(line: bytes) -> HostLine:
         help="stop the host, and run it with the same version as this command",
         evidence=Evidence(bytes=line[:200].decode("utf-8", "backslashreplace")),
     )
+
+
+def plain_answer(line: bytes) -> tuple[int, Any] | None:
+    """Return the id and the value of the most common line, an answer without an error; None for
+    every other line."""
+    try:
+        told = jsontext.decode_fast(line)
+        return told["id"], told["ok"]
+    except Exception:  # another line, or no line of the host: `read_line` tells
+        return None
 
 
 def outcome(line: bytes) -> Any:

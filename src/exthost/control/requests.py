@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost._version import __version__
 from exthost.control.as_data import as_data, event_as_data
@@ -19,10 +19,12 @@ from exthost.control.served_host import ServedHost
 from exthost.dialects.meanings import Progress
 from exthost.dialects.streams import ProgressBar
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import UsageError
+from exthost.errors import CallFailed, UsageError
 from exthost.events import LogLine
+from exthost.extension.calls import Calls
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
+from exthost.session.call import Call
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
@@ -49,6 +51,21 @@ class EventSender(Protocol):
 
     async def send(self, event: Mapping[str, Any]) -> None:
         """Send an event as soon as the client can take it."""
+
+
+Answer: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Takes the value or the error of a call."""
+
+
+class StartedCall(NamedTuple):
+    """A call that was started without a task."""
+
+    calls: Calls
+    call: Call
+
+    def cancel(self) -> None:
+        """Give it up; nothing is answered."""
+        self.calls.cancel(self.call)
 
 
 Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
@@ -177,6 +194,35 @@ class Requests:
             "dialect": extension.dialect.name,
             "capabilities": list(extension.offer.capabilities),
         }
+
+    def start_call(self, request: Request, answer: Answer) -> "StartedCall | None":
+        """Start a plain call of a tool, without a task: `answer` gets its value or its error.
+        Return None for every other request, and where it has to wait: `perform` does it then.
+
+        Raises ExthostError."""
+        params = request.params
+        tool = params.get("tool")
+        if not isinstance(tool, str) or "method" in params or self.ending:
+            return None
+        if params.get("log") or params.get("progress"):
+            return None
+        extension = self._host[request.name]
+
+        def on_end(value: Any, error: BaseException | None) -> None:
+            if error is None:
+                answer(_tool_answer(extension, ToolResult(value, reader)), None)
+            elif isinstance(error, CallFailed):
+                answer(_tool_answer(extension, ToolResult.from_error_reply(error)), None)
+            else:
+                answer(None, error)
+
+        reader = extension.dialect.result_reader
+        context = params.get("context") or EMPTY_MAPPING
+        calls = extension.calls
+        call = calls.start_tool(
+            tool, params.get("arguments"), params.get("timeout"), context, on_end
+        )
+        return None if call is None else StartedCall(calls, call)
 
     async def _call(self, request: Request, events: EventSender) -> dict[str, Any]:
         params = request.params

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.control import protocol
+from exthost.control.line_protocol import LineProtocol
 from exthost.control.protocol import REQUEST_BYTES, Request
-from exthost.control.requests import CALLS, Requests
+from exthost.control.requests import CALLS, Requests, StartedCall
 from exthost.errors import ExthostError
 from exthost.wire.framing import Item, Skipped
-from exthost.wire.lines import Lines
 
 # To ask the next thing if nothing is at work, and to take an answer.
 ASK_SECONDS = 10.0
@@ -25,7 +25,7 @@ READ_SECONDS = 10.0
 MAX_REQUESTS = 256
 
 
-class ServerConnection(asyncio.Protocol):
+class ServerConnection(LineProtocol):
     """The host's end of one connection. `objection` returns why this client is sent away."""
 
     def __init__(
@@ -34,13 +34,14 @@ class ServerConnection(asyncio.Protocol):
         open_connections: "set[ServerConnection]",
         objection: Callable[[asyncio.BaseTransport], ExthostError | None],
     ) -> None:
+        super().__init__(REQUEST_BYTES)
         self._requests = requests
         self._open_connections = open_connections
         self._objection = objection
         self._loop = asyncio.get_running_loop()
-        self._framing = Lines(REQUEST_BYTES)
         self._transport: asyncio.Transport
         self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._calls: dict[int, StartedCall] = {}  # those without a task, by the id of the request
         self._waiting: deque[Item] = deque()  # no more than one read of them
         self._last_in_order: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -63,9 +64,9 @@ class ServerConnection(asyncio.Protocol):
             return
         self._limit(ASK_SECONDS)
 
-    def data_received(self, data: bytes) -> None:
+    def lines_received(self, items: list[Item]) -> None:
         if not self._has_left:
-            self._waiting.extend(self._framing.feed(data))
+            self._waiting.extend(items)
             self._take_waiting()
 
     def eof_received(self) -> bool:
@@ -93,6 +94,7 @@ class ServerConnection(asyncio.Protocol):
         """Send the client away at once, and give up everything that is at work for it."""
         for task in self._tasks:
             task.cancel()
+        self._cancel_calls()
         self._transport.abort()
 
     async def finish(self) -> None:
@@ -109,11 +111,17 @@ class ServerConnection(asyncio.Protocol):
         for task, request in self._tasks.items():
             if request.verb in CALLS:
                 task.cancel()
+        self._cancel_calls()
         self._idle()
+
+    def _cancel_calls(self) -> None:
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.cancel()
 
     def _idle(self) -> None:
         """Close or limit a connection for which nothing is at work."""
-        if self._tasks or self._drained is not None or self._transport.is_closing():
+        if self._tasks or self._calls or self._drained is not None or self._transport.is_closing():
             return
         if self._has_left:
             self._transport.close()
@@ -136,7 +144,7 @@ class ServerConnection(asyncio.Protocol):
     # -- requests ----------------------------------------------------------------------------
 
     def _take_waiting(self) -> None:
-        while self._waiting and len(self._tasks) < MAX_REQUESTS and not self._has_left:
+        while self._waiting and self._has_room() and not self._has_left:
             item = self._waiting.popleft()
             self._take(item)
             if isinstance(item, Skipped):
@@ -148,6 +156,9 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
+    def _has_room(self) -> bool:
+        return len(self._tasks) + len(self._calls) < MAX_REQUESTS
+
     def _take(self, item: Item) -> None:
         try:
             request = protocol.read_request(item)
@@ -158,8 +169,41 @@ class ServerConnection(asyncio.Protocol):
             for task, other in self._tasks.items():
                 if other.id == request.id and other.verb in CALLS:
                     task.cancel()
+            if (call := self._calls.pop(request.id or 0, None)) is not None:
+                call.cancel()
             return
-        self._start(request)
+        if request.verb != "call" or not self._started_call(request):
+            self._start(request)
+
+    def _started_call(self, request: Request) -> bool:
+        """Start a plain call without a task, if that is possible. A client that has not taken what
+        it was sent gets none, since nothing would wait for it."""
+        id = request.id
+        if id is None or id in self._calls or self._drained is not None:
+            return False
+
+        def answer(value: Any, error: BaseException | None) -> None:
+            self._calls.pop(id, None)
+            if isinstance(error, ExthostError):
+                self._write(protocol.failure(error, id))
+            elif error is None:
+                self._write(protocol.success(value, id))
+            if self._waiting:
+                self._loop.call_soon(self._take_waiting)
+            if not self._stays:
+                self._idle()
+
+        try:
+            call = self._requests.start_call(request, answer)
+        except ExthostError as error:
+            self._start(request, error)
+            return True
+        if call is None:
+            return False
+        if not call.call.ended:
+            self._calls[id] = call
+            self._cancel_timer()
+        return True
 
     def _start(self, request: Request, error: ExthostError | None = None) -> None:
         if self._drained is None:

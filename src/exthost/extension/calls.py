@@ -24,6 +24,8 @@ from exthost.messages import Notification
 from exthost.names import nearest
 from exthost.offer import Tool
 from exthost.session.awaitable_call import AwaitableCall
+from exthost.session.call import Call
+from exthost.session.callback_call import CallbackCall, OnEnd
 from exthost.session.failures import copy_error, failed_twice
 from exthost.session.session import Session
 from exthost.spec import Limits, Spec
@@ -135,6 +137,31 @@ class Calls:
         if check and self._has_error_results and result.is_error:
             raise self.tool_failed(result, name)
         return result
+
+    def start_tool(
+        self,
+        name: str,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        on_end: OnEnd,
+    ) -> Call | None:
+        """Call a tool without a task: `on_end` gets its value or its error. Return None if no
+        process serves yet; `call_tool` waits for one. Raises what keeps it from being sent."""
+        status = self._status
+        tool = status.tools.get(name)
+        if tool is None or not status.offer_is_known or not self._queue.sessions:
+            return None
+        parts = self.factory.of_tool(tool, arguments, timeout, context)
+        call = CallbackCall(*parts, self._queue, on_end)
+        call.context = context
+        self._queue.submit(call)
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Give up a call that was started; its `on_end` is not called."""
+        if not call.ended:
+            self._queue.cancel(call)
 
     def tool_failed(self, result: ToolResult, name: str) -> CallFailed:
         """Return the error for a result of this tool that is marked as an error."""

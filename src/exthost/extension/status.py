@@ -20,6 +20,17 @@ from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.extension")
 
+# A logger of its own, since the command line shows changes of state in another way.
+_state_log = logging.getLogger("exthost.states")
+
+# The states that a program should hear of, although it may not look.
+_LEVELS = {
+    State.FAILED: logging.ERROR,
+    State.REFUSED: logging.WARNING,
+    State.OPEN: logging.WARNING,
+    State.BACKOFF: logging.WARNING,
+}
+
 
 class Status:
     """The state and the offer of one extension.
@@ -73,6 +84,7 @@ class Status:
         """Move through the life-cycle table, and publish the change."""
         before, self.state = self.state, step(self.state, event)
         self._publish_state(before, reason)
+        self._log_trouble(before, reason)
         self._tell_change()
 
     def process_ready(self, now: float, handshake_seconds: float) -> None:
@@ -110,6 +122,17 @@ class Status:
     def _publish_state(self, before: State, reason: str) -> None:
         if self.is_published and StateChanged in self._bus.kinds:
             self._bus.publish(StateChanged(self._id, before.value, self.state.value, reason))
+
+    def _log_trouble(self, before: State, reason: str) -> None:
+        level = _LEVELS.get(self.state)
+        if level is None and self.state is State.ADMITTED and before is not State.DISCOVERED:
+            level = logging.WARNING if reason and self.cause is not None else None
+        if level is None or not self.is_published:
+            return
+        cause = self.cause
+        code = f" [{cause.code}]" if cause is not None else ""
+        help = f"; {cause.help}" if cause is not None and cause.help else ""
+        _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
 
     def _publish_tools(self, before: Mapping[str, Tool]) -> None:
         if not self.is_published or OfferChanged not in self._bus.kinds:

@@ -27,6 +27,7 @@ In reading order:
     stream_queue     the events of one stream, and how many there may be
     stream           the consumer's end of a stream
     awaitable_call   a call that a task awaits without a future in between
+    callback_call    a call whose outcome goes to a function
     diagnostics      stderr, stray output, what was dropped: the evidence of errors
     observation      shows the messages of a conversation to an observer, while there is one
     process_lifetime exit, end of output, shutdown

@@ -1,0 +1,85 @@
+"""A host that reads its config again: calls under way are answered, every part of it applies."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import ConfigError
+from exthost.events import ManifestChanged
+from exthost.messages import Request
+from tests.extensions.driving import command, until
+from tests.extensions.nexo_tree import plugin, rewrite
+
+
+def entry(name: str, *flags: str) -> dict[str, Any]:
+    program, *args = command(*flags)
+    source = {"type": "process", "command": program, "args": args}
+    return {"name": name, "dialect": "morphir", "source": source}
+
+
+async def test_calls_under_way_are_answered_by_the_process_that_has_them() -> None:
+    before = {"extensions": [entry("kept"), entry("changed"), entry("removed")]}
+    after = {"extensions": [entry("kept"), entry("changed", "x=1"), entry("added")]}
+    async with exthost.Host.from_config(before) as host:
+        old = {name: host[name] for name in host}
+        calls = {name: asyncio.ensure_future(one.call("keep")) for name, one in old.items()}
+        await until(lambda: all(one.stats.in_flight == 1 for one in old.values()))
+        reloading = asyncio.ensure_future(host.reload(after))
+        await until(lambda: host["changed"] is not old["changed"] and "added" in host)
+        assert not any(call.done() for call in calls.values())
+        # What was replaced or removed takes no more calls, but answers those that it has.
+        for name, extension in old.items():
+            session = extension.queue.live_sessions[0]
+            session.internal.send(Request("release"))
+            await calls[name]
+        outcome = await reloading
+        assert (outcome.added, outcome.changed, outcome.removed) == (
+            ("added",),
+            ("changed",),
+            ("removed",),
+        )
+        assert host["kept"] is old["kept"]
+        await until(lambda: old["changed"].state == old["removed"].state == "stopped")
+
+
+def lines(file: Path) -> list[str]:
+    return [json.loads(line)["method"] for line in file.read_text().splitlines()]
+
+
+async def test_the_audit_goes_where_the_config_says_now(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    extensions = [entry("a")]
+    async with exthost.Host.from_config({"extensions": extensions}) as host:
+        await host["a"].call("echo", 1)
+        for file in (first, second):
+            await host.reload({"extensions": extensions, "audit": {"path": str(file)}})
+            await host["a"].call("echo", 1)
+        assert lines(first) == ["echo"] and lines(second) == ["echo"]
+        with pytest.raises(ConfigError):
+            bad = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
+            await host.reload(bad)
+        assert "a" in host  # a config that cannot be used changes nothing
+        await host["a"].call("echo", 1)
+        assert lines(second) == ["echo", "echo"]
+        await host.reload({"extensions": extensions})
+        await host["a"].call("echo", 1)
+    assert lines(second) == ["echo", "echo"]
+
+
+async def test_manifests_are_watched_from_when_the_config_says_so(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "one", "one")
+    search = {"search_paths": [str(tmp_path)]}
+    changes: list[ManifestChanged] = []
+    async with exthost.Host.from_config({"discovery": search}) as host:
+        host.events.subscribe(ManifestChanged, changes.append)
+        watch = {"enabled": True, "debounce_ms": 50}
+        await host.reload({"discovery": search | {"watch": watch}})
+        rewrite(path, path.read_text() + "\n# changed\n")
+        await until(lambda: bool(changes))  # the watch has begun when `reload` returns
+        assert changes[0].extension == "one"
+        await host.reload({"discovery": search})
+        assert host._services._reloader is None
