@@ -17,7 +17,6 @@ from exthost.check.findings import Report
 from exthost.check.junit import junit_text
 from exthost.check.manifest_check import check_manifest, failed_report
 from exthost.check.report_text import report_lines
-from exthost.check.rules import all_rules
 from exthost.check.run import run_checks
 from exthost.check.settings import CHECK_SECONDS, REPLY_SECONDS, Settings
 from exthost.cli.common import (
@@ -35,6 +34,7 @@ from exthost.cli.common import (
 from exthost.cli.target import detect_dialect, find_spec, run_async
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import conformance_of
+from exthost.dialects.rules import all_rules
 from exthost.errors import ConfigError, ManifestError, UsageError
 from exthost.spec import Spec
 from exthost.wire import jsontext
