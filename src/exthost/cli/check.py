@@ -87,7 +87,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: CheckArgs) -> int:
     if args.rules:
         return _list_rules(args)
-    calls = tuple(_call(text) for text in args.call)
+    calls = tuple(read_call(text) for text in args.call)
     try:
         spec = find_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
@@ -127,7 +127,8 @@ def _finish(args: CheckArgs, report: Report) -> int:
     return 0 if report.ok else FAULT
 
 
-def _call(text: str) -> tuple[str, object]:
+def read_call(text: str) -> tuple[str, object]:
+    """Return the tool and the arguments of `NAME`, or of `NAME JSON`. Raises UsageError."""
     name, _, arguments = text.partition(" ")
     if not arguments.strip():
         return name, {}

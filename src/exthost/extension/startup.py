@@ -234,10 +234,11 @@ class Start:
         launch = self._launch
         if launch is not None:
             stderr = error.evidence.stderr
+            is_silent = self.session is not None and not self.session.first_output
             error.help = (
                 suggest_grant(launch.plan, stderr)
                 or suggest_variable(launch.environment, stderr)
-                or suggest_network(launch.enforced, error.help, is_silent=error.code == "X0504")
+                or suggest_network(launch.enforced, error.help, is_silent=is_silent)
             )
         return error
 

@@ -102,13 +102,18 @@ async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
     that is no reply and is silent since then: the rest of its time would be spent in vain."""
     seen = b""
     while not future.done():
-        await asyncio.wait([future], timeout=_QUIET_SECONDS)
+        try:
+            await asyncio.wait([future], timeout=_QUIET_SECONDS)
+        except asyncio.CancelledError:
+            future.cancel()  # nobody is left who would look at it
+            raise
         first = session.first_output
         if future.done() or not first or first != seen:
             seen = first
             continue
         found = None if _speaks_another(session) else _diagnose(session)
         if found is not None:
+            future.cancel()
             raise HandshakeFailed(
                 "X0508",
                 f"it did not shake hands: {found.message}",
@@ -136,6 +141,9 @@ def timed_out(session: Session, seconds: float) -> HandshakeFailed:
     """Return the error of a handshake that took longer than the whole start may take. The host has
     killed the process since, which is no evidence."""
     error = _failed(session, CallTimeout("X0801", ""), seconds)
+    if error.code == "X0504":
+        error.code = "X0507"
+        error.message = error.message.replace("it did not shake hands in", "it was not ready within")
     error.evidence = replace(error.evidence, exit="")
     return error
 
