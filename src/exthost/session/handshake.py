@@ -143,7 +143,9 @@ def timed_out(session: Session, seconds: float) -> HandshakeFailed:
     error = _failed(session, CallTimeout("X0801", ""), seconds)
     if error.code == "X0504":
         error.code = "X0507"
-        error.message = error.message.replace("it did not shake hands in", "it was not ready within")
+        error.message = error.message.replace(
+            "it did not shake hands in", "it was not ready within"
+        )
     error.evidence = replace(error.evidence, exit="")
     return error
 
