@@ -114,6 +114,12 @@ def starts() -> int:
 
 
 def call_tool(id: Any, name: str, arguments: Message) -> None:
+    if FAULT == "hangs":
+        return None
+    if FAULT == "dies-in-call":
+        raise ValueError("no such city")
+    if FAULT == "wrong-id-in-call":
+        id += 100
     if name not in ("shout", "count") and FAULT != "any-tool":
         return fail(id, f"there is no tool {name}")
     if FAULT == "any-arguments":
@@ -156,7 +162,10 @@ def answer(message: Message) -> None:
                 "serverInfo": {"name": "bad", "version": "1.0"},
             },
         }
-        return reply(id, result=results[DIALECT])
+        reply(id, result=results[DIALECT])
+        if FAULT == "exits-after-one":
+            sys.exit(0)
+        return None
     if method == "capabilities" and DIALECT == "morphir":
         return reply(id, result={} if FAULT == "no-list" else tools())
     if method == "tools/list":
@@ -216,6 +225,8 @@ def split(pending: bytes) -> tuple[bytes, bytes] | None:
 
 
 def main() -> None:
+    if FAULT == "slow-start":
+        time.sleep(60)
     if FAULT == "dies-at-start":
         raise RuntimeError("no database")
     if FAULT == "prints":

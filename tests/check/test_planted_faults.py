@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from exthost.check.findings import Report
-from exthost.check.rules import all_rules
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.rules import all_rules
 from exthost.spec import Spec
 
 BAD = Path(__file__).parent / "bad_extension.py"

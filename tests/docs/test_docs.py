@@ -92,6 +92,7 @@ def test_every_snippet_of_the_readme_runs_and_prints_what_it_shows(tmp_path: Pat
 
 
 PAGES = [
+    "docs/tutorial.md",
     "docs/write-an-extension.md",
     "docs/gateway.md",
     "docs/trace.md",

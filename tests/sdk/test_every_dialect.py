@@ -194,10 +194,46 @@ async def test_a_result_that_the_host_would_not_read_is_an_error(
         assert (await ext.call_tool("large", {"size": 10})).text == "x" * 10
 
 
-def test_without_a_dialect_it_says_how_to_name_one() -> None:
+@pytest.mark.parametrize("program", [SAMPLE, WAITING], ids=["blocking", "asynchronous"])
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
+    dialect: str, program: Path
+) -> None:
+    words = [sys.executable, str(program)]
+    env = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    limits: Any = {"handshake": "60s", "start": "60s"}
+    async with exthost.connect(words, dialect=dialect, env=env, limits=limits) as ext:
+        assert ext.tools
+
+
+def test_a_program_that_nobody_talks_to_ends() -> None:
     words = [sys.executable, str(SAMPLE)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 2 and "--dialect" in done.stderr
+    nobody = subprocess.DEVNULL
+    assert subprocess.run(words, stdin=nobody, timeout=50, check=False).returncode == 0
+
+
+def test_help_and_words_that_are_no_options_are_answered() -> None:
+    words = [sys.executable, str(SAMPLE)]
+    done = subprocess.run(
+        [*words, "--help"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert "--dialect D" in done.stdout and "sample 1.2.3" in done.stdout
+    done = subprocess.run(
+        [*words, "--dilect", "mcp"], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 2 and "'--dilect'" in done.stderr
+
+
+def test_what_no_host_says_is_refused() -> None:
+    words = [sys.executable, str(SAMPLE)]
+    done = subprocess.run(
+        words, input="GET / HTTP/1.1\n", capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 2 and "GET / HTTP" in done.stderr
+
+
+def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
+    words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
         [*words, "--dialect", "esperanto"], capture_output=True, text=True, timeout=50, check=False
     )

@@ -1,6 +1,7 @@
 """Every new extension passes its own test and is understood by a host, untouched."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exthost.sdk.errors import UsageError
+from exthost.sdk.languages import DIALECTS, LANGUAGES, language_files
 from exthost.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
 from tests.cli.running import run_inside
 from tests.sdk.programs import LONG_SECONDS
@@ -20,6 +22,9 @@ TRIED = [
     else pytest.param(*one, marks=pytest.mark.more)
     for one in PROJECTS
 ]
+
+# A first build of a toolchain, beside other work.
+BUILD_SECONDS = 200.0
 
 ENVIRONMENT = os.environ | {
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -83,3 +88,66 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     )
     assert first.returncode == 0 and "fresh/extension.py" in first.stdout
     assert second.returncode == 2 and "is there already" in second.stderr
+
+
+NEEDS = {"typescript": "node", "go": "go", "rust": "cargo", "sh": "jq"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_program_in_another_language_is_short(language: str, dialect: str) -> None:
+    files = language_files("fresh", dialect, language)
+    program = files[LANGUAGES[language].program]
+    assert len(program.splitlines()) <= 40 and "fresh" in program
+    assert {"test.sh", "README.md"} <= files.keys()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_project_in_another_language_passes_its_own_test(
+    language: str, dialect: str, tmp_path: Path
+) -> None:
+    if shutil.which(NEEDS[language]) is None:
+        pytest.skip(f"{NEEDS[language]} is not installed")
+    if language == "typescript" and not _strips_types():
+        pytest.skip("this Node does not run TypeScript")
+    if language == "rust" and dialect != "mcp":
+        pytest.skip("one Rust project is built: each takes half a minute")
+    create(str(tmp_path / "fresh"), dialect, "tool", language)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    exthost = programs / "exthost"
+    exthost.write_text(f'#!/bin/sh\nexec {sys.executable} -m exthost "$@"\n')
+    exthost.chmod(0o755)
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        ["sh", "fresh/test.sh"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    if "index" in done.stderr and "crates.io" in done.stderr:
+        pytest.skip("the registry of crates cannot be reached")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _strips_types() -> bool:
+    done = subprocess.run(
+        ["node", "--version"], capture_output=True, text=True, timeout=LONG_SECONDS, check=True
+    )
+    major, minor = map(int, done.stdout.strip("v\n").split(".")[:2])
+    return (major, minor) >= (22, 18)
+
+
+def test_a_language_has_templates_for_some_dialects(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--lang python"):
+        create(str(tmp_path / "fresh"), "roder", "tool", "go")
+    with pytest.raises(UsageError, match="no hook"):
+        create(str(tmp_path / "fresh"), "nexo", "hook", "go")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from exthost.check.rules import Rule
+from exthost.dialects.rules import Rule
 
 Status: TypeAlias = Literal["passed", "warning", "fault", "skipped"]
 

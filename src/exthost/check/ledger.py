@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from exthost.check.findings import Finding, Outcome
-from exthost.check.message_audit import Problem
 from exthost.check.peer import Peer
-from exthost.check.rules import all_rules, rule_of
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.message_audit import Problem
+from exthost.dialects.rules import all_rules, rule_of
 
 # Of one rule this many findings are kept: the next ones say the same.
 MAX_FINDINGS = 5

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from exthost.check.findings import Finding, Outcome, Report
-from exthost.check.rules import rule_of
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.rules import rule_of
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import ExthostError

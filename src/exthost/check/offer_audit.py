@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from exthost.check.message_audit import Problem
+from exthost.dialects.message_audit import Problem
 from exthost.offer import Offer, Tool
 from exthost.schema import Checker, schema_problem
 

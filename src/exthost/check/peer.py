@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from exthost.check.exchange import Exchange
-from exthost.check.message_audit import MessageAudit, Problem, explain_violation
 from exthost.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
 from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.launch.limits import limits_of

@@ -111,7 +111,7 @@ def run(args: Args) -> int:
             "--text is for tools, and --method calls a method",
             help="leave one of them out",
         )
-    arguments = _arguments(pairs, args.args)
+    arguments = read_arguments(pairs, args.args)
     target = names[0] if len(names) == 2 else None
     with running_host(args) as host:
         if host is not None:
@@ -167,7 +167,8 @@ def _no_target() -> UsageError:
     return UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
 
 
-def _arguments(pairs: Sequence[str], text: str | None) -> Any:
+def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
+    """Return the arguments of k=v pairs, or of JSON text. Raises UsageError."""
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
@@ -194,7 +195,9 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
     if args.capability:
         spec = replace(spec, options={**spec.options, "capability": args.capability})
     if args.option:
-        given = _arguments([word if "=" in word else f"{word}=true" for word in args.option], None)
+        given = read_arguments(
+            [word if "=" in word else f"{word}=true" for word in args.option], None
+        )
         spec = replace(spec, options={**spec.options, **given})
     async with started(args, spec) as extension:
         _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)

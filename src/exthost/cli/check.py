@@ -17,7 +17,6 @@ from exthost.check.findings import Report
 from exthost.check.junit import junit_text
 from exthost.check.manifest_check import check_manifest, failed_report
 from exthost.check.report_text import report_lines
-from exthost.check.rules import all_rules
 from exthost.check.run import run_checks
 from exthost.check.settings import CHECK_SECONDS, REPLY_SECONDS, Settings
 from exthost.cli.common import (
@@ -35,6 +34,7 @@ from exthost.cli.common import (
 from exthost.cli.target import detect_dialect, find_spec, run_async
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import conformance_of
+from exthost.dialects.rules import all_rules
 from exthost.errors import ConfigError, ManifestError, UsageError
 from exthost.spec import Spec
 from exthost.wire import jsontext
@@ -87,7 +87,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: CheckArgs) -> int:
     if args.rules:
         return _list_rules(args)
-    calls = tuple(_call(text) for text in args.call)
+    calls = tuple(read_call(text) for text in args.call)
     try:
         spec = find_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
@@ -127,7 +127,8 @@ def _finish(args: CheckArgs, report: Report) -> int:
     return 0 if report.ok else FAULT
 
 
-def _call(text: str) -> tuple[str, object]:
+def read_call(text: str) -> tuple[str, object]:
+    """Return the tool and the arguments of `NAME`, or of `NAME JSON`. Raises UsageError."""
     name, _, arguments = text.partition(" ")
     if not arguments.strip():
         return name, {}

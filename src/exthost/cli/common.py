@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +20,9 @@ from exthost.errors import escape_controls as escape_controls
 from exthost.names import nearest
 
 DEFAULT_CONFIG = "exthost.toml"
+
+# The last lines of an extension's stderr that were printed as they came: an error leaves them out.
+shown_stderr: deque[str] = deque(maxlen=200)
 
 
 class Args(argparse.Namespace):
@@ -331,7 +335,8 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.bytes:
         say(f"  bytes:  {evidence.bytes!r}")
     for line in evidence.stderr[-10:]:
-        say(f"  stderr: {line}")
+        if line not in shown_stderr:
+            say(f"  stderr: {line}")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:

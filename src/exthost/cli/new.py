@@ -6,6 +6,7 @@ from exthost.cli.common import Args, no_command, say, show_json
 from exthost.errors import UsageError
 from exthost.sdk.dialects import NAMES
 from exthost.sdk.errors import UsageError as SdkUsageError
+from exthost.sdk.languages import LANGUAGES
 from exthost.sdk.scaffold import TEMPLATES, create
 
 
@@ -13,6 +14,7 @@ class NewArgs(Args):
     """The parsed arguments of this verb."""
 
     template: str
+    lang: str
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--template", choices=list(TEMPLATES), default="tool", help="what it shows how to write"
     )
     parser.add_argument(
-        "--lang", choices=["python"], default="python", help="what it is written in"
+        "--lang",
+        choices=["python", *LANGUAGES],
+        default="python",
+        help="what it is written in; other languages than python have the template tool",
     )
 
 
@@ -30,7 +35,7 @@ def run(args: NewArgs) -> int:
     no_command(args)
     assert args.dialect is not None
     try:
-        paths = create(args.name, args.dialect, args.template)
+        paths = create(args.name, args.dialect, args.template, args.lang)
     except SdkUsageError as error:
         raise UsageError("X1329", str(error), help="see `exthost new --help`") from None
     except OSError as error:

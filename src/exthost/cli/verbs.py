@@ -28,6 +28,7 @@ VERBS = {
     "replay": "play a recorded session again, as the extension or as the host",
     "logs": "what an extension of a host said, also when it is dead",
     "new": "make a new extension: program, manifest, test and README",
+    "dev": "work on an extension: start it again on every save, show its messages, repeat the call",
     "check": "hold an extension to the rules of its dialect, and show how to fix what is wrong",
     "explain": "what an error code means and what to do about it",
 }

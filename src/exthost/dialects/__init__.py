@@ -17,5 +17,8 @@ installed beside exthost. Nothing outside of its package names a dialect. In rea
     package          DialectPackage: what the host reads of a dialect before it is used
     find             the dialects that are installed, by name
     sniff            what the first bytes of a child look like
+    conformance      what `exthost check` needs to know of a dialect
+    rules            the rules that extensions are held to (`rules.toml`)
+    message_audit    messages of an extension against these rules
     hostile_peer     what the fault tests need to know of a dialect
 """

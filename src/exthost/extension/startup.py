@@ -15,6 +15,7 @@ from exthost.events import ContainmentWeakened, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
+from exthost.launch.advice import suggest_network, suggest_variable
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import find_out, is_known
@@ -23,7 +24,7 @@ from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
 from exthost.process.host_environ import host_environ
-from exthost.session.handshake import greet, shake_hands
+from exthost.session.handshake import greet, shake_hands, timed_out
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.spec import HostEnvRef, Limits, Spec
@@ -144,7 +145,16 @@ class Starter:
 class Start:
     """One process that starts. `session` is set from its spawn on."""
 
-    __slots__ = ("_starter", "_task", "offer", "replaces", "seconds", "session", "tool_refresh")
+    __slots__ = (
+        "_launch",
+        "_starter",
+        "_task",
+        "offer",
+        "replaces",
+        "seconds",
+        "session",
+        "tool_refresh",
+    )
 
     def __init__(
         self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
@@ -152,6 +162,7 @@ class Start:
         """`replaces`: it is to take the place of those that serve. `done` is called at its end."""
         self._starter = starter
         self.session: Session | None = None
+        self._launch: Launch | None = None
         self.offer = NO_OFFER
         self.replaces = replaces
         self.seconds = 0.0
@@ -183,6 +194,9 @@ class Start:
         except ExthostError:  # first: CallTimeout is a TimeoutError, SpawnFailed an OSError
             raise
         except TimeoutError:
+            if self.session is not None:
+                assert limit is not None
+                raise self._with_advice(timed_out(self.session, limit)) from None
             raise HandshakeFailed(
                 "X0507",
                 f"it was not ready within {limit:g} s",
@@ -214,11 +228,25 @@ class Start:
             starter.falls_back = False
             raise
 
+    def _with_advice(self, error: HandshakeFailed) -> HandshakeFailed:
+        """Return the error with another help if the sandbox, or a variable that the child does not
+        get, is the likely cause."""
+        launch = self._launch
+        if launch is not None:
+            stderr = error.evidence.stderr
+            is_silent = self.session is not None and not self.session.first_output
+            error.help = (
+                suggest_grant(launch.plan, stderr)
+                or suggest_variable(launch.environment, stderr)
+                or suggest_network(launch.enforced, error.help, is_silent=is_silent)
+            )
+        return error
+
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_known(starter.spec):
             await asyncio.to_thread(find_out, starter.spec)
-        launch = make_state_folder(starter.prepared())
+        launch = self._launch = make_state_folder(starter.prepared())
         starter.report_weaker(launch.weaker)
         check_files(starter.spec, launch.plan)
         if has_package_pin(starter.spec):
@@ -259,7 +287,7 @@ class Start:
         except BaseException as error:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
-                error.help = suggest_grant(launch.plan, error.evidence.stderr) or error.help
+                self._with_advice(error)
             raise
         starter.known_tools = known
         self.seconds = queue.loop.time() - began

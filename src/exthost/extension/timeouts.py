@@ -2,7 +2,7 @@
 
 from exthost.errors import CallTimeout
 from exthost.session.call import Call
-from exthost.session.diagnostics import STRAY
+from exthost.session.diagnostics import STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
 
 
@@ -25,7 +25,12 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
         state = "no answer came"
-        if stray := session.diagnostics.counts.get(STRAY, 0):
+        if lost := session.diagnostics.counts.get(UNMATCHED, 0):
+            state = (
+                f"no reply came under its id {call.id}, but {lost} under an id that no request had"
+            )
+            help = "the extension must copy `id` from the request into its reply"
+        elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}: the log has them"
     elif has_process:
         state = "it was still waiting for its turn"

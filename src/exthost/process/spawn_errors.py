@@ -75,6 +75,12 @@ def spawn_error(
         return failed(
             "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
         )
+    if number == errno.ENOEXEC and _has_byte_order_mark(program):
+        return failed(
+            "X0404",
+            f"{program} begins with a byte-order mark (EF BB BF), so its #! is not seen",
+            "save it as UTF-8 without a mark",
+        )
     if number == errno.ENOEXEC:
         return failed(
             "X0404",
@@ -89,6 +95,14 @@ def spawn_error(
             "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
         )
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+
+
+def _has_byte_order_mark(program: Path) -> bool:
+    try:
+        with program.open("rb") as file:
+            return file.read(5) == b"\xef\xbb\xbf#!"
+    except OSError:
+        return False
 
 
 def _shebang(program: Path) -> str:

@@ -20,8 +20,8 @@ from exthost.wire.framing import READ_BYTES, Framing, Item
 # Memory for large messages is kept this long for the next one.
 _KEPT_SECONDS = 1.0
 
-# Enough to recognise a dialect.
-_FIRST_BYTES = 256
+# Enough to recognise a dialect, and a fault in the first message.
+_FIRST_BYTES = 1024
 
 
 # A read with more noise than this makes the next ones sliced: a banner or a traceback has less.

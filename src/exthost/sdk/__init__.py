@@ -24,7 +24,7 @@ Standard library only, and independent of the host: nothing else of exthost is i
 - `serving`: running calls, in a plain loop or on an event loop
 - `wire`: the descriptors, frames and writing
 - `manifests`: the manifests of dialects that want one
-- `scaffold`: a new extension, from a template
+- `scaffold`: a new extension, from a template; `languages`: in other languages than Python
 - `testing`: an extension against the real host, in the author's own tests
 - `errors`: what is raised
 """

@@ -1,15 +1,19 @@
 """One connection from its first byte to its last: the loop that fits the handlers, then the end."""
 
+import os
 import sys
 from collections.abc import Callable
 
 from exthost.sdk.dialects import endpoint_type
 from exthost.sdk.dialects.endpoint import Endpoint, Identity
+from exthost.sdk.dialects.first_message import dialect_of
 from exthost.sdk.serving.blocking_loop import finish_blocking, serve_blocking
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Execution
 from exthost.sdk.wire.descriptors import Wire
 from exthost.sdk.wire.writer import BlockingWriter
+
+READ_BYTES = 65536
 
 # After the end of input: how long calls under way may take to end, and after that how long they may
 # take to be cancelled. Hosts kill an extension a few seconds later.
@@ -24,10 +28,12 @@ def serve(
     *,
     max_threads: int,
     on_stuck: Callable[[], None],
+    first: bytes = b"",
 ) -> None:
     """Serve a host until it ends the connection.
 
-    `on_stuck` is called if calls do not end even when they are cancelled. Raises UsageError.
+    `on_stuck` is called if calls do not end even when they are cancelled. `first` is what was read
+    already. Raises UsageError.
     """
     found = endpoint_type(dialect)
     _tell_gaps(identity, found)
@@ -43,13 +49,26 @@ def serve(
             grace_seconds=GRACE_SECONDS,
             cancel_seconds=CANCEL_SECONDS,
             on_stuck=on_stuck,
+            first=first,
         )
         return
     server = Server(BlockingWriter(wire.writer), max_threads=max_threads)
     server.endpoint = endpoint = found(identity, server)
-    serve_blocking(server, wire.reader, endpoint.framing(), endpoint.receive)
+    serve_blocking(server, wire.reader, endpoint.framing(), endpoint.receive, first)
     if not finish_blocking(server, GRACE_SECONDS, CANCEL_SECONDS):
         on_stuck()
+
+
+def read_dialect(wire: Wire) -> tuple[str, bytes]:
+    """Read the first message of the host; return its dialect and the bytes that were read. The
+    dialect is "" if there is no message, or one of no dialect."""
+    first = b""
+    while (dialect := dialect_of(first)) is None:
+        data = os.read(wire.reader, READ_BYTES)
+        if not data:
+            return "", first
+        first += data
+    return dialect, first
 
 
 def _tell_gaps(identity: Identity, found: type[Endpoint]) -> None:

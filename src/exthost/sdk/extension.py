@@ -9,8 +9,8 @@
 
     ext.run()
 
-`run` speaks the dialect that it is given, that `--dialect` names, or that the variable
-EXTHOST_DIALECT names. Everything else is the same in all of them.
+`run` speaks the dialect that it is given, that `--dialect` names, that the variable EXTHOST_DIALECT
+names, or else the one that the host begins with. Everything else is the same in all of them.
 """
 
 import os
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from exthost.sdk.connection import serve
+from exthost.sdk.connection import read_dialect, serve
 from exthost.sdk.context import Context
 from exthost.sdk.dialects import NAMES
 from exthost.sdk.dialects.endpoint import Identity
@@ -192,13 +192,19 @@ class Extension:
 
     # -- running -----------------------------------------------------------------------------
 
-    def run(self, dialect: str | None = None) -> None:
+    def run(self, dialect: str | None = None, *, argv: Sequence[str] | None = None) -> None:
         """Serve the host on stdin and stdout until it ends the connection.
 
-        `--manifest DIALECT` on the command line prints the manifest instead.
+        `argv` are the words of the command line, those of the program unless they are given:
+        `--dialect D` names the dialect, `--manifest D` prints the manifest instead, `--help` says
+        so. A program with options of its own passes `argv=[]`.
         """
-        words = sys.argv[1:]
+        words = sys.argv[1:] if argv is None else list(argv)
         try:
+            if "--help" in words or "-h" in words:
+                os.write(claim().writer, self._help().encode())
+                return
+            _refuse_unknown(words)
             wanted = _option(words, "--manifest")
             if wanted is not None:
                 script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
@@ -206,20 +212,44 @@ class Extension:
                 os.write(claim().writer, text.encode())
                 return
             dialect = dialect or _option(words, "--dialect") or os.environ.get(DIALECT_VARIABLE)
-            if not dialect:
+            first = b""
+            if not dialect and os.isatty(0):
                 raise UsageError(
-                    f"which dialect? start it with --dialect, or set {DIALECT_VARIABLE}; "
-                    f"there are: {', '.join(NAMES)}"
+                    "this is an extension: a host starts it. To try it: exthost inspect -- "
+                    f"python3 {os.path.basename(sys.argv[0])}"  # noqa: PTH119
                 )
-            identity = self.identity(dialect)
             wire = claim()
             watch_parent(_end_with_parent)
-            serve(identity, dialect, wire, max_threads=self.max_threads, on_stuck=_end_stuck)
+            if not dialect:
+                dialect, first = read_dialect(wire)
+                if not dialect and not first:
+                    return  # the host has ended the connection before it began
+                if not dialect:
+                    raise UsageError(
+                        f"the host begins like none of {', '.join(NAMES)}: {first[:80]!r}; "
+                        "--dialect says what to speak"
+                    )
+            identity = self.identity(dialect)
+            threads = self.max_threads
+            serve(identity, dialect, wire, max_threads=threads, on_stuck=_end_stuck, first=first)
         except UsageError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
             sys.exit(130)
+
+    def _help(self) -> str:
+        program = os.path.basename(sys.argv[0])  # noqa: PTH119
+        about = f"\n{self.description}\n" if self.description else ""
+        return (
+            f"usage: python3 {program} [--dialect D | --manifest D]\n{about}\n"
+            f"{self.name} {self.version} is an extension: a host starts it and talks to it over\n"
+            "stdin and stdout.\n\n"
+            f"  --dialect D    speak this dialect: {', '.join(NAMES)};\n"
+            "                 left out, the one that the host begins with\n"
+            "  --manifest D   print the manifest for this dialect, and exit\n\n"
+            f"try it: exthost inspect -- python3 {program}\n"
+        )
 
     def identity(self, dialect: str) -> Identity:
         """Return who the extension is, for one connection. Raises UsageError."""
@@ -252,6 +282,16 @@ class Extension:
 def _is_option(words: Sequence[str]) -> bool:
     """Return whether the command line says that the program is to run as an extension."""
     return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
+
+
+def _refuse_unknown(words: Sequence[str]) -> None:
+    """Raise UsageError for a word that is no option of `run`."""
+    before = ""
+    for word in words:
+        name = word.partition("=")[0]
+        if name not in ("--dialect", "--manifest") and before not in ("--dialect", "--manifest"):
+            raise UsageError(f"what is {word!r}? --help shows the options")
+        before = word
 
 
 def _option(words: Sequence[str], name: str) -> str | None:

@@ -1,6 +1,7 @@
 """A new extension: a folder with a program, its manifest or config, a test and a README.
 
     python3 -m exthost.sdk new NAME --dialect D [--template tool|hook|provider|generator]
+    exthost new NAME --dialect D --lang typescript|go|rust|sh
 
 The program is one of the templates below, at most forty lines, on the SDK. Where the dialect has a
 manifest, the program's own registry writes it; elsewhere the folder holds an `exthost.toml`.
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from exthost.sdk.dialects import NAMES
 from exthost.sdk.errors import UsageError
 from exthost.sdk.extension import Extension
+from exthost.sdk.languages import language_files
 from exthost.sdk.manifests import FILES
 
 PROGRAM = "extension.py"
@@ -184,10 +186,17 @@ def _manifest(program: str, dialect: str) -> str:
     return extension.manifest_text(dialect, ["python3", PROGRAM, "--dialect", dialect])
 
 
-def create(folder: str, dialect: str, template: str = "tool") -> list[str]:
+def create(
+    folder: str, dialect: str, template: str = "tool", language: str = "python"
+) -> list[str]:
     """Write a new extension into a folder that is not there yet; return the paths of its files.
     The folder's name is the extension's. Raises UsageError."""
-    files = project_files(os.path.basename(os.path.abspath(folder)), dialect, template)  # noqa: PTH100, PTH119
+    name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
+    files = project_files(name, dialect, template)
+    if language != "python":
+        if template != "tool":
+            raise UsageError(f"in {language} there is the template tool, and no {template}")
+        files = language_files(name, dialect, language)
     if os.path.exists(folder):  # noqa: PTH110
         raise UsageError(f"{folder} is there already")
     paths = []

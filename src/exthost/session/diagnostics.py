@@ -26,6 +26,9 @@ from exthost.wire.framing import READ_BYTES
 # The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
 
+# The name under which replies are counted whose id no request had.
+UNMATCHED = "replies to no question"
+
 _log = logging.getLogger("exthost.extensions")
 
 # A child that died left at most this much in its stderr pipe: its traceback.

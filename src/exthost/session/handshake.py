@@ -10,11 +10,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.sniff import sniff
+from exthost.dialects.sniff import Sniffed, sniff
 from exthost.dialects.steps import Exchanges, Handshake
-from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
+from exthost.errors import (
+    CallFailed,
+    CallTimeout,
+    Evidence,
+    ExtensionGone,
+    ExthostError,
+    HandshakeFailed,
+)
 from exthost.offer import Offer
+from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.session import Session
+
+# A child that has sent what cannot be used is silent for this long: it waits for us.
+_QUIET_SECONDS = 1.0
 
 
 class HandshakeProgress(NamedTuple):
@@ -46,6 +57,18 @@ async def greet(session: Session, steps: Exchanges) -> None:
     await _run(session, "what follows the handshake", steps, _ignore)
 
 
+def _help_for_exit(session: Session) -> str:
+    evidence = session.diagnostics.evidence()
+    if any("\\r" in line and "No such file" in line for line in evidence.stderr):
+        return "the line ends of the script are those of Windows: save it with plain \\n ones"
+    if evidence.exit == "exited with 0" and not evidence.stderr:
+        return (
+            "it exited by itself, without an error: an extension reads requests in a loop, until "
+            "its stdin ends"
+        )
+    return "run its command by hand: what it writes to stderr tells why"
+
+
 def _ignore(_: Any) -> None:
     pass
 
@@ -57,11 +80,14 @@ async def _run(
     assert limit is not None
     call = session.internal.run_operation(name, steps, limit, limits_each_request=True)
     try:
-        value = await call.future
+        await _wait(session, call.future)
+        value = call.future.result()
         done(value)
     except HandshakeFailed as error:
+        session.internal.cancel(call)
         error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
         error.extension = session.diagnostics.extension
+        _explain_half_read(session, error)
         raise
     except ExthostError as error:
         raise _failed(session, error) from None
@@ -71,26 +97,90 @@ async def _run(
     return value
 
 
-def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
+async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
+    """Wait for the end of a handshake. Raises HandshakeFailed when the child has sent something
+    that is no reply and is silent since then: the rest of its time would be spent in vain."""
+    seen = b""
+    while not future.done():
+        try:
+            await asyncio.wait([future], timeout=_QUIET_SECONDS)
+        except asyncio.CancelledError:
+            future.cancel()  # nobody is left who would look at it
+            raise
+        first = session.first_output
+        if future.done() or not first or first != seen:
+            seen = first
+            continue
+        found = None if _speaks_another(session) else _diagnose(session)
+        if found is not None:
+            future.cancel()
+            raise HandshakeFailed(
+                "X0508",
+                f"it did not shake hands: {found.message}",
+                help=found.help,
+                evidence=Evidence(bytes=found.data.decode("utf-8", "backslashreplace")),
+            )
+
+
+def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:
+    ids = range(session.dialect.traits.first_id, session.next_id)
+    return diagnose_output(session.dialect, session.first_output, ids, was_read=was_read)
+
+
+def _explain_half_read(session: Session, error: HandshakeFailed) -> None:
+    """Add what the child really sent, if a reply was read as null that has neither result nor
+    error."""
+    if (found := _diagnose(session, was_read=True)) is not None:
+        error.message = f"{error.message}; {found.message}"
+        error.help = found.help
+        shown = found.data.decode("utf-8", "backslashreplace")
+        error.evidence = replace(error.evidence, bytes=shown)
+
+
+def timed_out(session: Session, seconds: float) -> HandshakeFailed:
+    """Return the error of a handshake that took longer than the whole start may take. The host has
+    killed the process since, which is no evidence."""
+    error = _failed(session, CallTimeout("X0801", ""), seconds)
+    if error.code == "X0504":
+        error.code = "X0507"
+        error.message = error.message.replace(
+            "it did not shake hands in", "it was not ready within"
+        )
+    error.evidence = replace(error.evidence, exit="")
+    return error
+
+
+def _speaks_another(session: Session) -> Sniffed | None:
+    """Return what the first output looks like, if that is another dialect's framing."""
+    sniffed = sniff(session.first_output)
+    if sniffed is None or sniffed.framing is session.dialect.framing:
+        return None
+    return sniffed
+
+
+def _failed(session: Session, error: ExthostError, seconds: float | None = None) -> HandshakeFailed:
     dialect, first = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
-        code, message = "X0504", f"it did not shake hands in {session.limits.handshake:g} s"
-        if not first:
-            message += ", and wrote nothing to stdout at all"
+        limit = session.limits.handshake if seconds is None else seconds
+        code, message = "X0504", f"it did not shake hands in {limit:g} s"
         help = (
             f"does it speak {dialect.name}? and does it flush what it prints? if it is slow to "
-            "start, as a program that is compiled first, raise limits.handshake"
+            "start, as a program that is compiled first, raise limits.handshake or --timeout"
         )
+        if not first:
+            message += ", and wrote nothing to stdout at all"
+        elif (found := _diagnose(session)) is not None:
+            message += f": {found.message}"
+            help = found.help
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"it was gone before it shook hands: {error.message}"
-        help = "run its command by hand: what it writes to stderr tells why"
+        help = _help_for_exit(session)
     elif isinstance(error, CallFailed):
         code, message, help = "X0502", f"it refused the handshake: {error.message}", error.help
     else:
         code, message, help = "X0505", f"it broke the handshake: {error.message}", error.help
-    sniffed = sniff(first)
-    speaks_another = sniffed is not None and sniffed.framing is not dialect.framing
-    if sniffed is not None and speaks_another:
+    sniffed = _speaks_another(session)
+    if sniffed is not None:
         code = "X0506"
         others = ", ".join(sniffed.dialects)
         message = f"{message}; you said {dialect.name}, but it answers in {sniffed.form} ({others})"
@@ -101,7 +191,7 @@ def _failed(session: Session, error: ExthostError) -> HandshakeFailed:
         message,
         extension=session.diagnostics.extension,
         help=help,
-        permanent=speaks_another,
-        process_ended=isinstance(error, ExtensionGone) and not speaks_another,
+        permanent=sniffed is not None,
+        process_ended=isinstance(error, ExtensionGone) and sniffed is None,
         evidence=replace(evidence, bytes=first.decode("utf-8", "backslashreplace")),
     )

@@ -15,6 +15,7 @@ from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import kind, table
 from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.documents.settings import readers, settings_of
+from exthost.names import nearest
 from exthost.spec import Spec
 
 
@@ -45,6 +46,9 @@ def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | No
     remote = "" if "command" in value else read.get("url") or ""
     if "command" not in value and "url" not in value:
         help = 'add command = "…" and args = […]'
+        for key in value:
+            if meant := nearest(str(key), ("command", "url")):
+                help = f"did you mean `{meant}` by `{key}`?"
         place.wrong(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
     bare = Spec(
         id=id,

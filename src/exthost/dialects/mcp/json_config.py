@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from exthost.names import nearest
+
 # The keys that are read, with both keys for the address of a server.
 _FOREIGN_KEYS = frozenset(
     ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled")
@@ -38,6 +40,9 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
                 key: _plain(value, key) for key, value in renamed.items() if key in _FOREIGN_KEYS
             }
             item = {key: value for key, value in item.items() if value is not None}
+            if "command" not in item and "url" not in item:
+                # A misspelt key is the likely reason, and the error names it.
+                item |= {key: renamed[key] for key in unknown if nearest(key, ("command", "url"))}
             if "command" in item:
                 notes += _unfilled(called, item)
         read[called] = item

@@ -240,17 +240,24 @@ def _decoded(found: Found) -> Mapping[str, Any]:
         document = jsontext.decode(found.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
         message = f"the manifest is not valid JSON: {reason}"
+        line = _line_of(found.data, str(reason))
     else:
         if type(document) is dict:
             return document
-        message = "the manifest is not a JSON object"
+        message, line = "the manifest is not a JSON object", 1
     raise ManifestError(
         "X0250",
         message,
         extension=found.folder_name,
         help="mend the file; the dialect's page shows one",
-        evidence=Evidence(path=found.path),
+        evidence=Evidence(path=found.path, line=line),
     )
+
+
+def _line_of(data: bytes, reason: str) -> int:
+    """Return the line of the byte that a parser's message names; 0 if it names none."""
+    place = re.search(r"byte (\d+)", reason)
+    return data[: int(place[1])].count(b"\n") + 1 if place is not None else 0
 
 
 def _said(document: Mapping[str, Any], key: str) -> str:

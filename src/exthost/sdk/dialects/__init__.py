@@ -3,6 +3,7 @@
 - `endpoint`: what an endpoint is
 - `jsonrpc`: what those that speak JSON-RPC 2.0 have in common
 - `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: the registry in the words of a dialect
+- `first_message`: which of them a host speaks
 - `providers`: what providers yield, in the words of synaps and roder
 - `mcp_content`, `mcp_exchange`: results of MCP, and what its requests say about themselves
 """

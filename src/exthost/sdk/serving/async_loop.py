@@ -42,14 +42,16 @@ def run_async(
     grace_seconds: float,
     cancel_seconds: float,
     on_stuck: Callable[[], None],
+    first: bytes = b"",
 ) -> None:
-    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end."""
+    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end; `first`
+    is what was read already."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
         server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
         server.endpoint = endpoint = make_endpoint(server)
-        await serve_async(server, wire.reader, endpoint.framing(), endpoint.receive)
+        await serve_async(server, wire.reader, endpoint.framing(), endpoint.receive, first)
         if not await finish_async(server, grace_seconds, cancel_seconds):
             on_stuck()
 
@@ -58,13 +60,21 @@ def run_async(
 
 
 async def serve_async(
-    server: Server, fd: int, framing: Framing, receive: Callable[[bytes], bytes | None]
+    server: Server,
+    fd: int,
+    framing: Framing,
+    receive: Callable[[bytes], bytes | None],
+    first: bytes = b"",
 ) -> None:
-    """Serve until the end of input, a shutdown message, or the host's end."""
+    """Serve until the end of input, a shutdown message, or the host's end. `first` is what was read
+    already."""
     over = asyncio.get_running_loop().create_future()
     reader = _Reader(server, fd, framing, receive, over)
     try:
-        reader.start()
+        if first:
+            reader.take(first)
+        if not over.done():
+            reader.start()
         await over
     except ValueError as error:
         print(f"exthost.sdk: the input cannot be read: {error}", file=sys.stderr)
@@ -107,12 +117,13 @@ class _Reader:
         data = b" "
         while data and not self._over.done():
             data = os.read(self._fd, _READ_BYTES)
-            self._loop.call_soon_threadsafe(self._take, data)
+            self._loop.call_soon_threadsafe(self.take, data)
 
     def _on_readable(self) -> None:
-        self._take(os.read(self._fd, _READ_BYTES))
+        self.take(os.read(self._fd, _READ_BYTES))
 
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
+        """Handle what was read; b"" is the end of input."""
         if self._over.done():
             return
         server = self._server

@@ -19,15 +19,21 @@ _TOGETHER_SECONDS = 0.001
 
 
 def serve_blocking(
-    server: Server, fd: int, framing: Framing, receive: Callable[[bytes], bytes | None]
+    server: Server,
+    fd: int,
+    framing: Framing,
+    receive: Callable[[bytes], bytes | None],
+    first: bytes = b"",
 ) -> None:
-    """Serve until the end of input, a shutdown message, or the host's end."""
+    """Serve until the end of input, a shutdown message, or the host's end. `first` is what was read
+    already."""
     # Local names: this is the loop that every call goes through.
     read, feed, send, clock = os.read, framing.feed, server.writer.send, time.monotonic
     writer = server.writer
     try:
         while not server.is_stopping() and not writer.is_broken:
-            data = read(fd, _READ_BYTES)
+            data = first or read(fd, _READ_BYTES)
+            first = b""
             if not data:
                 break
             frames = feed(data)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import exthost.check
-from exthost.check.rules import all_rules
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import BUILT_IN, conformance_of
+from exthost.dialects.rules import all_rules
 from tests.dialects.requirements import rules
 
 CHECK = Path(exthost.check.__file__).parent
@@ -24,7 +24,8 @@ def test_the_ids_are_rules_of_the_dialect(dialect: str) -> None:
 
 
 def test_every_rule_that_the_checks_name_is_there() -> None:
-    source = "".join(path.read_text() for path in CHECK.glob("*.py"))
+    sources = [*CHECK.glob("*.py"), CHECK.parent / "dialects" / "message_audit.py"]
+    source = "".join(path.read_text() for path in sources)
     names = {rule.name for rule in all_rules(Conformance())}
     for name in re.findall(r'(?:find|passed|skip|Problem|rule_of)\(\s*"([a-z0-9-]+)"', source):
         assert name in names

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exthost.check.message_audit import MessageAudit
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.message_audit import MessageAudit
 from exthost.messages import Noise
 from exthost.wire.framing import Broken, Skipped
 

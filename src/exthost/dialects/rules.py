@@ -24,7 +24,7 @@ class Rule(NamedTuple):
 
 @cache
 def _table() -> Mapping[str, Mapping[str, str]]:
-    text = resources.files("exthost.check").joinpath("rules.toml").read_text("utf-8")
+    text = resources.files("exthost.dialects").joinpath("rules.toml").read_text("utf-8")
     return MappingProxyType(tomllib.loads(text))
 
 

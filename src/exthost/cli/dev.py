@@ -1,0 +1,241 @@
+"""Work on an extension: it runs, its messages and its stderr are shown as they come, and every time
+a source file is saved it is started again and the last call is repeated.
+
+  exthost dev TARGET                         a folder, a manifest, or a name in the config
+  exthost dev --dialect D -- COMMAND …       a bare command
+
+Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t lists the tools,
+q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
+A program that fails leaves the host as it is: it is tried again when a file is saved.
+"""
+
+import argparse
+import asyncio
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost.cli.call import read_arguments
+from exthost.cli.check import read_call
+from exthost.cli.common import (
+    Args,
+    config_option,
+    dialect_option,
+    json_text,
+    launch_options,
+    sandbox_options,
+    say,
+    show_text,
+    tell_error,
+    timeout_option,
+)
+from exthost.cli.key_reader import KeyReader
+from exthost.cli.source_watch import changed_files, stamps, watched_paths
+from exthost.cli.target import detect_dialect, find_spec, run_async
+from exthost.cli.traffic_lines import traffic_line
+from exthost.config import Config
+from exthost.control.requests import own_tool_name
+from exthost.errors import ExthostError, UsageError
+from exthost.host.host import Host
+from exthost.spec import Spec
+from exthost.trace.record import TraceRecord
+
+# Between two looks at the sources; an editor that saves several files needs a moment, too.
+LOOK_SECONDS = 0.25
+
+
+class DevArgs(Args):
+    """The parsed arguments of this verb."""
+
+    call: str | None
+    watch: list[str]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
+    parser.add_argument("--call", metavar="TOOL", help="call this tool after each start")
+    parser.add_argument(
+        "--watch",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a file or folder to watch as well; may be repeated",
+    )
+    timeout_option(parser)
+    launch_options(parser)
+    config_option(parser)
+    dialect_option(parser)
+    sandbox_options(parser)
+
+
+def run(args: DevArgs) -> int:
+    spec = find_spec(args, args.target)
+    if spec is None:
+        raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
+    first = None if args.call is None else read_call(args.call)
+    return run_async(_develop(args, spec, first))
+
+
+async def _develop(args: DevArgs, spec: Spec, first: tuple[str, Any] | None) -> int:
+    if args.command and args.dialect is None:
+        spec = await detect_dialect(args, spec)
+    host = Host(Config())
+    host.traffic.subscribe(_show_record)
+    async with host:
+        loop = DevLoop(args, host, spec, first)
+        with KeyReader() as keys:
+            await loop.run(keys)
+    return 0
+
+
+def _show_record(record: TraceRecord) -> None:
+    say(traffic_line(record))
+
+
+class DevLoop:
+    """One extension that is being worked on."""
+
+    def __init__(
+        self, args: DevArgs, host: Host, spec: Spec, last_call: tuple[str, Any] | None
+    ) -> None:
+        self._args = args
+        self._host = host
+        self._spec = spec
+        self._last_call = last_call
+        folder = None if args.command else _folder_of(spec)
+        self._paths = [*watched_paths(folder, spec.argv), *map(Path, args.watch)]
+        self._stamps = stamps(self._paths)
+        self._is_loaded = False
+
+    async def run(self, keys: KeyReader) -> None:
+        """Work until the user has had enough."""
+        watched = ", ".join(map(str, self._paths)) or "nothing: name it with --watch"
+        say(f"watching {watched}; c call, Enter again, r restart, t tools, q end")
+        await self._restart()
+        key = asyncio.ensure_future(keys.key())
+        look = asyncio.ensure_future(self._wait_for_change())
+        try:
+            while True:
+                await asyncio.wait([key, look], return_when=asyncio.FIRST_COMPLETED)
+                if look.done():
+                    say(f"saved: {_names(look.result())}")
+                    await self._restart()
+                    look = asyncio.ensure_future(self._wait_for_change())
+                if key.done():
+                    if not await self._press(key.result(), keys):
+                        return
+                    key = asyncio.ensure_future(keys.key())
+        finally:
+            key.cancel()
+            look.cancel()
+
+    async def _press(self, key: str, keys: KeyReader) -> bool:
+        """Do what a key means. Return False for the one that ends."""
+        if key in ("q", "\x04"):
+            return False
+        if key == "r":
+            await self._restart()
+        elif key == "t":
+            self._list_tools()
+        elif key == "c":
+            await self._ask_and_call(keys)
+        elif key in ("\n", "\r", " "):
+            await self._repeat()
+        return True
+
+    async def _wait_for_change(self) -> list[str]:
+        """Return the files that have changed, once nothing more changes."""
+        changed: list[str] = []
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = await asyncio.to_thread(stamps, self._paths)
+            fresh, self._stamps = changed_files(self._stamps, now), now
+            if changed and not fresh:
+                return changed
+            changed += fresh
+
+    async def _restart(self) -> None:
+        began = time.perf_counter()
+        try:
+            await self._start()
+        except ExthostError as error:
+            tell_error(error, wants_json=False)
+            say("waiting for a change")
+            return
+        took = (time.perf_counter() - began) * 1000
+        say(f"{self._spec.id} is ready, after {took:.0f} ms")
+        await self._repeat()
+
+    async def _start(self) -> None:
+        spec = self._spec
+        if not self._args.command:
+            found = find_spec(self._args, self._args.target)
+            assert found is not None
+            spec = found
+        if not self._is_loaded:
+            await self._host.load(replace(spec, start="lazy"))
+            self._is_loaded = True
+            await self._host[spec.id].start()
+        elif spec == self._spec:
+            await self._host[spec.id].restart()
+        else:  # its manifest has changed
+            await self._host.replace(spec, before=self._spec.id)
+        self._spec = spec
+
+    def _list_tools(self) -> None:
+        for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
+            say(f"  {name}  {tool.description}")
+
+    async def _ask_and_call(self, keys: KeyReader) -> None:
+        line = await keys.line("call: ")
+        try:
+            name, *pairs = shlex.split(line) or [""]
+            if not name:
+                return
+            self._last_call = name, read_arguments(_pairs(pairs), None)
+        except (ValueError, ExthostError) as error:
+            say(f"error: {error}")
+            return
+        await self._repeat()
+
+    async def _repeat(self) -> None:
+        """Make the last call again, if there was one."""
+        if self._last_call is None or not self._is_loaded:
+            return
+        name, arguments = self._last_call
+        extension = self._host[self._spec.id]
+        try:
+            own = own_tool_name(extension, name)
+            result = await extension.call_tool(
+                own, arguments, timeout=self._args.timeout, check=False
+            )
+        except ExthostError as error:
+            tell_error(error, wants_json=False)
+            return
+        failed = " (an error)" if result.is_error else ""
+        show_text(f"{name} {json_text(arguments)} ->{failed} {result.text}")
+
+
+def _pairs(words: Sequence[str]) -> list[str]:
+    wrong = [word for word in words if "=" not in word]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no argument: write k=v")
+    return list(words)
+
+
+def _folder_of(spec: Spec) -> str | None:
+    """Return the folder of an extension's sources: that of its manifest or config."""
+    path = spec.manifest_file or spec.origin
+    if not path:
+        return spec.cwd
+    folder = Path(path).parent
+    return str(folder.parent if folder.name.startswith(".") else folder)
+
+
+def _names(paths: Sequence[str]) -> str:
+    names = [Path(path).name for path in paths]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
