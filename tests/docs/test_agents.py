@@ -1,0 +1,111 @@
+"""The example agents, against loopback fakes of the APIs that they use.
+
+A fake checks a request as the API would, asks for a tool once, and then answers with the result
+that it was sent.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AGENTS = Path(__file__).parents[2] / "examples" / "agent"
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+CALL = {"name": "ext_text_shout", "arguments": {"text": "hello"}}
+
+
+def openai(path: str, headers: Any, request: Any) -> Any:
+    assert path == "/chat/completions" and headers["Authorization"] == "Bearer secret"
+    for tool in request["tools"]:
+        assert tool["type"] == "function" and NAME.fullmatch(tool["function"]["name"])
+        assert tool["function"]["parameters"]["type"] == "object"
+    *_, last = request["messages"]
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if last["role"] == "user":
+        function = {"name": CALL["name"], "arguments": json.dumps(CALL["arguments"])}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    else:
+        asked = request["messages"][-2]["tool_calls"][0]["id"]
+        assert (last["role"], last["tool_call_id"]) == ("tool", asked)
+        message["content"] = f"It says {last['content']}"
+    return {"choices": [{"index": 0, "message": message}]}
+
+
+def anthropic(path: str, headers: Any, request: Any) -> Any:
+    assert path == "/v1/messages" and headers["x-api-key"] == "secret"
+    assert headers["anthropic-version"] and request["max_tokens"]
+    for tool in request["tools"]:
+        assert NAME.fullmatch(tool["name"]) and tool["input_schema"]["type"] == "object"
+    *_, last = request["messages"]
+    assert last["role"] == "user"
+    if isinstance(last["content"], str):
+        use = {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": CALL["name"],
+            "input": CALL["arguments"],
+        }
+        return {"role": "assistant", "content": [use], "stop_reason": "tool_use"}
+    [block] = last["content"]
+    asked = request["messages"][-2]["content"][0]["id"]
+    assert (block["type"], block["tool_use_id"]) == ("tool_result", asked)
+    said = {"type": "text", "text": f"It says {block['content']}"}
+    return {"role": "assistant", "content": [said], "stop_reason": "end_turn"}
+
+
+@contextmanager
+def served(answer: Callable[[str, Any, Any], Any]) -> Iterator[str]:
+    """Serve an API on a free port, and yield its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                status, reply = 200, answer(self.path, self.headers, request)
+            except (AssertionError, KeyError, ValueError) as error:
+                status, reply = 400, {"error": repr(error)}
+            body = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(("name", "api"), [("openai", openai), ("anthropic", anthropic)])
+def test_an_agent_of_ten_lines_uses_the_tools_of_extensions(
+    name: str, api: Callable[[str, Any, Any], Any]
+) -> None:
+    with served(api) as url:
+        done = subprocess.run(
+            [sys.executable, str(AGENTS / f"{name}_agent.py"), "Shout", "hello"],
+            env=os.environ
+            | {f"{name.upper()}_BASE_URL": url, f"{name.upper()}_API_KEY": "secret"}
+            | {"no_proxy": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "HELLO" in done.stdout and done.stdout.startswith("It says ")
