@@ -6,8 +6,11 @@
 #   make test-more     tests that need toolchains or other people's servers, hostile trials as root
 #                      and as an ordinary user; prints what was missing
 #   make test-pythons  the fast part on each Python that we claim; prints which were missing
+#   make docs          the documentation as a site, into site/
+#   make dist          sdist and wheel into dist/, tried in a clean environment of each Python
 #   make test-loaded   make test, beside four busy processes and one that writes to disk
 #
+# LOCKED=1 installs the versions of constraints.txt, with which the tests are known to pass.
 # PYTHON=python3.13 runs any of them on another interpreter, in a virtual environment of its own.
 
 PYTHON ?= python3
@@ -23,6 +26,7 @@ VERSION := $(shell $(INTERPRETER) $(PRINT_VERSION))
 VENV := .venv$(if $(filter file,$(origin PYTHON)),,-$(VERSION))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LOCK := $(if $(LOCKED),--constraint constraints.txt)
 # An environment that another Python made is made anew.
 ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
@@ -64,16 +68,18 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
 .PHONY: node test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
-	tests pure-tests bench soak fuzz trial-cgroup recall proto reference init bubblewrap browser format clean
+	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
+	browser format clean
 
 test: lint types imports tests
 
 check: lint types imports pure-tests
 
 $(STAMP): pyproject.toml
+	@echo "installing exthost and its tools into $(VENV): once, about a minute"
 	$(INTERPRETER) -m venv $(CLEAR) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test
+	$(BIN)/python -m pip install --quiet $(LOCK) --editable ".[all]" --group test
 	touch $@
 
 node: $(STAMP)
@@ -94,7 +100,7 @@ $(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
 	fi
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/demo.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -183,6 +189,24 @@ proto: $(STAMP)
 reference: $(STAMP)
 	$(BIN)/python -m scripts.reference
 
+# The documentation as a site. Building needs no network, and a broken link fails it.
+docs: $(STAMP)
+	@$(BIN)/python -c "import material" 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet $(LOCK) --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+# What is published. Each Python that is here installs it into an environment of its own.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
+
+# The versions that a developer gets with LOCKED=1: no hashes and no hosts, so any index will do.
+constraints: $(STAMP)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group test --group docs \
+		--no-header --no-annotate --no-emit-package exthost --output-file constraints.txt pyproject.toml
+
 # The first process of a namespace is committed as code; this is for whoever changes init.c.
 init: $(STAMP)
 	$(BIN)/python scripts/build_init.py
@@ -192,4 +216,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-* $(RUST)/target build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* $(RUST)/target build dist site .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,84 @@
+"""Try what is in `dist/`: install it into a clean environment of each Python, and use it.
+
+    python scripts/check_dist.py PYTHON …
+
+The wheel on each Python, the sdist on the first. Each installs with its dependencies alone, without
+extras, into a temporary folder; nothing of the source tree is on its path.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DIST = Path(__file__).parents[1] / "dist"
+INSTALL_SECONDS = 600
+RUN_SECONDS = 60
+
+EXTENSION = """\
+from exthost.sdk import Extension
+
+ext = Extension("tool")
+
+
+@ext.tool
+def shout(text: str) -> str:
+    "Upper case"
+    return text.upper()
+
+
+ext.run()
+"""
+
+PROGRAM = """\
+import sys
+import exthost
+
+assert "site-packages" in exthost.__file__, exthost.__file__
+with exthost.sync_connect([sys.executable, "tool.py", "--dialect", "nexo"], dialect="nexo") as ext:
+    print(ext.call_tool("shout", {"text": "hello"}))
+"""
+
+
+def run(command: list[str], folder: Path, seconds: int = RUN_SECONDS) -> str:
+    """Run a command in this folder and return what it prints."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def check(python: str, package: Path, folder: Path) -> None:
+    """Install a package into a new environment of this Python, and use it."""
+    run([python, "-m", "venv", "env"], folder, INSTALL_SECONDS)
+    bin_folder = folder / "env" / "bin"
+    own = str(bin_folder / "python")
+    run([own, "-m", "pip", "install", "--quiet", str(package)], folder, INSTALL_SECONDS)
+    (folder / "tool.py").write_text(EXTENSION)
+    (folder / "program.py").write_text(PROGRAM)
+    version = run([str(bin_folder / "exthost"), "--version"], folder)
+    call = ["call", "shout", "text=hello", "--text", "--dialect", "mcp"]
+    command = ["--", own, "tool.py", "--dialect", "mcp"]
+    outputs = [
+        run([str(bin_folder / "exthost"), *call, *command], folder),
+        run([own, "-I", "program.py"], folder),
+    ]
+    if outputs != ["HELLO", "HELLO"]:
+        raise SystemExit(f"{package.name} on {python} printed {outputs}")
+    about = run([own, "--version"], folder)
+    print(f"{package.name}: {version} works on {about}", flush=True)
+
+
+def main(pythons: list[str]) -> None:
+    if not pythons:
+        raise SystemExit("no Python to try it on")
+    [wheel], [sdist] = list(DIST.glob("*.whl")), list(DIST.glob("*.tar.gz"))
+    for package, python in [(sdist, pythons[0]), *((wheel, python) for python in pythons)]:
+        with tempfile.TemporaryDirectory() as folder:
+            check(python, package, Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
