@@ -1,17 +1,17 @@
 """Try what is in `dist/`: install it into a clean environment of each Python, and use it.
 
-    python scripts/check_dist.py PYTHON …
+    python scripts/check_dist.py [--dist FOLDER] PYTHON …
 
 The wheel on each Python, the sdist on the first. Each installs with its dependencies alone, without
 extras, into a temporary folder; nothing of the source tree is on its path.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-DIST = Path(__file__).parents[1] / "dist"
 INSTALL_SECONDS = 600
 RUN_SECONDS = 60
 
@@ -71,13 +71,16 @@ def check(python: str, package: Path, folder: Path) -> None:
     print(f"{package.name}: {version} works on {about}", flush=True)
 
 
-def main(pythons: list[str]) -> None:
-    if not pythons:
-        raise SystemExit("no Python to try it on")
-    [wheel], [sdist] = list(DIST.glob("*.whl")), list(DIST.glob("*.tar.gz"))
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dist", type=Path, default=Path("dist"))
+    parser.add_argument("pythons", nargs="+")
+    args = parser.parse_args(words)
+    folder, pythons = args.dist.resolve(), args.pythons
+    [wheel], [sdist] = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
     for package, python in [(sdist, pythons[0]), *((wheel, python) for python in pythons)]:
-        with tempfile.TemporaryDirectory() as folder:
-            check(python, package, Path(folder))
+        with tempfile.TemporaryDirectory() as temporary:
+            check(python, package, Path(temporary))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ In reading order:
     cli_page      the verbs and their options
     api_page      the public names
     facets_page   what single dialects add to an extension
+    pictures      the life cycle and the packages as SVG
     source_code   signatures and docstrings as they are in the source
     markdown      tables and escapes
 

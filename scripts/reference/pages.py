@@ -10,6 +10,7 @@ from scripts.reference.config_page import config_page
 from scripts.reference.errors_page import errors_page
 from scripts.reference.events_page import events_page
 from scripts.reference.facets_page import facets_page
+from scripts.reference.pictures import architecture_picture, lifecycle_picture
 
 
 def pages() -> dict[str, str]:
@@ -17,6 +18,8 @@ def pages() -> dict[str, str]:
     schema = json_schema([find.find_package(name) for name in find.BUILT_IN])
     return {
         "exthost.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
+        "images/architecture.svg": architecture_picture(),
+        "images/lifecycle.svg": lifecycle_picture(),
         "reference/api.md": api_page(),
         "reference/cli.md": cli_page(),
         "reference/config.md": config_page(),

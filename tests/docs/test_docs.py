@@ -96,6 +96,7 @@ PAGES = [
     "docs/gateway.md",
     "docs/trace.md",
     "docs/security.md",
+    "docs/howto/editor-config.md",
     *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "synaps", "mcp")),
 ]
 

@@ -1,0 +1,30 @@
+"""Hooks of mkdocs: pages that were written to be read in the repository become pages of the site.
+
+A link to a file outside `docs/` becomes the name of the file. The title of a fenced block, which
+names the file that a reader saves it as, is quoted as the highlighter wants it.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+_LINK = re.compile(r"\[([^\]]+)\]\((\.\.?/[^)#\s]+|[^):#\s]+\.json)(#[^)\s]*)?\)")
+_TITLE = re.compile(r"^(\s*```\S+) title=([^\s\"]+)$", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Return the text of a page as the site shows it."""
+    folder = (DOCS / page.file.src_uri).parent
+
+    def link(match: re.Match[str]) -> str:
+        target = (folder / match[2]).resolve()
+        if target.is_relative_to(DOCS) and target.suffix == ".md":
+            return match[0]
+        if target.is_relative_to(DOCS / "images"):
+            return match[0]
+        return f"{match[1]} (`{target.relative_to(ROOT)}`)"
+
+    return _TITLE.sub(r'\1 title="\2"', _LINK.sub(link, markdown))

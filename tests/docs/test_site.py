@@ -1,0 +1,36 @@
+"""The site builds without a network and without a warning, and shows every page."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.more  # needs mkdocs-material: make docs installs it
+def test_the_site_builds_in_strict_mode(tmp_path: Path) -> None:
+    if importlib.util.find_spec("material") is None:
+        pytest.skip("mkdocs-material is not installed: make docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in (ROOT / "docs").rglob("*.md"):
+        html = tmp_path / page.relative_to(ROOT / "docs").with_suffix(".html")
+        assert html.exists(), page
+    front = (tmp_path / "index.html").read_text()
+    assert "fonts.googleapis" not in front and "unpkg.com" not in front
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert str(page.relative_to(ROOT / "docs")) in navigation, page
