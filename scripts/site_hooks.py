@@ -1,6 +1,7 @@
 """Hooks of mkdocs: pages that were written to be read in the repository become pages of the site.
 
-A link to a file outside `docs/` becomes the name of the file. The title of a fenced block, which
+A page that `mkdocs.yml` does not name is listed under "More". A link to a file outside `docs/`
+becomes the name of the file. The title of a fenced block, which
 names the file that a reader saves it as, is quoted as the highlighter wants it.
 """
 
@@ -13,6 +14,16 @@ DOCS = ROOT / "docs"
 
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\.?/[^)#\s]+|[^):#\s]+\.json)(#[^)\s]*)?\)")
 _TITLE = re.compile(r"^(\s*```\S+) title=([^\s\"]+)$", re.MULTILINE)
+
+
+def on_config(config: Any) -> Any:
+    """Add the pages that the navigation does not name."""
+    named = str(config.nav)
+    pages = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    others = [page for page in pages if f"'{page}'" not in named]
+    if others:
+        config.nav.append({"More": others})
+    return config
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

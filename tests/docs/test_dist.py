@@ -1,8 +1,10 @@
 """What is published installs into a clean environment and works there."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,18 @@ def test_the_wheel_installs_and_works(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" works on Python ") == 2
+
+
+def test_the_constraints_pin_every_dependency_and_name_no_index() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [*project["project"]["dependencies"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        wanted += extra
+    for group in ("test", "docs"):
+        wanted += project["dependency-groups"][group]
+    text = (ROOT / "constraints.txt").read_text()
+    assert "://" not in text and "--" not in text
+    pinned = {line.partition("==")[0] for line in text.splitlines()}
+    for requirement in wanted:
+        name = re.split(r"[\[><=!~;\s]", requirement)[0].lower().replace("_", "-")
+        assert name in pinned or name == "exthost", f"{name}: run `make constraints`"

@@ -65,6 +65,7 @@ async def test_the_sandbox_of_the_how_to_holds(tmp_path: Path) -> None:
             await read("read", {"path": str(folder / "secret.txt")})
 
 
+@pytest.mark.filterwarnings("ignore")  # of what is installed here, not ours
 def test_the_application_of_fastapi_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

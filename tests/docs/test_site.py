@@ -28,9 +28,3 @@ def test_the_site_builds_in_strict_mode(tmp_path: Path) -> None:
         assert html.exists(), page
     front = (tmp_path / "index.html").read_text()
     assert "fonts.googleapis" not in front and "unpkg.com" not in front
-
-
-def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    for page in (ROOT / "docs").rglob("*.md"):
-        assert str(page.relative_to(ROOT / "docs")) in navigation, page
