@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 TOOLS = [
     {
@@ -21,7 +22,7 @@ TOOLS = [
 ]
 
 
-def answer(method, params):
+def answer(method: Any, params: Any) -> Any:
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],

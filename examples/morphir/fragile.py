@@ -3,6 +3,7 @@
 
 import json
 import sys
+from typing import Any
 
 NUMBERS = {
     "type": "object",
@@ -14,7 +15,7 @@ for line in sys.stdin:
     request = json.loads(line)
     method, params = request["method"], request["params"]
     if method == "initialize":
-        result = {}
+        result: Any = {}
     elif method == "capabilities":
         result = [{"name": "divide", "description": "a / b", "params_schema": NUMBERS}]
     else:

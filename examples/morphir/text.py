@@ -6,16 +6,17 @@ By hand:  echo '{"id":1,"method":"shout","params":{"text":"hi"}}' | ./text.py
 
 import json
 import sys
+from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-TOOLS = {
+TOOLS: dict[str, Any] = {
     "echo": ("Give back what it gets", lambda params: params, {}),
     "shout": ("Upper case", lambda params: {"text": params["text"].upper()}, TEXT),
     "count": ("Count words", lambda params: {"words": len(params["text"].split())}, TEXT),
 }
 
 
-def answer(method, params):
+def answer(method: str, params: Any) -> Any:
     if method == "initialize":
         return {"status": "ready"}
     if method == "capabilities":

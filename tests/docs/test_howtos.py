@@ -23,7 +23,15 @@ source = { type = "process", command = "python3", args = ["text.py"] }
 """
 
 PAGES = ["fastapi", "django", "notebook", "editor-config", "sandbox"]
-EXAMPLES = ["examples/agent", "examples/demo.py", "examples/morphir/curious.py"]
+EXAMPLES = [
+    "examples/agent",
+    "examples/demo.py",
+    "examples/mcp",
+    "examples/morphir",
+    "examples/nexo/extensions/weather",
+    "examples/roder/python",
+    "examples/synaps/plugins/notes",
+]
 
 
 def unpacked(page: str, folder: Path) -> Path:

@@ -9,25 +9,26 @@ import sys
 import threading
 import tomllib
 from pathlib import Path
+from typing import Any
 
 MANIFEST = Path(__file__).parent / "roder-extension.toml"
-CANCELLED = {}  # of each task that runs: set when it is to end
+CANCELLED: dict[str, threading.Event] = {}  # of each task that runs: set when it is to end
 OUTPUT = threading.Lock()
 
 
-def send(**message):
+def send(**message: Any) -> None:
     with OUTPUT:  # tasks write from threads of their own
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def checksum(data):
+def checksum(data: Any) -> Any:
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 % 2**64
     return f"{value:016x}"
 
 
-def initialize(params):
+def initialize(params: Any) -> Any:
     data = MANIFEST.read_bytes()
     return {
         "protocolVersion": "0.2.0",
@@ -37,22 +38,22 @@ def initialize(params):
     }
 
 
-def call_tool(params):
+def call_tool(params: Any) -> Any:
     words = len(params["arguments"]["text"].split())
     return {"content": f"{words} words", "isError": False, "data": {"words": words}}
 
 
-def stream_turn(params):
+def stream_turn(params: Any) -> Any:
     """Say the last thing the user said, word by word. Events may come before the reply."""
     said = [item["UserMessage"]["text"] for item in params["request"]["transcript"]]
-    events = [{"MessageDelta": {"text": f"{word} "}} for word in said[-1].split()]
+    events: list[Any] = [{"MessageDelta": {"text": f"{word} "}} for word in said[-1].split()]
     events.append({"Completed": {"stop_reason": "end_turn", "provider_response_id": None}})
     for event in events:
         send(method="inference/event", params={"streamId": params["streamId"], "event": event})
     return {"streamId": params["streamId"]}
 
 
-def dispatch(params):
+def dispatch(params: Any) -> Any:
     result = {"final_message": params["request"]["prompt"].upper(), "exit_reason": "completed"}
     for event in (
         {"type": "status", "status": "thinking"},
@@ -62,7 +63,7 @@ def dispatch(params):
     return {"dispatchId": params["dispatchId"]}
 
 
-def execute(params):
+def execute(params: Any) -> Any:
     """Tick until there were enough ticks, or until it is cancelled."""
     name = params["executionId"]
     CANCELLED[name] = threading.Event()
@@ -70,9 +71,9 @@ def execute(params):
     return {"executionId": name}
 
 
-def tick(name, wanted):
+def tick(name: Any, wanted: Any) -> Any:
     for n in range(wanted["ticks"]):
-        event = {"type": "output", "stream": "stdout", "chunk": f"tick {n}\n"}
+        event: Any = {"type": "output", "stream": "stdout", "chunk": f"tick {n}\n"}
         send(method="tasks/event", params={"executionId": name, "event": event})
         if CANCELLED[name].wait(wanted.get("seconds", 0.01)):
             return
@@ -80,16 +81,16 @@ def tick(name, wanted):
     send(method="tasks/event", params={"executionId": name, "event": event})
 
 
-def cancel(params):
+def cancel(params: Any) -> Any:
     CANCELLED.pop(params["executionId"]).set()
     print(f"cancelled: {params.get('reason')}", file=sys.stderr, flush=True)
 
 
-def handle_event(params):
+def handle_event(params: Any) -> Any:
     print(f"dear diary: {params['envelope']['kind']}", file=sys.stderr, flush=True)
 
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "extension/initialize": initialize,
     "tools/call": call_tool,
     "inference/listModels": lambda _: {"models": [{"id": "parrot-1", "name": "Parrot"}]},

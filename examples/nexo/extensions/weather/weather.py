@@ -6,6 +6,7 @@ By hand:  echo '{"jsonrpc":"2.0","method":"tools/list","params":{},"id":1}' | py
 
 import json
 import sys
+from typing import Any
 
 TOOL = {
     "name": "get_weather",
@@ -18,13 +19,13 @@ TOOL = {
 }
 
 
-def get_weather(arguments):
+def get_weather(arguments: Any) -> Any:
     # `_meta` is from the host, never from the caller: it may be relied on.
     agent = arguments.get("_meta", {}).get("agent_id")
     return {"city": arguments["city"], "sky": "clear", "asked_by": agent}
 
 
-def before_tool_call(event):
+def before_tool_call(event: Any) -> Any:
     if event["arguments"].get("city") == "Atlantis":
         return {"abort": True, "reason": "Atlantis has sunk"}
     return None

@@ -8,14 +8,15 @@ that this is the answer, as long as it is asked one thing at a time.
 import json
 import sys
 import time
+from typing import Any
 
 STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
 asked = 0
-plugin = {"id": "notes", "config": {}}
+plugin: dict[str, Any] = {"id": "notes", "config": {}}
 
 
-def read():
-    length = None
+def read() -> Any:
+    length = 0
     while True:
         line = STDIN.readline()
         if not line:
@@ -29,13 +30,13 @@ def read():
     return json.loads(STDIN.read(length))
 
 
-def send(message):
+def send(message: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", **message}).encode()
     STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
     STDOUT.flush()
 
 
-def ask(method, params):
+def ask(method: Any, params: Any) -> Any:
     global asked
     asked += 1
     send({"method": method, "params": params, "id": asked})
@@ -45,11 +46,11 @@ def ask(method, params):
     return answer["result"]
 
 
-def tell(method, **params):
+def tell(method: str, **params: Any) -> None:
     send({"method": method, "params": params})
 
 
-def tool(name, description, **properties):
+def tool(name: Any, description: Any, **properties: Any) -> Any:
     return {
         "name": name,
         "description": description,
@@ -61,7 +62,7 @@ def tool(name, description, **properties):
     }
 
 
-def initialize(params):
+def initialize(params: Any) -> Any:
     plugin.update(id=params["plugin_id"], config=params["config"])
     ask("memory.append", {"namespace": plugin["id"], "content": "started", "tags": ["life"]})
     ask("config.set", {"key": "last_start", "value": str(int(time.time()))})
@@ -77,13 +78,13 @@ def initialize(params):
     }
 
 
-def add_note(arguments):
+def add_note(arguments: Any) -> Any:
     greeting = plugin["config"].get("greeting", "note")
     content = f"{greeting}: {arguments['text']}"
     return ask("memory.append", {"namespace": plugin["id"], "content": content, "tags": ["note"]})
 
 
-def find_notes(arguments):
+def find_notes(arguments: Any) -> Any:
     found = ask(
         "memory.query",
         {
@@ -96,7 +97,7 @@ def find_notes(arguments):
     return [record["content"] for record in found["records"]]
 
 
-def hook(event):
+def hook(event: Any) -> Any:
     if event["kind"] != "before_tool_call":
         return {"action": "continue"}
     if "top secret" in json.dumps(event["tool_input"]):
@@ -104,11 +105,11 @@ def hook(event):
     return {"action": "confirm", "message": f"{event['tool_name']} sees a secret: go on?"}
 
 
-def export(params):
+def export(params: Any) -> Any:
     """A command: output and progress as it goes, then the result."""
     request = params["request_id"]
 
-    def say(content):
+    def say(content: Any) -> Any:
         event = {"kind": "text", "content": content}
         tell("command.output", request_id=request, event=event)
 
@@ -121,7 +122,7 @@ def export(params):
     return {"exported": steps}
 
 
-def answer(method, params):
+def answer(method: Any, params: Any) -> Any:
     if method == "initialize":
         return initialize(params)
     if method == "tool.call":
