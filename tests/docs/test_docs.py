@@ -96,7 +96,7 @@ PAGES = [
     "docs/gateway.md",
     "docs/trace.md",
     "docs/security.md",
-    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "synaps", "mcp")),
+    *(f"docs/dialects/{d}.md" for d in ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")),
 ]
 
 
