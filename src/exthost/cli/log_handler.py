@@ -4,14 +4,18 @@ import logging
 from collections.abc import Callable
 from typing import Self
 
+from exthost.host.manifest_reload import CHANGES_LOG
+
 
 class WarningHandler(logging.Handler):
-    """Shows each warning while it is entered. Log lines of extensions come as events instead."""
+    """Shows each warning while it is entered. Log lines of extensions come as events instead, and
+    so do changes of manifests, if `shows_changes` is true."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], *, shows_changes: bool = False) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        self.addFilter(lambda record: record.name != "exthost.extensions")
+        elsewhere = {"exthost.extensions"} | ({CHANGES_LOG} if shows_changes else set())
+        self.addFilter(lambda record: record.name not in elsewhere)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._say(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -32,6 +32,8 @@ from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 
+_ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+
 
 class Starter:
     """Starts processes of one extension; each `Start` is one of them."""
@@ -260,6 +262,8 @@ class Start:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 error.help = suggest_grant(launch.plan, error.evidence.stderr) or error.help
+                if starter.spec.is_dialect_assumed:
+                    error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
         starter.known_tools = known
         self.seconds = queue.loop.time() - began
