@@ -87,7 +87,7 @@ def test_a_kind_of_error_is_explained_by_its_codes() -> None:
 
 
 def test_what_was_shown_as_it_came_is_not_shown_again_by_the_error() -> None:
-    program = "import sys; print('I need a key', file=sys.stderr, flush=True); sys.exit(3)"
+    program = "import sys; print('I need', 'a key', file=sys.stderr, flush=True); sys.exit(3)"
     done = run("call", "x", "--dialect", "morphir", "--", *PYTHON, "-c", program)
     assert done.returncode == 5 and done.stderr.count("I need a key") == 1
     assert "stderr: see above" in done.stderr

@@ -3,7 +3,8 @@
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 
 `offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
-it answers to which hook ("die", "hang", "flood"); `heard` a file to which every message goes that it reads;
+it answers to which hook ("die", "hang", "flood"); `heard` a file to which every message goes that
+it reads;
 `linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
 grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, as soon
