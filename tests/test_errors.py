@@ -30,6 +30,21 @@ def test_an_error_as_text_has_no_control_characters_of_a_child() -> None:
     assert error.message.startswith("no\x1b")  # a program may still have it as it came
 
 
+def test_an_error_about_no_extension_by_name_still_has_a_noun() -> None:
+    assert str(errors.ExtensionGone("X1001", "it ended")).startswith("the extension ended [X1001]")
+    assert str(errors.ExtensionGone("X1001", "its pipe broke")).startswith(
+        "the extension's pipe broke"
+    )
+    assert str(errors.ExtensionGone("X1001", "it ended", extension="a")).startswith("a: it ended")
+    assert str(errors.ExtensionGone("X1001", "items are gone")).startswith("items are gone")
+
+
+def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
+    lines = ("panic: no such index", *(f"stack {n}" for n in range(19)))
+    text = str(errors.ExtensionGone("X1001", "it ended", evidence=Evidence(stderr=lines)))
+    assert "panic: no such index" in text and text.endswith("stderr: stack 18")
+
+
 def test_what_only_some_errors_have_survives_too() -> None:
     failed = errors.CallFailed("X0701", "no", error_code=-1, error_message="m", data={"a": [1]})
     opened = errors.BreakerOpen("X1170", "later")

@@ -55,6 +55,11 @@ class Evidence:
 NOTHING = Evidence()
 
 
+def _few(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the last lines, and the first one where there are many: it says what went wrong."""
+    return lines if len(lines) <= 6 else (lines[0], "…", *lines[-5:])
+
+
 class ExthostError(Exception):
     """The base of all errors. `kind` is the class name, `exit_code` that of the command line."""
 
@@ -95,16 +100,25 @@ class ExthostError(Exception):
         """Support pickling, so that an error can be sent to another process."""
         return _revived, (type(self), self.args, self.__dict__)
 
+    @property
+    def headline(self) -> str:
+        """The message with the extension that it is about: messages call it "it"."""
+        if self.extension:
+            return f"{self.extension}: {self.message}"
+        for word, noun in (("it ", "the extension "), ("its ", "the extension's ")):
+            if self.message.startswith(word):
+                return noun + self.message.removeprefix(word)
+        return self.message
+
     def __str__(self) -> str:
         """The error as text that can be printed: control characters, which a child may have sent,
         are escaped."""
-        about = f"{self.extension}: " if self.extension else ""
-        lines = [f"{about}{self.message} [{self.code}]"]
+        lines = [f"{self.headline} [{self.code}]"]
         if self.help:
             lines.append(f"  help: {self.help}")
         if self.evidence.exit:
             lines.append(f"  exit: {self.evidence.exit}")
-        lines += [f"  stderr: {line}" for line in self.evidence.stderr[-5:]]
+        lines += [f"  stderr: {line}" for line in _few(self.evidence.stderr)]
         return escape_controls("\n".join(lines))
 
 

@@ -166,6 +166,7 @@ class Spec:
     """One extension as it is configured: where it comes from, what to run, and under which rules.
 
     origin         the file that it was read from; "" for a dict or a bare command
+    is_dialect_assumed  its entry names no dialect, so the default one was taken
     own_cwd        whether the cwd was set for this extension
     version        its version, as its manifest gives it
     tools          the tools that its manifest declares, for lists that must not start anything
@@ -188,6 +189,7 @@ class Spec:
     id: str
     argv: tuple[str, ...]
     dialect: str = DEFAULT_DIALECT
+    is_dialect_assumed: bool = field(default=False, compare=False)
     enabled: bool = True
     origin: str = ""
     cwd: str | None = None

@@ -1,5 +1,6 @@
 """What somebody types who has never used it: slips, no config, a full stdout, Ctrl-C."""
 
+import json
 import os
 import shlex
 import signal
@@ -77,6 +78,37 @@ def test_a_config_without_extensions_is_not_met_with_silence(verb: str, tmp_path
 
 def test_codes_are_listed_in_order() -> None:
     assert list(told("explain")) == sorted(CATALOG)
+
+
+def test_a_kind_of_error_is_explained_by_its_codes() -> None:
+    codes = {code for code, entry in CATALOG.items() if entry.kind == "CallTimeout"}
+    assert set(told("explain", "calltimeout")) == codes and len(codes) > 1
+    assert "did you mean CallTimeout?" in run("explain", "CallTimout").stderr
+
+
+def test_what_was_shown_as_it_came_is_not_shown_again_by_the_error() -> None:
+    program = "import sys; print('I need', 'a key', file=sys.stderr, flush=True); sys.exit(3)"
+    done = run("call", "x", "--dialect", "morphir", "--", *PYTHON, "-c", program)
+    assert done.returncode == 5 and done.stderr.count("I need a key") == 1
+    assert "stderr: see above" in done.stderr
+
+
+def test_an_entry_without_a_dialect_says_which_one_was_assumed(tmp_path: Path) -> None:
+    program = "print('{}', flush=True)"
+    source = {"type": "process", "command": sys.executable, "args": ["-c", program]}
+    for more, is_told in (("", True), ('dialect = "morphir"', False)):
+        words = f"command = {json.dumps(source['command'])}, args = {json.dumps(source['args'])}"
+        text = f'[[extensions]]\nname = "a"\n{more}\nsource = {{ type = "process", {words} }}\n'
+        (tmp_path / "exthost.toml").write_text(text)
+        done = run("inspect", "a", cwd=tmp_path)
+        assert done.returncode == 5
+        assert ("names no dialect, so morphir was assumed" in done.stderr) == is_told
+
+
+def test_a_misspelt_source_type_is_told_with_what_was_meant(tmp_path: Path) -> None:
+    text = '[[extensions]]\nname = "a"\nsource = { type = "proces", command = "a" }\n'
+    (tmp_path / "exthost.toml").write_text(text)
+    assert 'did you mean "process"?' in run("list", cwd=tmp_path).stderr
 
 
 def test_an_extensions_words_are_shown_in_a_table_and_not_obeyed(tmp_path: Path) -> None:

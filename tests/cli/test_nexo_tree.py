@@ -439,6 +439,32 @@ def test_run_tells_of_changed_manifests_and_replaces_them(tmp_path: Path) -> Non
         process.stdout.close()
 
 
+@shows("nexo-watch-05")
+def test_run_tells_each_change_once(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "x" / "a", "a")
+    config = yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
+    process = subprocess.Popen(
+        [*EXTHOST, "run", "--config", str(config)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        lines = iter(process.stderr.readline, "")
+        assert any("1 of 1 extensions ready" in line for line in lines)
+        rewrite(path, "nonsense")
+        assert any("manifest invalid" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        assert not [line for line in lines if "manifest invalid" in line]
+        assert process.wait(RUN_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait(RUN_SECONDS)
+        process.stderr.close()
+
+
 def _until(lines: Any, **expected: str) -> Any:
     """The first event with these members; the test's own limit bounds the wait."""
     for line in lines:

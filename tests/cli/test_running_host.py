@@ -95,6 +95,7 @@ def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
         assert told(folder, "start", "one")["pids"] == started["pids"]  # it runs already
         again = exthost(folder, "restart", "one")
         assert again.returncode == 0 and again.stdout.startswith("one: ready, process ")
+        assert again.stdout.count("process") == 1, "the old one is not the one asked for"
         assert row(folder, "one")["pids"] not in (first, started["pids"])
         assert row(folder, "two")["restarts"] == 0
 

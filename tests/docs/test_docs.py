@@ -98,7 +98,7 @@ PAGES = [
     "docs/trace.md",
     "docs/security.md",
     "docs/howto/editor-config.md",
-    *(f"docs/dialects/{d}.md" for d in ("nexo", "cigen", "roder", "synaps", "mcp")),
+    *(f"docs/dialects/{d}.md" for d in ("morphir", "nexo", "cigen", "roder", "synaps", "mcp")),
 ]
 
 

@@ -3,7 +3,8 @@
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 
 `offer` is its answer to initialize; `init` what it asks the host before it answers; `hooks` what
-it answers to which hook ("die", "hang"); `heard` a file to which every message goes that it reads;
+it answers to which hook ("die", "hang", "flood"); `heard` a file to which every message goes that
+it reads;
 `linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
 grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, as soon
@@ -122,6 +123,8 @@ def hook(kind: str, params: Any) -> Any:
         os._exit(1)
     if answer == "echo":
         return {"action": "block", "reason": json.dumps(params)}
+    while answer == "flood":
+        send({"jsonrpc": "2.0", "method": "noise", "params": "x" * 10_000})
     while answer == "hang":
         time.sleep(1)
     return answer

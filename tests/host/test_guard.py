@@ -118,13 +118,13 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
 
 @shows("hooks-guard-02", "synaps-hook-03", "synaps-hook-04")
 @pytest.mark.parametrize(
-    "answer", ["die", "hang", {"action": "dance"}, {"action": "block"}, "block", [1]]
+    "answer", ["die", "hang", "flood", {"action": "dance"}, {"action": "block"}, "block", [1]]
 )
 async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_fault_it_is(
     tmp_path: Path, answer: Any
 ) -> None:
     heard = guarded(tmp_path, answer)
-    overrides = {"guard": {"limits": {"call": "300ms" if answer == "hang" else "20s"}}}
+    overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
         error = await failing(host.run_tool(TOOL, {"a": 1}))
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"

@@ -15,11 +15,15 @@ import exthost
 from exthost.config import Config, DiscoverySettings, WatchSettings, config_from_mapping
 from exthost.dialects import find
 from exthost.discovery import watch
+from exthost.discovery.configfile import wanted
 from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
-from exthost.events import ManifestChanged, Spawned
+from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
+from exthost.host.extension_logs import ExtensionLogs
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin, rewrite
+from tests.extensions.driving import pid_of, until
+from tests.extensions.looking import gone
+from tests.extensions.nexo_tree import config, plugin, rewrite
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 FIRST = {"offer": {"tools": ["echo", "first"]}}
@@ -35,6 +39,28 @@ def looking(root: Path, **settings: Any) -> Watch:
 
 def told(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
     return [(one.what, Path(one.path).parent.name, one.extension or one.before) for one in changes]
+
+
+@shows("nexo-watch-04")
+async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path) -> None:
+    path = plugin(tmp_path / "x" / "a", "a", told=FIRST)
+    async with exthost.Host(config(tmp_path / "x")) as host:
+        logs = ExtensionLogs(host.events, lambda id: str(tmp_path / f"{id}.log"))
+        states: list[str] = []
+        host.events.subscribe(StateChanged, lambda change: states.append(change.after))
+        exited: list[int] = []
+        host.events.subscribe(Exited, lambda event: exited.append(event.pid))
+        old = pid_of(host["a"])
+        plugin(path.parent, "a", told=SECOND)
+        (spec,) = wanted(host.config).specs
+        await host.replace(spec)
+        await until(lambda: gone(old))
+        assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
+        assert host["a"].state == "ready" and "stopped" not in states
+        logs.close()
+    lines = (tmp_path / "a.log").read_text().splitlines()
+    told_states = [line.split(" ", 3)[3] for line in lines if " host " in line]
+    assert "stopped" not in told_states and "draining" not in told_states
 
 
 # -- looking, without a process --------------------------------------------------------------

@@ -21,9 +21,6 @@ from exthost.names import nearest
 
 DEFAULT_CONFIG = "exthost.toml"
 
-# The last lines of an extension's stderr that were printed as they came: an error leaves them out.
-shown_stderr: deque[str] = deque(maxlen=200)
-
 
 class Args(argparse.Namespace):
     """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
@@ -69,6 +66,7 @@ def run_verb(verb: str, words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     module.options(parser)
     wants_json = "--json" in words
+    _shown_lines.clear()
     try:
         mine, command = _cut(words)
         # Intermixed: an argument k=v may also stand after an option.
@@ -290,6 +288,17 @@ def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None
         sys.stdout.write(shown + "\n")
 
 
+# What extensions wrote and was shown as it came: an error that has it as evidence does not show it
+# a second time.
+_shown_lines: deque[str] = deque(maxlen=200)
+
+
+def show_line(extension: str, text: str) -> None:
+    """Print a line that an extension wrote to stderr."""
+    _shown_lines.append(text)
+    say(f"[{extension}] {text}")
+
+
 def say(text: str) -> None:
     """Print a message to stderr; control characters are escaped."""
     sys.stderr.write(escape_controls(text) + "\n")
@@ -319,8 +328,7 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if wants_json:
         show_json({"error": error.as_dict()})
         return
-    about = f"{error.extension}: " if error.extension else ""
-    say_labelled(f"error[{error.code}]:", "error", f"{about}{error.message}")
+    say_labelled(f"error[{error.code}]:", "error", error.headline)
     evidence = error.evidence
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
@@ -334,9 +342,11 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
         say(f"  exit:   {evidence.exit}")
     if evidence.bytes:
         say(f"  bytes:  {evidence.bytes!r}")
-    for line in evidence.stderr[-10:]:
-        if line not in shown_stderr:
-            say(f"  stderr: {line}")
+    unseen = [line for line in evidence.stderr if line not in _shown_lines]
+    for line in unseen:
+        say(f"  stderr: {line}")
+    if evidence.stderr and not unseen:
+        say("  stderr: see above")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:

@@ -1,4 +1,7 @@
-"""Tell what an error code means and what to do about it; without a code, list them all."""
+"""Tell what an error code means and what to do about it.
+
+Of a kind of error, such as CallTimeout, list the codes; without either, list them all.
+"""
 
 import argparse
 
@@ -10,7 +13,7 @@ from exthost.names import nearest
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401")
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401, or CallTimeout")
 
 
 def _entries() -> dict[str, error_catalog.ErrorEntry]:
@@ -30,17 +33,25 @@ def _entries() -> dict[str, error_catalog.ErrorEntry]:
 def run(args: Args) -> int:
     no_command(args)
     entries = _entries()
-    if args.code is None:
+    kind = (args.code or "").casefold()
+    of_kind = {
+        code: entry
+        for code, entry in sorted(entries.items())
+        if args.code is None or entry.kind.casefold() == kind
+    }
+    if of_kind:
         if args.json:
-            show_json({code: entry._asdict() for code, entry in sorted(entries.items())})
+            show_json({code: entry._asdict() for code, entry in of_kind.items()})
         else:
-            rows = [(code, entry.kind, entry.title) for code, entry in sorted(entries.items())]
+            rows = [(code, entry.kind, entry.title) for code, entry in of_kind.items()]
             show_table(rows, ("CODE", "KIND", "WHAT"))
         return 0
+    assert args.code is not None, "there are entries"
     code = args.code.upper()
     entry = entries.get(code)
     if entry is None:
-        near = nearest(code, entries)
+        kinds = {entry.kind for entry in entries.values()}
+        near = nearest(code, entries) or nearest(args.code, kinds)
         raise NotFound(
             "X1207",
             f"there is no error code {args.code!r}",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from exthost.cli.displays import Display
+from exthost.cli.displays import Display, Quiet
 from exthost.cli.face import Face, FacedHost
 from exthost.cli.list import tell_diagnostics
 from exthost.cli.log_handler import WarningHandler
@@ -87,7 +87,8 @@ class HostProcess:
                 self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
-            stack.enter_context(WarningHandler(self.display.say))
+            shows_changes = not isinstance(self.display, Quiet)
+            stack.enter_context(WarningHandler(self.display.say, shows_changes=shows_changes))
             stack.push_async_callback(self._close)
             if self.control is not None:
                 await self.control.serve()

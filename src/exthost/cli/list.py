@@ -54,7 +54,8 @@ def run(args: Args) -> int:
     found = read_targeted(args)
     rows: list[dict[str, Any]] = []
     before: list[Spec] = []
-    for spec in (*found.specs, *found.disabled):
+    off = [spec for spec in found.disabled if args.target in (None, spec.id)]
+    for spec in (*found.specs, *off):
         if args.disabled and spec.enabled:
             continue
         rows.append(row(found, spec, before))

@@ -4,17 +4,21 @@ import logging
 from collections.abc import Callable
 from typing import Self
 
+from exthost.host.manifest_reload import CHANGES_LOG
+
 # What extensions say, and how their states change, come as events.
 _SHOWN_ELSEWHERE = frozenset({"exthost.extensions", "exthost.states"})
 
 
 class WarningHandler(logging.Handler):
-    """Shows each warning while it is entered."""
+    """Shows each warning while it is entered. Changes of manifests come as events instead, if
+    `shows_changes` is true."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], *, shows_changes: bool = False) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        self.addFilter(lambda record: record.name not in _SHOWN_ELSEWHERE)
+        elsewhere = _SHOWN_ELSEWHERE | ({CHANGES_LOG} if shows_changes else set())
+        self.addFilter(lambda record: record.name not in elsewhere)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._say(f"{record.levelname.lower()}: {record.getMessage()}")

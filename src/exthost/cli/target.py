@@ -9,14 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exthost.cli.common import (
-    DEFAULT_CONFIG,
-    Args,
-    escape_controls,
-    given_config,
-    say,
-    shown_stderr,
-)
+from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say, show_line
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
@@ -293,14 +286,8 @@ def printing_bus() -> Bus:
 
 def print_events(bus: Bus) -> None:
     """Print log lines and progress of this bus to stderr."""
-    bus.subscribe(LogLine, _print_line)
+    bus.subscribe(LogLine, lambda line: show_line(line.extension, line.text))
     bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_progress_text(told)}"))
-
-
-def _print_line(line: LogLine) -> None:
-    if line.source == "stderr":
-        shown_stderr.append(line.text)
-    say(f"[{line.extension}] {line.text}")
 
 
 def _progress_text(told: Progressed) -> str:

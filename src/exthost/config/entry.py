@@ -83,6 +83,7 @@ def read_entry(
         id=read.get("name") or "",
         argv=source.argv[:1],
         dialect=dialect,
+        is_dialect_assumed="dialect" not in value,
         enabled=enabled,
         origin=origin,
         config=read.get("config", {}),
@@ -135,7 +136,9 @@ def _source(value: Any, place: Place) -> _Source:
     if isinstance(type_, str) and type_ != "process":
         # Its other keys belong to that type of source: to call them unknown would mislead.
         known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
-        reason = f'source type {cut(type_)} {known}, only "process" is supported'
+        is_misspelt = nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
+        guess = '; did you mean "process"?' if is_misspelt else ""
+        reason = f'source type {cut(type_)} {known}, only "process" is supported{guess}'
         return _Source((), {}, has_args=False, foreign=reason)
     read = table(value, place, _SOURCE)
     if "command" not in value:

@@ -125,13 +125,17 @@ class Requests:
 
     async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = self._host[request.name]
+        before = self._report.row(extension)["pids"]
         if request.verb == "stop":
             await extension.drain()
         elif request.verb == "start" and extension.state in _ON_ITS_WAY:
             await extension.start()
         else:
             await extension.restart()
-        return self._report.row(extension)
+        row = self._report.row(extension)
+        # The old process may still answer the calls that it has; it is not the one asked for.
+        row["pids"] = [pid for pid in row["pids"] if pid not in before] or row["pids"]
+        return row
 
     async def _reload(self, request: Request, _: EventSender) -> dict[str, Any]:
         outcome = await self._host.reload()

@@ -29,6 +29,9 @@ from exthost.errors import CallFailed, HandshakeFailed
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.offer import Offer
 
+# JSON-RPC's code for a method that the other end does not have.
+METHOD_NOT_FOUND = -32601
+
 
 class GetOffer(NamedTuple):
     """Get the Offer of this session's handshake. Sends nothing. A handshake can put there what
@@ -148,8 +151,12 @@ def initialized(received: Received, method: str = "initialize") -> Any:
     try:
         return expect(received, method)
     except CallFailed as refused:
+        is_unknown = refused.error_code == METHOD_NOT_FOUND
         raise HandshakeFailed(
             "X0502",
             f"it refused to initialize: {refused.error_message or 'it does not say why'}",
-            help="its config or its own log tells what is missing; does it speak this dialect?",
+            help=f"it does not know {method}: does it speak this dialect?"
+            if is_unknown
+            else "what follows the colon is its own answer: give it what it misses, in `config` or "
+            "`env` of its entry, or mend its program",
         ) from None

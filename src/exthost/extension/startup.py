@@ -33,6 +33,8 @@ from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 
+_ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+
 
 class Starter:
     """Starts processes of one extension; each `Start` is one of them."""
@@ -288,6 +290,8 @@ class Start:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
+                if starter.spec.is_dialect_assumed:
+                    error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
         starter.known_tools = known
         self.seconds = queue.loop.time() - began

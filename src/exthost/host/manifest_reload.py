@@ -17,9 +17,13 @@ from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
 from exthost.spec import Spec
 
-__all__ = ["ManifestReloader", "Replace", "Unload"]
+__all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
 
 _log = logging.getLogger("exthost.discovery")
+
+# The log of changes, which are published as events, too: whoever shows these leaves the log out.
+CHANGES_LOG = "exthost.discovery.changes"
+_changes = logging.getLogger(CHANGES_LOG)
 
 Replace = Callable[[Spec, str], Awaitable[None]]
 """Replace the extension of that id ("" for none) by this one. Raises if it does not get ready."""
@@ -79,7 +83,7 @@ class ManifestReloader:
         else:
             note = await self._reload(spec, change)
         level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
-        _log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
+        _changes.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
         if ManifestChanged in self._bus.kinds:
             self._bus.publish(ManifestChanged(id, change.path, change.what, note))
 

@@ -205,10 +205,14 @@ class Lines:
         return b"", b"\n"
 
 
-def too_large(size: int, cap: int) -> UsageError:
+def too_large(
+    size: int,
+    cap: int,
+    help: str = "send less at a time, or raise limits.max_message for this extension",
+) -> UsageError:
     """Return the error for a message over the cap, of which nothing was written."""
     return UsageError(
         "X1303",
         f"this message is {size:,} bytes long, over the limit of {cap:,}",
-        help="send less at a time, or raise limits.max_message for this extension",
+        help=help,
     )

@@ -17,6 +17,9 @@ from exthost.wire.lines import too_large
 
 _PREFIX_BYTES = 4
 
+# A length is checked by both ends before they read on, so a higher limit at one of them is no help.
+_SEND_LESS = "send less at a time: the extension has this limit, too, and would end the connection"
+
 
 class Prefixed(NoReadBuffer):
     """Length-prefixed framing. `cap` is the largest body that is accepted."""
@@ -75,5 +78,5 @@ class Prefixed(NoReadBuffer):
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
-            raise too_large(size, self._cap)
+            raise too_large(size, self._cap, _SEND_LESS)
         return size.to_bytes(_PREFIX_BYTES, "big"), b""

@@ -106,6 +106,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         capabilities=capabilities,
         extra=MappingProxyType(
             {
+                "protocol": info["protocol"],
                 "plan": planning,
                 "requires": info["requires"],
                 "conflicts_with": info["conflicts_with"],

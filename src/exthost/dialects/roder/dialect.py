@@ -34,10 +34,10 @@ from exthost.dialects.roder.types import (
     subagent_event,
     task_event,
 )
-from exthost.dialects.steps import Exchanges, Handshake, Outgoing, expect
+from exthost.dialects.steps import Exchanges, Handshake, Outgoing, expect, initialized
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
-from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.errors import ExthostError, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Incoming, Notification, Reply, Request
 from exthost.offer import Offer
 from exthost.shutdown_steps import CloseStdin, Say
@@ -113,14 +113,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "eventFilter": {"kinds": list(_kinds(context.options))},
         },
     )
-    try:
-        echo = expect(response, "extension/initialize")
-    except CallFailed as refused:
-        raise HandshakeFailed(
-            "X0502",
-            f"it refused to initialize: {refused.error_message}",
-            help="its config, or its own log, tells what it is missing",
-        ) from None
+    echo = initialized(response, "extension/initialize")
     judge_echo(manifest, echo, PROTOCOL_VERSION)
     services = [f"{one['type']} {one['id']}" for one in manifest.services]
     return Offer(

@@ -20,7 +20,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
 from exthost.dialects.options import TEXTS
-from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
+from exthost.dialects.steps import Exchanges, Handshake, Simple, expect, initialized
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
@@ -29,7 +29,7 @@ from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, 
 from exthost.dialects.synaps.offer import offer
 from exthost.dialects.value_result import VALUE_RESULT, value_text
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import CallFailed, Evidence, HandshakeFailed, ProtocolViolation, UsageError
+from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Say
 from exthost.spec import Limits, Restart, Spec
@@ -112,14 +112,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "config": {} if context.config is None else context.config,
         },
     )
-    try:
-        answer = expect(response, "initialize")
-    except CallFailed as refused:
-        raise HandshakeFailed(
-            "X0502",
-            f"it refused to initialize: {refused.error_message}",
-            help="its config, or its own log, tells what it is missing",
-        ) from None
+    answer = initialized(response, "initialize")
     manifest = context.manifest
     known = manifest if isinstance(manifest, Manifest) else Manifest()
     return offer(answer, granted(manifest, context.options), known.hooks, known.version)
