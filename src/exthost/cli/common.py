@@ -345,8 +345,6 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     unseen = [line for line in evidence.stderr if line not in _shown_lines]
     for line in unseen:
         say(f"  stderr: {line}")
-    if evidence.stderr and not unseen:
-        say("  stderr: see above")
     for line in evidence.details:
         say(f"  also:   {line}")
     if error.help:
