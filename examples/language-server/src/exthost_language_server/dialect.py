@@ -145,7 +145,7 @@ DIALECT = Dialect(
     ),
     refuse=_answer,
     facets=MappingProxyType({"documents": Documents}),
-    options=MappingProxyType({"folder": TEXT}),
+    options=MappingProxyType({"folder": TEXT.described("The folder that the server works on.")}),
     traits=Traits(
         first_id=1,
         limits=Limits(
