@@ -12,18 +12,19 @@ from tests.extensions.driving import IMPATIENT, command
 
 async def test_other_callbacks_run_between_two_spawns() -> None:
     loop = asyncio.get_running_loop()
-    turns, spawned_in = 0, list[int]()
+    turns, is_over, spawned_in = 0, False, list[int]()
 
     def count() -> None:
-        nonlocal turns, counting
+        nonlocal turns
         turns += 1
-        counting = loop.call_soon(count)
+        if not is_over:
+            loop.call_soon(count)
 
     def spawn(plan: Any, name: str) -> Child:
         spawned_in.append(turns)
         return Child(plan, name)
 
-    counting = loop.call_soon(count)
+    loop.call_soon(count)
     program, *args = command()
     source = {"command": program, "args": args}
     extensions = [
@@ -34,7 +35,7 @@ async def test_other_callbacks_run_between_two_spawns() -> None:
         await asyncio.gather(*(one.start() for one in extensions))
         assert len(set(spawned_in)) == 4, spawned_in
     finally:
-        counting.cancel()
+        is_over = True
         await asyncio.gather(*(one.close() for one in extensions))
 
 

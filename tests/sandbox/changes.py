@@ -169,7 +169,7 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
         code = HOSTILE[number % len(HOSTILE)]
         entry = {"name": f"bad{number}", "source": {"command": "/bin/sh", "args": ["-c", code]}}
         # A tenth of each kind is sandboxed, too: bubblewrap takes most of the time of a start.
-        strict = {"permissions": {}} if number // len(HOSTILE) % 10 == 0 else {}
+        strict: dict[str, Any] = {"permissions": {}} if number // len(HOSTILE) % 10 == 0 else {}
         entries.append({**entry, **usual, **strict})
     before = open_descriptors()
     async with exthost.Host.from_config({"extensions": entries}) as host:

@@ -138,7 +138,7 @@ ROWS: Mapping[str, Row] = {
     "M8": Row(
         "half-open requests took every descriptor of the gateway",
         _tests(
-            "tests/gateway/test_http.py",
+            "tests/http_server/test_server.py",
             "test_half_a_head_is_cut_off_and_honest_clients_are_served",
         ),
     ),

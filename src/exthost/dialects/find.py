@@ -7,11 +7,9 @@ by name, and is left out, with a warning in the log, where all are listed.
 
 import importlib
 import logging
-import os
 import pkgutil
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from exthost import dialects
@@ -197,21 +195,7 @@ def _kind(value: object) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _entry_points() -> "Mapping[str, EntryPoint]":
-    return _read_entry_points(tuple((folder, _changed_at(folder)) for folder in sys.path))
-
-
-@lru_cache(maxsize=2)  # every handshake that fails asks for all dialects
-def _read_entry_points(_: tuple[tuple[str, int], ...]) -> "Mapping[str, EntryPoint]":
-    """Return the dialects of installed packages, for this state of the folders of `sys.path`."""
+def _entry_points() -> "dict[str, EntryPoint]":
     from importlib import metadata  # costs more than all of a built-in dialect
 
     return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}
-
-
-def _changed_at(folder: str) -> int:
-    """Return when something was last installed in a folder; 0 if it is not there."""
-    try:
-        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
-    except OSError:
-        return 0
