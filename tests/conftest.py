@@ -35,6 +35,7 @@ from hypothesis import HealthCheck, settings
 from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.looking import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
+from tests.sandbox.rows import count_by_row
 
 TESTS = Path(__file__).parent
 
@@ -226,12 +227,15 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Lines that tell how many trials were run by whom: numbers that must not shrink."""
     counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
+    passed: list[str] = []
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
             name = str(getattr(report, "nodeid", ""))
             for person in counts:
                 if f"test_trials.py::test_trial[{person}-" in name:
                     counts[person][outcome] += 1
+                    if outcome == "passed":
+                        passed.append(name.partition(f"[{person}-")[2].removesuffix("]"))
     if any(map(Counter.total, counts.values())):
         told = [
             f"{person} {found['passed']} passed"
@@ -240,6 +244,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         ]
         skipped = sum(found["skipped"] for found in counts.values())
         terminalreporter.write_line(f"sandbox trials: {', '.join(told)}, {skipped} skipped")
+        terminalreporter.write_line(f"sandbox trials by row: {count_by_row(passed)}")
     for line in [*summary(), *missing_lines(terminalreporter), *left_out_lines()]:
         terminalreporter.write_line(line)
 

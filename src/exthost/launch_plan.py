@@ -26,6 +26,14 @@ class Ceiling(NamedTuple):
     sockets: int | None = None
 
 
+class ExpectedPath(NamedTuple):
+    """A path, and the device and inode of the file or folder that must be there."""
+
+    path: str
+    device: int
+    inode: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
     """What is executed around a program to contain it.
@@ -36,6 +44,7 @@ class Wrapper:
              program
     filter   the seccomp filter, b"" for none
     private_mounts  file systems in memory that only the program sees
+    paths    what the program is shown: `init` executes it only if each path leads to this file
     """
 
     options: tuple[str, ...]
@@ -43,6 +52,7 @@ class Wrapper:
     limits: tuple[ResourceLimit, ...] = ()
     filter: bytes = field(default=b"", repr=False)
     private_mounts: tuple[str, ...] = ()
+    paths: tuple[ExpectedPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
 """Sandbox trials: what an extension changes while it runs changes nothing about its next start."""
 
+import os
+import shutil
 from pathlib import Path
 
 import exthost
 from exthost.config.extension_settings import PermissionSettings
-from exthost.errors import ExtensionGone, Refused
+from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.events import Bus, Spawned
 from exthost.extension.extension import Extension
 from exthost.launch.integrity import file_digest
@@ -164,3 +166,56 @@ async def a_restart_that_the_operator_requests_judges_it_anew() -> None:
             new.replace(program)
             await ext.restart()
             assert await explore(ext, "result = 2") == 2
+
+
+# A bubblewrap that is slow enough for somebody to replace a folder between the check and the mount.
+SWAPPED = """#!/bin/sh
+if [ -e {place}/armed ]; then
+    rm {place}/armed
+    mv {granted} {granted}.moved
+    {swap}
+fi
+exec {bwrap} "$@"
+"""
+
+
+@trial
+async def what_is_replaced_between_the_check_and_the_mount_is_not_shown() -> None:
+    bwrap = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    assert bwrap is not None
+    with shared_folder() as place, shared_folder() as own, shared_folder() as victim:
+        (victim / "key").write_text("secret")
+        for path in (victim, victim / "key"):
+            path.chmod(0o755)
+        for kind, swap in enumerate(("mv {victim} {granted}", "ln -s {victim} {granted}")):
+            granted = place / f"data{kind}"
+            granted.mkdir()
+            granted.chmod(0o777)
+            other = shutil.copytree(victim, place / f"victim{kind}")
+            words = swap.format(victim=other, granted=granted)
+            wrapper = own / f"bwrap{kind}"
+            wrapper.write_text(
+                SWAPPED.format(place=place, granted=granted, swap=words, bwrap=bwrap)
+            )
+            wrapper.chmod(0o755)
+            program = system_explorer(own / "run")
+            settings = {
+                "permissions": {"filesystem": [str(granted)]},
+                "restart": {"strategy": "never"},
+            }
+            os.environ["EXTHOST_BWRAP"] = str(wrapper)
+            try:
+                async with impatient([str(program)], **settings) as ext:
+                    assert await explore(ext, "result = 1") == 1
+                (place / "armed").touch()
+                (place / "armed").chmod(0o777)
+                async with impatient([str(program)], **settings) as ext:
+                    shown = await explore(
+                        ext, "import os; result = os.listdir(facts['at'])", at=str(granted)
+                    )
+                    raise AssertionError(f"it was started, and saw {shown}")
+            except ExthostError as error:
+                assert not (place / "armed").exists(), error
+                assert "was replaced while it was started" in str(error), error
+            finally:
+                del os.environ["EXTHOST_BWRAP"]

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
 MODULES = (
     *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
-    *("packages", "restarts", "probes", "memory", "calls"),
+    *("packages", "restarts", "probes", "memory", "calls", "changes"),
 )
 
 # How often a trial that depends on chance is tried: a test run, or a soak that sets more.

@@ -1,9 +1,12 @@
 """What a child's first bytes look like, to tell a user that the wrong dialect was chosen."""
 
+import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from exthost.dialects.find import packages
+from exthost.dialects.package import FirstBytes
 from exthost.wire.framing import Framing
 
 
@@ -17,12 +20,18 @@ class Sniffed(NamedTuple):
 
 def sniff(first: bytes) -> Sniffed | None:
     """Return what these bytes look like, or None if no dialect recognises them."""
-    matching = [
-        (package.first_bytes, package.name)
-        for package in packages()
-        if package.first_bytes is not None and package.first_bytes.match(first)
-    ]
+    matching = [(one, name) for one, name in _known(tuple(sys.path)) if one.match(first)]
     if not matching:
         return None
     framing, form = matching[0][0].framing, matching[0][0].form
     return Sniffed(framing, form, tuple(name for one, name in matching if one.framing is framing))
+
+
+@lru_cache(maxsize=2)  # many handshakes may fail at once, and looking for packages takes long
+def _known(_: tuple[str, ...]) -> tuple[tuple[FirstBytes, str], ...]:
+    """Return what the first bytes of each dialect look like, for these folders of packages."""
+    return tuple(
+        (package.first_bytes, package.name)
+        for package in packages()
+        if package.first_bytes is not None
+    )

@@ -25,6 +25,7 @@ In reading order:
     unavailable      the errors of an extension that cannot serve
     processes        the processes that start, serve, exit and leave
     startup          one start: plan, spawn, handshake
+    spawn_turns      one spawn per turn of the loop
     tool_refresh     requests the tools of a running process again
     idle             when an unused extension ends its processes
     pool_growth      when a pool gets one more process

@@ -13,6 +13,7 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import suggest_network, suggest_variable
@@ -248,13 +249,14 @@ class Start:
         starter, queue = self._starter, self._starter.queue
         if not is_known(starter.spec):
             await asyncio.to_thread(find_out, starter.spec)
-        launch = self._launch = make_state_folder(starter.prepared())
-        starter.report_weaker(launch.weaker)
-        check_files(starter.spec, launch.plan)
         if has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
-        starter.argv = launch.plan.argv
-        child = starter.spawn(launch.plan, starter.spec.id)
+        async with spawn_turn(queue.loop):  # nothing in here waits
+            launch = self._launch = make_state_folder(starter.prepared())
+            starter.report_weaker(launch.weaker)
+            check_files(starter.spec, launch.plan)
+            starter.argv = launch.plan.argv
+            child = starter.spawn(launch.plan, starter.spec.id)
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup

@@ -16,14 +16,14 @@ from exthost.launch.integrity import file_digest
 from exthost.launch.machine_check import can_enforce, policy_of
 from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
-from exthost.launch_plan import LaunchPlan
+from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import probe
 from exthost.process.shown_paths import is_below
 from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
 from exthost.sandbox.strict import View
 from exthost.spec import Pins, Spec
 
-__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide"]
+__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "shown_files"]
 
 
 class KnownFile(NamedTuple):
@@ -102,6 +102,17 @@ def check_unchanged(spec: Spec, admission: Admission) -> None:
             help="if that change was yours, restart the extension: it is then checked again",
             evidence=Evidence(path=then.path),
         )
+
+
+def shown_files(admission: Admission) -> tuple[ExpectedPath, ...]:
+    """Return the paths that the extension is shown, besides those of the system, with the file that
+    must be at each."""
+    shown = {one.path for one in admission.view.shown} if admission.view is not None else set()
+    return tuple(
+        ExpectedPath(one.path, one.device, one.inode)
+        for one in admission.files
+        if one.path in shown
+    )
 
 
 def _look_at(path: str) -> KnownFile:

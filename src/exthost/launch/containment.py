@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
-from exthost.launch.admission import Admission, check_unchanged
+from exthost.launch.admission import Admission, check_unchanged, shown_files
 from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
-from exthost.launch_plan import Ceiling, Cgroup, LaunchPlan, ResourceLimit
+from exthost.launch_plan import Ceiling, Cgroup, ExpectedPath, LaunchPlan, ResourceLimit
 from exthost.process import cgroups, probe
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.runtimes import installation
@@ -55,7 +55,7 @@ def contain(
     policy, view = policy_of(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
-        return _in_sandbox(plan, limits, policy, view)
+        return _in_sandbox(plan, limits, policy, view, shown_files(admission))
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
@@ -67,7 +67,11 @@ def contain(
 
 
 def _in_sandbox(
-    plan: LaunchPlan, limits: Limits, policy: Permissions, view: View
+    plan: LaunchPlan,
+    limits: Limits,
+    policy: Permissions,
+    view: View,
+    paths: tuple[ExpectedPath, ...],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     tools, max_memory = probe.find_tools(), policy.max_memory
     complete = with_defaults(limits, max_memory)
@@ -85,6 +89,7 @@ def _in_sandbox(
         limits=resource_limits(of_kernel, policy),
         max_memory=max_memory,
     )
+    wrapper = replace(wrapper, paths=paths)
     counts = {"nproc": complete.nproc, "nofile": complete.nofile, "sockets": total.sockets}
     enforced = {
         **strict.describe(tools, view, network=policy.network),

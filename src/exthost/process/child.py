@@ -285,7 +285,7 @@ def _spawn_in_cgroup(
     assert plan.group is not None
     init = memory_file("exthost-init", plan.group.init)
     try:
-        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry}", *argv)
+        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0", *argv)
         return _popen(plan, chain, ends, (init, group.entry))
     finally:
         os.close(init)

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-from exthost.launch_plan import ResourceLimit, Wrapper
+from exthost.launch_plan import ExpectedPath, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 from exthost.process.memory_file import memory_file
@@ -26,7 +26,7 @@ __all__ = ["InitChannel"]
 _CLOSED = -1
 
 # Settings with which our init only resets signals and executes the words after it.
-_RESET_SIGNALS = "0,0,0,0,1,2,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0"
 
 # Prefixes of variables by which the loader and the C library load code, or read and write files.
 # The C library ignores the same ones in set-user-ID programs.
@@ -34,6 +34,9 @@ _LOADER_VARIABLES = (
     *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
     *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
 )
+
+# Our init found another file at a path than the host did before the start.
+_REPLACED = "a file or folder that it is shown was replaced while it was started"
 
 # How long a namespace may take to end after the control pipe was closed: milliseconds, unless the
 # wrapper hangs.
@@ -77,6 +80,10 @@ class InitChannel:
                 self.env, loader_variables = _split(env)
                 for name, value in loader_variables.items():
                     options = (*options, "--setenv", name, value)
+            paths = 0
+            if wrapper.paths:
+                paths = memory_file("exthost-paths", b"".join(map(_entry, wrapper.paths)))
+                self._inherited.append(paths)
             if wrapper.filter:
                 rules = memory_file("exthost-filter", wrapper.filter)
                 self._inherited.append(rules)
@@ -88,7 +95,7 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        numbers = (control, status, stdin, stdout, *flags, cgroup)
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
@@ -149,6 +156,8 @@ class InitChannel:
         numbers = struct.unpack(f"={len(data) // 4}i", data[: len(data) // 4 * 4])
         if numbers and numbers[0] < 0:
             error = -numbers[0]
+            if error == errno.ESTALE:
+                return ExitStatus(None, None, _REPLACED)
             return ExitStatus(None, None, f"{os.strerror(error)} ({_error_name(error)})")
         if numbers and os.WIFSIGNALED(numbers[0]):
             cpu_seconds = numbers[1] / 1000 if len(numbers) > 1 else 0.0
@@ -168,6 +177,12 @@ class InitChannel:
         if self._status != _CLOSED:
             os.close(self._status)
             self._status = _CLOSED
+
+
+def _entry(path: ExpectedPath) -> bytes:
+    """Return a path and its file as our init reads it."""
+    device, inode = path.device, path.inode
+    return os.fsencode(f"{os.major(device)},{os.minor(device)},{inode},{path.path}\0")
 
 
 def _split(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -3,7 +3,7 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.py.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP[,RESOURCE,SOFT,HARD]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS[,RESOURCE,SOFT,HARD]...
  *        PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
@@ -17,6 +17,9 @@
  *          needs that under a host that ignores SIGCHLD: it would wait forever for its child.
  * GROUP    cgroup.procs of the program's own cgroup, opened by the host, or 0. The program enters
  *          it before it is executed; this process stays outside.
+ * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
+ *          at its end. If another file is at one of them, the program is not executed, and STATUS
+ *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -34,6 +37,7 @@
 #include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
+#include <linux/stat.h>
 #include <linux/wait.h>
 
 typedef unsigned long word;
@@ -75,7 +79,7 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, FIXED };
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, FIXED };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
@@ -218,6 +222,36 @@ static void enter(word group, word status_fd)
         fail_start(status_fd, refused);
 }
 
+/* Whether this is the file at a path: its device and its inode. */
+static int is_at(word major, word minor, word inode, const char *path)
+{
+    struct statx found;
+    long refused = call(__NR_statx, (word)AT_FDCWD, (word)path, AT_SYMLINK_NOFOLLOW, STATX_INO,
+                        (word)&found);
+    return refused == 0 && found.stx_dev_major == major && found.stx_dev_minor == minor
+           && found.stx_ino == inode;
+}
+
+static void check_paths(word fd, word status_fd)
+{
+    static char list[256 * 1024];
+    word length = 0;
+    long count;
+    while (length < sizeof list - 1
+           && (count = call(__NR_read, fd, (word)(list + length), sizeof list - 1 - length, 0, 0)) > 0)
+        length += (word)count;
+    if (length == sizeof list - 1)
+        fail_start(status_fd, -E2BIG);
+    for (char *text = list; text < list + length;) {
+        word major = number(&text), minor = number(&text), inode = number(&text);
+        if (!is_at(major, minor, inode, text))
+            fail_start(status_fd, -ESTALE);
+        while (*text++)
+            ;
+    }
+    call(__NR_close, fd, 0, 0, 0, 0);
+}
+
 /* A copy of a descriptor, out of the way of 0, 1 and 3, which are about to be replaced. */
 static word moved(word fd, word status_fd)
 {
@@ -308,6 +342,8 @@ __attribute__((used)) void run(word *stack)
     /* Other processes here have our uid, and must not be able to trace us. The program is not
      * affected once it is executed. */
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (fixed[PATHS])
+        check_paths(fixed[PATHS], fixed[STATUS]);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
     if (!fixed[CONTROL])

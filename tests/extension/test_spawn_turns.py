@@ -1,0 +1,59 @@
+"""Extensions that start at the same time leave turns of the loop to others."""
+
+import asyncio
+from typing import Any
+
+from exthost.config import spec_from_mapping
+from exthost.extension.extension import Extension
+from exthost.extension.spawn_turns import spawn_turn
+from exthost.process.child import Child
+from tests.extensions.driving import IMPATIENT, command
+
+
+async def test_other_callbacks_run_between_two_spawns() -> None:
+    loop = asyncio.get_running_loop()
+    turns, is_over, spawned_in = 0, False, list[int]()
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        if not is_over:
+            loop.call_soon(count)
+
+    def spawn(plan: Any, name: str) -> Child:
+        spawned_in.append(turns)
+        return Child(plan, name)
+
+    loop.call_soon(count)
+    program, *args = command()
+    source = {"command": program, "args": args}
+    extensions = [
+        Extension(spec_from_mapping({"name": f"e{n}", "source": source}), IMPATIENT, spawn=spawn)
+        for n in range(4)
+    ]
+    try:
+        await asyncio.gather(*(one.start() for one in extensions))
+        assert len(set(spawned_in)) == 4, spawned_in
+    finally:
+        is_over = True
+        await asyncio.gather(*(one.close() for one in extensions))
+
+
+async def test_a_start_that_is_cancelled_while_it_waits_spawns_nothing() -> None:
+    spawned = list[str]()
+
+    def spawn(plan: Any, name: str) -> Child:
+        spawned.append(name)
+        return Child(plan, name)
+
+    program, *args = command()
+    spec = spec_from_mapping({"name": "e", "source": {"command": program, "args": args}})
+    extension = Extension(spec, IMPATIENT, spawn=spawn)
+    async with spawn_turn(asyncio.get_running_loop()):
+        starting = asyncio.ensure_future(extension.start())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not spawned
+        await extension.close()
+        await asyncio.wait([starting])
+    assert not spawned

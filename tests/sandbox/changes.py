@@ -1,0 +1,188 @@
+"""Sandbox trials: packages that change between discovery, pin, start and restart; a store that is
+filled; and many extensions that misbehave at the same time."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.errors import ExthostError, Refused
+from exthost.events import LogLine, Spawned
+from exthost.launch.package_tree import read_tree
+from exthost.process.procfs import descendants
+from tests.extensions import synaps_tree
+from tests.extensions.driving import failing, pid_of, until
+from tests.sandbox.confined import folder
+from tests.sandbox.packages import SECRET, Package
+from tests.sandbox.programs import IN_PLACE
+from tests.sandbox.trials import trial
+
+# How each of the crowd misbehaves, as a program for sh.
+HOSTILE = (
+    "exit 3",
+    "exec sleep 60",
+    "exec 1>&-; sleep 60",
+    "exec 0<&-; sleep 60",
+    "printf '{\"id\":'; sleep 60",
+    "while read line; do echo nonsense; done",
+    "i=0; while [ $i -lt 20000 ]; do echo junk $i; i=$((i+1)); done; sleep 60",
+    "i=0; while [ $i -lt 20000 ]; do echo junk $i >&2; i=$((i+1)); done; sleep 60",
+    "trap '' TERM INT HUP; sleep 60 & sleep 60 & wait",
+    "kill -STOP $$; sleep 60",
+)
+CROWD = 200
+
+
+def link_program(package: Package) -> None:
+    (package.root / "ext.py").unlink()
+    (package.root / "ext.py").symlink_to(package.key)
+
+
+def link_folder(package: Package) -> None:
+    package.root.rename(package.search_path.parent / "moved")
+    package.root.symlink_to(package.keys)
+
+
+def swap_folder(package: Package) -> None:
+    moved = package.search_path.parent / "moved"
+    package.root.rename(moved)
+    shutil.copytree(moved, package.root)
+    package.write("ext.py", str(package.key))
+
+
+def name_key(package: Package) -> None:
+    package.write("ext.py", str(package.key))
+
+
+CHANGES: tuple[Callable[[Package], None], ...] = (link_program, link_folder, swap_folder, name_key)
+
+
+@trial
+async def a_package_that_changes_at_any_moment_is_judged_before_it_runs() -> None:
+    for change in CHANGES:
+        for moment in ("after discovery", "after a start"):
+            with folder() as place:
+                await changes(Package(place), change, moment)
+
+
+async def changes(package: Package, change: Callable[[Package], None], moment: str) -> None:
+    """Whatever changes, it is refused, or it runs as it was admitted; the key is never read."""
+    package.write("ext.py")
+    config = package.config(start="lazy", restart={"strategy": "immediate", "max_retries": 2})
+    host, said = exthost.Host.from_config(config), list[str]()
+    host.events.subscribe(LogLine, lambda line: said.append(line.text))
+    async with host:
+        ext = host["toy"]
+        if moment == "after a start":
+            await ext.start()
+            assert ext.state == "ready", ext.cause
+        change(package)
+        if moment == "after a start":
+            os.kill(pid_of(ext), signal.SIGKILL)
+            await until(lambda: ext.state != "ready")
+            await until(lambda: ext.state in ("ready", "refused", "failed"))
+        else:
+            outcome = await failing_or_done(ext.start())
+            assert outcome is None or isinstance(outcome, ExthostError), outcome
+        shown = [one["path"] for one in ext.enforced["paths"]] if ext.state == "ready" else []
+        context = (change.__name__, moment, ext.state, ext.cause)
+        # A manifest that is written anew is read by a reload; until then it is as it was admitted.
+        assert ext.state == "refused" or change is name_key, context
+        if ext.state == "refused":
+            assert isinstance(ext.cause, Refused) and ext.cause.code in ("X0384", "X0390"), context
+        assert not any(path.startswith(str(package.keys)) for path in shown), context
+    assert SECRET not in "\n".join(said)
+
+
+def open_descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+async def failing_or_done(work: Any) -> BaseException | None:
+    try:
+        await work
+    except ExthostError as error:
+        return error
+    return None
+
+
+@trial
+async def a_changed_module_of_a_pinned_package_is_not_run() -> None:
+    with folder() as place:
+        package = Package(place)
+        package.write("ext.py")
+        (package.root / "helper.py").write_text("X = 1\n")
+        pin = {"package": read_tree(str(package.root)).digest}
+        environ = {**os.environ, "EXTHOST_HOME": str(place / "home")}
+        host = exthost.Host.from_config(package.config(sha256=pin), environ=environ)
+        async with host:
+            assert host["toy"].state == "ready", host["toy"].cause
+            (package.root / "helper.py").write_text("X = 2\n")
+            error = await failing(host["toy"].restart())
+            assert isinstance(error, Refused) and "helper.py has changed" in error.message, error
+        spawned = list[Spawned]()
+        host = exthost.Host.from_config(package.config(sha256=pin), environ=environ)
+        host.events.subscribe(Spawned, spawned.append)
+        async with host:
+            cause = host["toy"].cause
+            assert host["toy"].state == "refused" and not spawned, host["toy"].state
+            assert isinstance(cause, Refused) and "helper.py has changed" in cause.message, cause
+
+
+@trial
+async def the_store_of_a_sandboxed_extension_is_full_at_its_limit() -> None:
+    with folder() as place:
+        shutil.copy(
+            synaps_tree.CHILD, synaps_tree.plugin(place / "p" / "toy", **IN_PLACE) / "ext.py"
+        )
+        defaults = {"permissions": {}, "start": "eager", "limits": {"store": "64KB"}}
+        config = {"discovery": {"search_paths": [str(place / "p")]}, "defaults": defaults}
+        environ = {**os.environ, "EXTHOST_HOME": str(place / "home")}
+        async with exthost.Host.from_config(config, environ=environ) as host:
+            assert host["toy"].state == "ready", host["toy"].cause
+            params = {"namespace": "toy", "content": "x" * 1000, "meta": "y" * 10_000}
+            codes = []
+            for _ in range(12):
+                asked = {"method": "memory.append", "params": params}
+                answer = (await host.call_tool("toy:ask", asked)).data
+                codes.append(answer.get("error", {}).get("code"))
+            assert codes == [None] * 5 + [-32000] * 7, codes
+        assert (place / "home" / "exthost.sqlite3").stat().st_size < 2**20
+
+
+@trial
+async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
+    honest = Path(__file__).with_name("explorer.py")
+    source = {"command": sys.executable, "args": ["-S", "-E", str(honest)]}
+    usual: dict[str, Any] = {
+        "limits": {"start": "20s", "handshake": "3s", "stop": "100ms"},
+        "restart": {"strategy": "immediate", "max_retries": 1},
+        "start": "lazy",
+    }
+    entries: list[dict[str, Any]] = [{"name": "honest", "source": source, "start": "eager"}]
+    for number in range(CROWD):
+        code = HOSTILE[number % len(HOSTILE)]
+        entry = {"name": f"bad{number}", "source": {"command": "/bin/sh", "args": ["-c", code]}}
+        # A tenth of each kind is sandboxed, too: bubblewrap takes most of the time of a start.
+        strict: dict[str, Any] = {"permissions": {}} if number // len(HOSTILE) % 10 == 0 else {}
+        entries.append({**entry, **usual, **strict})
+    before = open_descriptors()
+    async with exthost.Host.from_config({"extensions": entries}) as host:
+        bad = [host[f"bad{number}"] for number in range(CROWD)]
+        starting = asyncio.gather(*(failing_or_done(one.start()) for one in bad))
+        answers = 0
+        while not starting.done():
+            assert await host["honest"].call("echo", answers, timeout=60) == answers
+            answers += 1
+            await asyncio.sleep(0.02)
+        outcomes = await starting
+        assert answers and all(isinstance(one, ExthostError) for one in outcomes), outcomes
+        states = {one.state for one in bad}
+        assert states <= {"failed", "backoff"}, states
+    await until(lambda: descendants(os.getpid()) == [os.getpid()])
+    await until(lambda: open_descriptors() <= before + 1)

@@ -1,0 +1,234 @@
+"""Attacks that once succeeded, each under an id, and the trials and tests that show that it fails.
+
+A name without a path is a trial (`tests.sandbox.trials`), which runs as root and as an ordinary
+user. The others are tests of the whole suite. The summary of a run counts the trials by row.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+__all__ = ["ROWS", "Row", "count_by_row"]
+
+
+class Row(NamedTuple):
+    """What was possible, and what shows that it is not."""
+
+    was: str
+    shown_by: tuple[str, ...]
+
+
+def _tests(path: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{path}::{name}" for name in names)
+
+
+ROWS: Mapping[str, Row] = {
+    "B1": Row(
+        "a package named files that its own sandbox then showed to it",
+        (
+            "an_argument_of_a_package_shows_no_file_outside",
+            "a_link_in_a_package_shows_no_file_outside",
+            "a_relative_argument_of_a_package_shows_no_file_outside",
+            "a_pth_file_of_a_package_shows_no_folder_outside",
+            "the_first_line_of_a_package_shows_no_file_outside",
+            "a_variable_of_a_package_shows_no_folder_outside",
+            "a_file_that_the_operator_names_is_shown_without_its_folder",
+        ),
+    ),
+    "B2": Row(
+        "a running extension changed what its next start was shown",
+        (
+            "a_program_in_a_folder_that_it_may_write_is_refused_unless_it_is_pinned",
+            "a_pinned_program_that_replaces_itself_is_not_started_again",
+            "a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown",
+            "a_first_line_that_changes_after_the_admission_shows_nothing_more",
+            "a_path_swapped_for_a_link_between_load_and_spawn_is_refused",
+            "what_is_replaced_between_the_check_and_the_mount_is_not_shown",
+            "a_package_that_changes_at_any_moment_is_judged_before_it_runs",
+        ),
+    ),
+    "B3": Row(
+        "an extension of a root host planted a set-user-ID program",
+        (
+            "no_file_gets_the_set_user_id_bit",
+            "what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own",
+            "root_is_never_left_to_one_that_may_write",
+        ),
+    ),
+    "B4": Row(
+        "nothing started under a Python without memfd_create",
+        (
+            *_tests(
+                "tests/process/test_init_channel.py",
+                "test_a_python_that_lacks_it_holds_the_processes_together",
+                "test_a_python_that_lacks_it_enforces_permissions",
+                "test_doctor_tells_what_a_python_lacks_instead_of_failing",
+            ),
+        ),
+    ),
+    "M1": Row(
+        "one shortage at the first start weakened every later extension",
+        (
+            "a_shortage_at_the_first_start_does_not_weaken_later_ones",
+            "a_shortage_at_the_first_start_does_not_refuse_later_ones",
+            "a_host_that_ignores_sigchld_contains_as_usual",
+            "a_probe_does_not_block_the_loop",
+            "a_lifetime_that_is_weaker_than_usual_is_reported",
+            "a_sandbox_that_is_weaker_than_configured_is_reported",
+            "what_is_weaker_is_refused_where_the_config_says_so",
+        ),
+    ),
+    "M2": Row(
+        "memory beyond max_memory, without a cgroup",
+        (
+            "a_hog_whose_first_thread_has_ended_is_ended",
+            "files_in_private_mounts_count_as_memory",
+            "private_mounts_have_a_size_without_a_limit_too",
+            "devices_are_no_place_for_files",
+            "memory_that_belongs_to_no_process_cannot_be_had",
+            "buffers_of_sockets_are_bounded_by_the_number_of_descriptors",
+            "buffers_of_sockets_of_many_processes_are_bounded_together",
+            "the_buffers_of_a_socket_keep_their_size",
+        ),
+    ),
+    "M3": Row(
+        "a sandboxed extension saw the host's variables",
+        (
+            "a_secret_of_the_host_is_in_no_environment",
+            "a_package_is_not_given_the_secrets_that_it_asks_for",
+            *_tests(
+                "tests/launch/test_variables.py",
+                "test_a_package_with_permissions_is_told_no_secret_in_its_config_either",
+            ),
+        ),
+    ),
+    "M4": Row(
+        "a pin was of another file than the one that ran",
+        (
+            "a_changed_module_of_a_pinned_package_is_not_run",
+            *_tests(
+                "tests/launch/test_integrity.py",
+                "test_a_file_among_the_arguments_does_not_stand_in_for_the_program",
+                "test_a_changed_package_is_refused_with_the_file_named",
+                "test_another_interpreter_is_refused",
+            ),
+        ),
+    ),
+    "M5": Row(
+        "a datagram socket without network",
+        (
+            "without_network_no_listener_of_the_host_hears_anything",
+            "without_network_no_socket_of_any_family_can_be_made",
+        ),
+    ),
+    "M6": Row(
+        "files of a result that other programs obey",
+        (
+            *_tests(
+                "tests/host/test_file_writer.py",
+                "test_what_other_programs_obey_is_written_only_if_it_is_named",
+                "test_a_link_does_not_lead_to_what_other_programs_obey",
+            ),
+        ),
+    ),
+    "M7": Row(
+        "a flood of one extension held the loop of all",
+        _tests("tests/faults/test_floods.py", "test_a_flood_of_noise_does_not_hold_the_loop"),
+    ),
+    "M8": Row(
+        "half-open requests took every descriptor of the gateway",
+        _tests(
+            "tests/http_server/test_server.py",
+            "test_half_a_head_is_cut_off_and_honest_clients_are_served",
+        ),
+    ),
+    "M9": Row(
+        "an extension filled the disk through the host's store",
+        (
+            "the_store_of_a_sandboxed_extension_is_full_at_its_limit",
+            *_tests(
+                "tests/host/api/test_store_quota.py",
+                "test_records_stop_at_the_quota_and_what_was_stored_is_kept",
+            ),
+            *_tests(
+                "tests/dialects/test_synaps.py",
+                "test_a_full_store_is_an_error_for_the_plugin_and_one_warning_for_the_operator",
+            ),
+        ),
+    ),
+    "m1": Row("few descriptors", ("a_host_with_few_descriptors_starts_extensions",)),
+    "m2": Row(
+        "the thread that started it ended", ("an_extension_outlives_the_thread_that_started_it",)
+    ),
+    "m5": Row(
+        "time that grows with the square of the input",
+        (
+            *_tests(
+                "tests/documents/test_toml_text.py",
+                "test_a_key_of_absurd_length_is_refused_at_once",
+            ),
+            *_tests(
+                "tests/discovery/test_configfile.py",
+                "test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_all",
+            ),
+        ),
+    ),
+    "m8": Row(
+        "results that steer a terminal",
+        (
+            *_tests(
+                "tests/cli/test_common.py",
+                "test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json",
+            ),
+        ),
+    ),
+    "m9": Row(
+        "processor time and processes without a limit",
+        (
+            "processor_time_is_summed_over_all_processes",
+            "processor_time_of_orphans_counts_too",
+            "a_sandboxed_extension_has_a_limit_of_processes_without_any_configuration",
+        ),
+    ),
+    "m10": Row(
+        "config files without end",
+        (
+            *_tests(
+                "tests/discovery/test_configfile.py",
+                "test_a_pipe_a_device_and_a_folder_are_refused",
+                "test_a_sparse_file_of_gigabytes_is_refused",
+            ),
+        ),
+    ),
+    "m11": Row(
+        "advice that names a secret",
+        _tests("tests/launch/test_containment.py", "test_a_secret_is_never_suggested"),
+    ),
+    "calls": Row(
+        "system calls that nobody had thought of",
+        (
+            "denied_calls_are_refused",
+            "calls_that_no_group_lists_do_not_exist_and_later_ones_neither",
+            "a_clone_makes_no_namespace_of_any_kind",
+            "a_personality_can_be_read_and_not_changed",
+            "io_uring_and_other_doors_into_the_kernel_are_shut",
+        ),
+    ),
+    "umask": Row(
+        "a state folder that nobody could reach",
+        ("a_host_with_a_narrow_umask_gives_its_extension_a_state_folder",),
+    ),
+    "crowd": Row(
+        "many hostile extensions at once", ("two_hundred_extensions_misbehave_and_one_is_served",)
+    ),
+}
+
+
+def count_by_row(passed: Iterable[str]) -> str:
+    """Return how often the trials of each row passed, in the order of the table, as one line."""
+    times = Counter(passed)
+    counts = {
+        id: sum(times[name] for name in row.shown_by if "::" not in name)
+        for id, row in ROWS.items()
+    }
+    return ", ".join(f"{id} {count}" for id, count in counts.items() if count)

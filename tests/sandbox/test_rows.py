@@ -1,0 +1,33 @@
+"""Each row has trials or tests, and all of them exist."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.rows import ROWS, count_by_row
+from tests.sandbox.trials import all_trials
+
+PROJECT = Path(__file__).parent.parent.parent
+
+
+@cache
+def functions(path: str) -> frozenset[str]:
+    tree = ast.parse((PROJECT / path).read_text())
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_a_row_names_exists(row: str) -> None:
+    assert ROWS[row].shown_by
+    for name in ROWS[row].shown_by:
+        path, _, function = name.rpartition("::")
+        known = functions(path) if path else frozenset(all_trials())
+        assert function in known, name
+
+
+def test_trials_are_counted_by_row() -> None:
+    trial = ROWS["m1"].shown_by[0]
+    assert count_by_row([trial, trial, "no such trial"]) == "m1 2"
