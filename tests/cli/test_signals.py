@@ -24,15 +24,17 @@ WAIT_SECONDS = 50.0
 
 
 class Terminal:
-    """A host that runs in a terminal of its own."""
+    """A verb that runs in a terminal of its own."""
 
-    def __init__(self, folder: Path, program: Sequence[str], **variables: str) -> None:
+    def __init__(
+        self, folder: Path, program: Sequence[str], verb: str = "run", **variables: str
+    ) -> None:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - another process
             os.chdir(folder)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
             env = {**os.environ, "TERM": "xterm", "COLUMNS": "160", "LINES": "40", **variables}
-            os.execve(program[0], [*program, "run"], env)
+            os.execve(program[0], [*program, verb], env)
         self.shown = b""
 
     def until(self, text: str) -> None:
@@ -88,9 +90,9 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    folder: Path, program: Sequence[str] = EXTHOST, **variables: str
+    folder: Path, program: Sequence[str] = EXTHOST, verb: str = "run", **variables: str
 ) -> Iterator[Terminal]:
-    opened = Terminal(folder, program, **variables)
+    opened = Terminal(folder, program, verb, **variables)
     try:
         yield opened
     finally:
@@ -106,7 +108,7 @@ def test_the_table_shows_each_extension_and_goes_when_the_host_does(tmp_path: Pa
     with terminal(tmp_path) as screen:
         screen.until("1 of 2 extensions ready")
         screen.until("LAST ERROR")
-        screen.until("running")
+        screen.until("ready")
         exthost(tmp_path, "stop", "one")
         screen.until("stopped")
         screen.press(CTRL_C)

@@ -11,13 +11,14 @@ from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from exthost.cli.common import escape_controls
 from exthost.cli.event_lines import event_line
 from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
-from exthost.cli.status import HEADER, cells
+from exthost.cli.top_layout import arrange, order_rows
+from exthost.cli.top_rates import Rates
+from exthost.control.measurements import Measurements
 from exthost.control.report import Report
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
@@ -30,7 +31,6 @@ IDLE_SECONDS = 1.0
 MOST_LINES = 40
 
 _COLOURS = {
-    "running": "green",
     "degraded": "yellow",
     "starting": "yellow",
     "restarting": "yellow",
@@ -38,7 +38,6 @@ _COLOURS = {
     "failed": "red",
     "refused": "red",
 }
-_NUMBERS = frozenset({"PID", "UP", "RESTARTS", "CALLS"})
 
 
 class LiveTable:
@@ -46,6 +45,10 @@ class LiveTable:
 
     def __init__(self, host: Host, report: Report) -> None:
         self._report = report
+        self._measurements = Measurements(host.events)
+        self._rates = Rates()
+        self._rows: list[dict[str, Any]] = []
+        self._measured_at = 0.0
         self._loop = asyncio.get_running_loop()
         self._lines: deque[str] = deque(maxlen=MOST_LINES)  # of theirs
         self._passed_over = 0
@@ -79,6 +82,7 @@ class LiveTable:
     def close(self) -> None:
         """Say the last things, and take the table away."""
         self._forget_timer()
+        self._measurements.close()
         self._say_lines()
         self._live.stop()
         self._writer.close()
@@ -112,19 +116,22 @@ class LiveTable:
             # As Text: what a child wrote is no markup of ours.
             self._live.console.print(Text("\n".join(lines)))
 
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in HEADER:
-            table.add_column(title, justify="right" if title in _NUMBERS else "left", no_wrap=True)
-        now = time.time()
-        for row in self._report.rows():
-            table.add_row(*_styled(cells(row, now), row))
-        return table
-
-
-def _styled(line: tuple[str, ...], row: dict[str, Any]) -> list[Text]:
-    colour = _COLOURS.get(row["health"], "")
-    return [
-        Text(cell, style=colour if title == "HEALTH" else "")
-        for title, cell in zip(HEADER, line, strict=True)
-    ]
+    def _table(self) -> Text:
+        now = time.monotonic()
+        if now - self._measured_at >= IDLE_SECONDS or not self._rows:
+            self._measured_at = now
+            self._measurements.look()
+            measured = [
+                row | self._measurements.of(row["id"], row["pids"]) for row in self._report.rows()
+            ]
+            self._rows = self._rates.add(measured, now)
+        # What is measured is old by a second at most; the rest is as it is now.
+        known = {row["id"]: row for row in self._rows}
+        rows = order_rows([known.get(row["id"], {}) | row for row in self._report.rows()])
+        size = self._live.console.size
+        table = arrange(rows, size.width, max(3, size.height - 2))
+        text = Text(table.lines[0], style="bold", no_wrap=True, overflow="crop")
+        for index, line in enumerate(table.lines[1:]):
+            health = table.rows[index]["health"] if index < len(table.rows) else ""
+            text.append(f"\n{line}", style=_COLOURS.get(health, "not bold"))
+        return text

@@ -13,6 +13,7 @@ VERBS = {
     "tools": "the tools of a config's extensions; starts nothing unless asked to",
     "run": "start everything and supervise it until Ctrl-C",
     "gateway": "offer all tools as one MCP server, on stdio or HTTP",
+    "top": "the extensions of a running host, live, with keys to restart, stop and look",
     "status": "how the extensions of a running host are",
     "start": "start an extension of a running host that is stopped, failed or idle",
     "stop": "stop an extension of a running host, until it is started again",

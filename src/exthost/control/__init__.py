@@ -9,6 +9,7 @@ line_protocol      lines of a connection, read into memory of its own
 server             the host's end: one host for a config
 server_connection  one client of the host
 requests           what each verb does
+measurements       durations of calls, processor time and memory, while somebody looks
 report             how each extension is, as rows
 description        what an extension is and offers, as data
 as_data            values of a dialect as data

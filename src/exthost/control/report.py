@@ -68,6 +68,7 @@ class Report:
             "calls": stats.calls,
             "in_flight": stats.in_flight,
             "waiting": stats.waiting,
+            "breaker": stats.breaker,
             "tools": len(extension.tools),
             "last_error": self._last.get(extension.id),
         }

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from exthost._version import __version__
 from exthost.control.as_data import as_data, event_as_data
 from exthost.control.description import describe_extension, describe_tools
+from exthost.control.measurements import Measurements
 from exthost.control.protocol import Request
 from exthost.control.report import Report
 from exthost.control.served_host import ServedHost
@@ -82,6 +83,7 @@ class Requests:
         self._report = report
         self._config = config
         self._since = time.monotonic()
+        self._measurements = Measurements(host.events)
         self._is_program = is_program
         self.ending = False
         self.opened = True
@@ -98,6 +100,10 @@ class Requests:
             "call": self._call,
             "trace": self._trace,
         }
+
+    def close(self) -> None:
+        """Measure no more."""
+        self._measurements.close()
 
     async def perform(self, request: Request, events: EventSender) -> Any:
         """Do what the request asks for, and return the answer. Raises ExthostError."""
@@ -121,6 +127,9 @@ class Requests:
     async def _status(self, request: Request, events: EventSender) -> dict[str, Any]:
         name = request.name
         rows = [self._report.row(self._host[name])] if name else self._report.rows()
+        if request.params.get("measure"):
+            self._measurements.look()
+            rows = [row | self._measurements.of(row["id"], row["pids"]) for row in rows]
         return {"host": await self._hello(request, events), "extensions": rows}
 
     async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Control:
         for client in clients:
             client.abort()
         await asyncio.gather(*(client.finish() for client in clients))
+        self.requests.close()
         if self._server is not None:
             await self._server.wait_closed()
         self._socket.close()

@@ -1,0 +1,195 @@
+"""The extensions of a running host, live: calls a second, durations, what they use, what failed.
+
+Those in trouble come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
+l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
+the filter, Esc clears it · q leaves.
+
+P50 and P99 are of the last calls since somebody looks; FLY counts calls in flight and waiting; CPU
+and memory are of the whole process tree. Without a terminal, or with --json, one look is printed.
+"""
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
+from exthost.cli.terminal import Terminal
+from exthost.cli.top_layout import arrange, order_rows, table_lines
+from exthost.cli.top_rates import Rates
+from exthost.control.client import HostClient, ask
+from exthost.control.protocol import Request
+from exthost.errors import ExthostError, escape_controls
+
+ANSWER_SECONDS = 10.0
+
+# Between two looks: often enough for a person, and cheap for a host of hundreds.
+LOOK_SECONDS = 1.0
+
+# For a restart or a stop; the host goes on with it in any case.
+STEER_SECONDS = 120.0
+
+LOOK = Request("status", params={"measure": True})
+KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    with HostClient(config_path(args), timeout=ANSWER_SECONDS) as client:
+        if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return _look_once(args, client)
+        with Terminal() as terminal:
+            _Top(args, client, terminal).run()
+    return 0
+
+
+def _look_once(args: Args, client: HostClient) -> int:
+    rates = Rates()
+    rates.add(client.ask(LOOK, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
+    time.sleep(LOOK_SECONDS)
+    told = client.ask(LOOK, timeout=ANSWER_SECONDS)
+    rows = order_rows(rates.add(told["extensions"], time.monotonic()))
+    if args.json:
+        show_json({"host": told["host"], "extensions": rows})
+        return 0
+    width = shutil.get_terminal_size((120, 24)).columns
+    for line in table_lines(rows, width):
+        print(line)
+    say(f"{len(rows)} extensions of process {told['host']['pid']}")
+    return 0
+
+
+class _Top:
+    """The live display."""
+
+    def __init__(self, args: Args, client: HostClient, terminal: Terminal) -> None:
+        self._args = args
+        self._client = client
+        self._terminal = terminal
+        self._rates = Rates()
+        self._rows: list[Any] = []
+        self._host: dict[str, Any] = {}
+        self._selected = ""
+        self._pattern = ""
+        self._is_typing = False
+        self._note = ""
+
+    def run(self) -> None:
+        """Show and obey until somebody leaves."""
+        next_look = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= next_look:
+                self._look(now)
+                next_look = now + LOOK_SECONDS
+            self._draw()
+            for key in self._terminal.keys(max(0.0, next_look - time.monotonic())):
+                if not self._obey(key):
+                    return
+
+    def _look(self, now: float) -> None:
+        told = self._client.ask(LOOK, timeout=ANSWER_SECONDS)
+        self._host = told["host"]
+        self._rows = self._rates.add(told["extensions"], now)
+
+    def _shown(self) -> list[Any]:
+        return order_rows(self._rows, self._pattern)
+
+    def _index(self, rows: list[Any]) -> int:
+        """Return where the selected extension is: it stays selected while others move."""
+        ids = [row["id"] for row in rows]
+        if self._selected not in ids:
+            self._selected = ids[0] if ids else ""
+        return ids.index(self._selected) if ids else 0
+
+    # -- drawing -----------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        width, height = self._terminal.size()
+        rows = self._shown()
+        index = self._index(rows)
+        counts = f"{len(rows)} of {len(self._rows)}" if self._pattern else str(len(self._rows))
+        trouble = sum(row["state"] in ("failed", "refused", "open", "backoff") for row in rows)
+        head = f"exthost top · process {self._host['pid']} · {counts} extensions"
+        head += f" · {trouble} in trouble" if trouble else ""
+        table = arrange(rows, width, max(2, height - 3), index)
+        lines = [head[:width], *table.lines]
+        error = rows[index].get("last_error") if rows else None
+        detail = self._note or (f"{self._selected}: {error['message']}" if error else "")
+        if self._is_typing or self._pattern:
+            detail = f"/{self._pattern}"
+        lines += [""] * max(0, height - 2 - len(lines))
+        lines += [escape_controls(" ".join(detail.split()))[:width], KEYS[:width]]
+        self._terminal.draw(lines[:height], table.selected + 1 if rows else -1)
+
+    # -- keys --------------------------------------------------------------------------------
+
+    def _obey(self, key: str) -> bool:
+        """Do what a key means. Return False to leave."""
+        if self._is_typing:
+            self._type(key)
+            return True
+        if key in ("q", "ctrl-c", ""):
+            return False
+        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
+        if key in moves:
+            self._move(moves[key])
+        elif key == "/":
+            self._is_typing, self._pattern = True, ""
+        elif key == "escape":
+            self._pattern = ""
+        elif self._selected and key in ("r", "s"):
+            self._steer("restart" if key == "r" else "stop", self._selected)
+        elif self._selected and key in ("l", "t"):
+            self._leave_for(["logs", "-f"] if key == "l" else ["trace"], self._selected)
+        return True
+
+    def _type(self, key: str) -> None:
+        if key in ("enter", "escape", "ctrl-c", ""):
+            self._is_typing = False
+            if key != "enter":
+                self._pattern = ""
+        elif key == "backspace":
+            self._pattern = self._pattern[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self._pattern += key
+
+    def _move(self, by: int) -> None:
+        rows = self._shown()
+        if rows:
+            index = max(0, min(len(rows) - 1, self._index(rows) + by))
+            self._selected = rows[index]["id"]
+            self._note = ""
+
+    def _steer(self, verb: str, name: str) -> None:
+        """Restart or stop an extension, beside the display."""
+        self._note = f"{name}: {verb} …"
+
+        def send() -> None:
+            try:
+                row = ask(config_path(self._args), Request(verb, name), timeout=STEER_SECONDS)
+                self._note = f"{name}: {verb}: {row['state']}"
+            except ExthostError as error:
+                self._note = f"{name}: {verb}: {error.message} [{error.code}]"
+
+        threading.Thread(target=send, daemon=True).start()
+
+    def _leave_for(self, verb: list[str], name: str) -> None:
+        """Show another verb until Ctrl-C, and come back."""
+        words = [sys.executable, "-m", "exthost", *verb, name, "--config", config_path(self._args)]
+        # A handler, and not SIG_IGN, which the other program would inherit.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            with self._terminal.left():
+                print(f"{' '.join(verb)} {name}: Ctrl-C comes back", flush=True)
+                subprocess.run(words, check=False)
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,73 @@
+"""How long calls take, and what processes use: measured while somebody looks.
+
+The durations of calls come from the bus, and a subscriber costs each call a little. So the
+subscription ends when nobody has looked for some seconds.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exthost.events import Bus, CallEnded
+from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
+
+__all__ = ["Measurements", "percentile"]
+
+# The last calls of an extension that count.
+_CALLS = 512
+
+# Nobody looks any more.
+_FORGOTTEN_SECONDS = 10.0
+
+
+class Measurements:
+    """The measurements of one host."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._seconds: dict[str, deque[float]] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """Measure from now on, until nobody looks any more."""
+        if self._unsubscribe is None:
+            self._unsubscribe = self._bus.subscribe(CallEnded, self._on_call)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_FORGOTTEN_SECONDS, self.close)
+
+    def close(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._seconds.clear()
+
+    def _on_call(self, ended: CallEnded) -> None:
+        seconds = self._seconds.get(ended.extension)
+        if seconds is None:
+            seconds = self._seconds[ended.extension] = deque(maxlen=_CALLS)
+        seconds.append(ended.seconds)
+
+    def of(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
+        """Return what was measured of an extension with these processes."""
+        calls = sorted(self._seconds.get(extension, ()))
+        tree = descendants(*pids) if pids else []
+        return {
+            "p50_ms": percentile(calls, 0.5),
+            "p99_ms": percentile(calls, 0.99),
+            "cpu_seconds": round(sum(map(cpu_seconds, tree)), 3),
+            "memory_bytes": sum(map(resident_bytes, tree)),
+        }
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the value below which this share of seconds lies, in milliseconds; None of none."""
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000, 3)
