@@ -49,7 +49,7 @@ PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests without processes of their own.
 PURE := tests/wire tests/documents tests/config tests/discovery tests/bench \
-	$(filter-out tests/test_detection.py tests/test_leak_check.py tests/test_public_types.py, \
+	$(filter-out tests/test_detection.py tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
 	tests/session/test_conversation.py tests/session/test_conversation_vectors.py \

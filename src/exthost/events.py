@@ -21,11 +21,12 @@ _log = logging.getLogger("exthost.events")
 
 
 class CallStarted(NamedTuple):
-    """A call was accepted."""
+    """A call was accepted. `key` is the same as in its CallEnded, and no other open call has it."""
 
     extension: str
     method: str
     context: Any = None
+    key: int = 0
 
 
 class CallEnded(NamedTuple):
@@ -39,6 +40,7 @@ class CallEnded(NamedTuple):
     outcome: str
     seconds: float
     context: Any = None
+    key: int = 0
 
 
 class HookFailed(NamedTuple):

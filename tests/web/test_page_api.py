@@ -1,14 +1,15 @@
 """The page's API: a real host, real HTTP. Who may ask, what is answered, what is bounded."""
 
 import asyncio
+import http.client
 import json
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -37,8 +38,8 @@ async def client(running: Page, **headers: str) -> AsyncIterator[httpx2.AsyncCli
     timeout = httpx2.Timeout(RUN_SECONDS)
     async with httpx2.AsyncClient(
         base_url=running.url, headers=running.headers | headers, timeout=timeout, verify=False
-    ) as http:
-        yield http
+    ) as session:
+        yield session
 
 
 async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
@@ -300,17 +301,15 @@ async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, fo
 def test_it_ends_in_time_though_pages_are_open(tmp_path: Path) -> None:
     showcase_config(tmp_path)
     with page(tmp_path) as running:
-        following = subprocess.Popen(
-            ["curl", "-sN", "-H", f"Authorization: Bearer {running.token}",
-             running.url + "api/events"],
-            stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert following.stdout is not None
-        assert following.stdout.readline().startswith(b"data: ")
-        running.process.send_signal(signal.SIGTERM)
-        _, stderr = running.process.communicate(timeout=RUN_SECONDS)
-        assert following.wait(RUN_SECONDS) == 0
-        following.stdout.close()
+        address = urlsplit(running.url)
+        browser = http.client.HTTPConnection(address.netloc, timeout=RUN_SECONDS)
+        browser.request("GET", "/api/events", headers=running.headers)
+        with browser.getresponse() as following:
+            assert following.readline().startswith(b"data: ")
+            running.process.send_signal(signal.SIGTERM)
+            _, stderr = running.process.communicate(timeout=RUN_SECONDS)
+            following.read()  # to its end
+        browser.close()
     assert "Traceback" not in stderr and "Exception" not in stderr, stderr
 
 

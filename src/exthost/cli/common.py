@@ -60,11 +60,7 @@ class _Parser(argparse.ArgumentParser):
 
 def run_verb(verb: str, words: list[str]) -> int:
     """Parse the arguments of a verb and run it; return its exit code, also of a failure."""
-    module = importlib.import_module(f"exthost.cli.{verb}")
-    parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--json", action="store_true", help="machine-readable output")
-    module.options(parser)
+    module, parser = verb_parser(verb)
     wants_json = "--json" in words
     _shown_lines.clear()
     try:
@@ -93,6 +89,16 @@ def run_verb(verb: str, words: list[str]) -> int:
         )
         tell_error(lost, wants_json=False)
         return lost.exit_code
+
+
+def verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
+    """Return the module of a verb, and the parser of its arguments."""
+    module: Any = importlib.import_module(f"exthost.cli.{verb}")
+    parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    module.options(parser)
+    return module, parser
 
 
 def no_verb(verb: str, words: Sequence[str]) -> int:

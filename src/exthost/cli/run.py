@@ -18,6 +18,7 @@ from exthost.cli.displays import Display, display_for
 from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
 from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
+from exthost.cli.otel_export import otel_faces, otel_options
 from exthost.cli.target import run_async
 from exthost.cli.web_face import web_faces, web_options
 from exthost.config import Config
@@ -34,6 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no events, only messages")
     http_options(parser)
     web_options(parser)
+    otel_options(parser)
     config_option(parser)
 
 
@@ -49,7 +51,7 @@ def run(args: Args) -> int:
     path = given_config(args)
     config = read_config(path)
     with mcp_faces(args, on_stdio=args.mcp_stdio) as faces, web_faces(args) as page:
-        return run_async(_supervise(args, path, config, [*faces, *page]))
+        return run_async(_supervise(args, path, config, [*faces, *page, *otel_faces(args)]))
 
 
 async def _supervise(args: Args, path: str, config: Config, faces: Sequence[Face]) -> int:

@@ -86,6 +86,8 @@ def _words(args: Args, path: str) -> list[str]:
         words += ["--http", str(args.http)]
     if args.web is not None:
         words += ["--web", str(args.web)]
+    if args.otel:
+        words.append("--otel")
     if args.token_file is not None:
         words += ["--token-file", str(Path(args.token_file).absolute())]
     return words

@@ -60,7 +60,7 @@ class CallOutcomes:
     def publish_started(self, call: Call) -> None:
         """Publish that a call was accepted."""
         if CallStarted in self._kinds and not call.internal:
-            self._bus.publish(CallStarted(self._extension, call.method, call.context))
+            self._bus.publish(CallStarted(self._extension, call.method, call.context, id(call)))
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
@@ -96,8 +96,9 @@ class CallOutcomes:
         listeners = self._kinds[CallEnded]
         for call, _ in completions:
             if not call.internal:
+                seconds = now - call.started_at
                 event = CallEnded(
-                    self._extension, call.method, "result", now - call.started_at, call.context
+                    self._extension, call.method, "result", seconds, call.context, id(call)
                 )
                 for listener in listeners:
                     try:
@@ -122,5 +123,5 @@ class CallOutcomes:
         if CallEnded in self._kinds:
             seconds = self._now() - call.started_at
             self._bus.publish(
-                CallEnded(self._extension, call.method, outcome, seconds, call.context)
+                CallEnded(self._extension, call.method, outcome, seconds, call.context, id(call))
             )

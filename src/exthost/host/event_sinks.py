@@ -146,6 +146,7 @@ class EventSinks:
             case _:
                 body = event._asdict()
                 body.pop("context", None)
+                body.pop("key", None)
                 told["event"] = body
         return told
 

@@ -94,7 +94,18 @@ def list_tools(_: Any) -> Exchanges:
 
 def ask_tool(call: ToolCall) -> tuple[str, Any]:
     """Return the request that calls a tool."""
-    return "tools/call", {"name": call.name, "arguments": _arguments(call)}
+    params = {"name": call.name, "arguments": _arguments(call)}
+    if call.context and (traced := _trace_context(call.context)):
+        params["_meta"] = traced
+    return "tools/call", params
+
+
+def _trace_context(context: Mapping[str, Any]) -> dict[str, str]:
+    """Return the members of a caller's context that are W3C Trace Context."""
+    return {name: value for name in _TRACE_CONTEXT if isinstance(value := context.get(name), str)}
+
+
+_TRACE_CONTEXT = ("traceparent", "tracestate", "baggage")
 
 
 def read_tool_result(call: ToolCall, result: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Print the manual page exthost(1), made from the verbs and their options.
+
+exthost man > /usr/local/share/man/man1/exthost.1
+exthost man | man -l -
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from exthost._version import __version__
+from exthost.cli.common import Args, no_command, show_text
+from exthost.cli.verb_table import Verb, read_verbs
+
+_EXIT_CODES = (
+    ("0", "Done."),
+    ("1", "The extension answered with an error, or its result is marked as one."),
+    ("2", "Wrong usage, something that was named does not exist, or arguments that do not fit."),
+    ("3", "A config or manifest is invalid."),
+    ("4", "Refused by a gate, a permission or the sandbox."),
+    ("5", "An extension did not start or shake hands."),
+    ("6", "A call timed out."),
+    ("7", "A process died or broke the protocol, or its breaker is open."),
+    ("130", "Ctrl-C."),
+)
+
+_VARIABLES = (
+    ("EXTHOST_HOME", "Where logs, stored settings and, if need be, the socket of a host are kept."),
+    ("EXTHOST_GATEWAY_TOKEN", "The token of the faces on HTTP."),
+    ("NO_COLOR", "If it is set, nothing is coloured."),
+    ("NOTIFY_SOCKET", "Where a service manager is told that the host is ready; set by systemd."),
+)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    show_text("\n".join(manual_page(read_verbs())))
+    return 0
+
+
+def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
+    """Return the lines of the page, in the man macros of troff."""
+    yield f'.TH EXTHOST 1 "" "exthost {__version__}" "User Commands"'
+    yield from (".SH NAME", r"exthost \- one host for extensions that run as child processes")
+    yield from (".SH SYNOPSIS", ".B exthost")
+    yield from (r".I VERB", r"[OPTIONS] [\-\- COMMAND ARGS...]")
+    yield ".SH DESCRIPTION"
+    yield _text(
+        "Runs extensions, programs that speak on stdin and stdout, in whichever dialect they "
+        "speak: starts them, calls their tools, restarts what dies, contains what must not be "
+        "trusted. stdout is data, stderr is talk; every verb takes --json."
+    )
+    yield ".SH VERBS"
+    for verb in verbs:
+        yield from (f".SS {_text(verb.name)}", ".B " + _text(verb.usage), ".PP")
+        yield from _paragraphs(verb.about)
+        for option in verb.options:
+            names = ", ".join(option.names)
+            shown = f"{names} {option.placeholder}".strip()
+            if not shown or option.names == ("-h", "--help"):
+                continue
+            yield from (".TP", f".B {_text(shown)}", _text(" ".join(option.help.split()) or "-"))
+    yield ".SH EXIT STATUS"
+    yield from _terms(_EXIT_CODES)
+    yield ".SH ENVIRONMENT"
+    yield from _terms(_VARIABLES)
+    yield from (".SH FILES", ".TP", ".B exthost.toml", "The config, in the current folder.")
+
+
+def _terms(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for name, text in rows:
+        yield from (".TP", f".B {_text(name)}", _text(text))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Return the text of a verb's help. Indented lines are examples and stay as they are."""
+    for part in text.split("\n\n"):
+        lines = part.split("\n")
+        if all(line.startswith("  ") for line in lines):
+            yield from (".nf", *map(_text, lines), ".fi", ".PP")
+        else:
+            yield from (_text(" ".join(part.split())), ".PP")
+
+
+def _text(text: str) -> str:
+    """Return a text that troff shows as it is."""
+    escaped = text.replace("\\", r"\e").replace("-", r"\-")
+    escaped = "".join(one if one.isascii() else f"\\[u{ord(one):04X}]" for one in escaped)
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

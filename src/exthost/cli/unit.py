@@ -1,0 +1,122 @@
+"""Print a systemd unit that runs a host: started at boot, ready when it is, reloaded by SIGHUP.
+
+  exthost unit --config /etc/exthost.toml > /etc/systemd/system/exthost.service
+  exthost unit --user > ~/.config/systemd/user/exthost.service
+  systemctl daemon-reload && systemctl enable --now exthost
+
+The unit has a cgroup of its own, so the kernel can cap what each extension may use. Where the
+service may do less than its user (ProtectSystem= and others), so may every extension.
+"""
+
+import argparse
+import getpass
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
+from exthost.cli.mcp_face import check_http_options, http_options
+from exthost.cli.web_face import web_options
+from exthost.errors import UsageError
+
+# As long as extensions may take to get ready, and to drain.
+START_SECONDS = 300
+STOP_SECONDS = 90
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user", action="store_true", help="a unit for your own service manager, without root"
+    )
+    parser.add_argument(
+        "--run-as", metavar="USER", help="who runs the host (default: you, unless you are root)"
+    )
+    http_options(parser)
+    web_options(parser)
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    check_http_options(args)
+    if args.user and args.run_as is not None:
+        raise UsageError(
+            "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
+        )
+    user = "" if args.user else args.run_as or getpass.getuser()
+    if user == "root" and args.run_as is None:
+        say("warning: this unit runs as root: name another user with --run-as")
+    text = unit_text(run_words(args), config=_whole(config_path(args)), user=user)
+    if args.json:
+        show_json({"unit": text})
+    else:
+        print(text, end="")
+    return 0
+
+
+def run_words(args: Args) -> list[str]:
+    """Return the command that the unit executes."""
+    words = [*_program(), "run", "--quiet", "--config", _whole(config_path(args))]
+    if args.http is not None:
+        words += ["--http", str(args.http)]
+    if args.web is not None:
+        words += ["--web", str(args.web)]
+    if args.token_file is not None:
+        words += ["--token-file", _whole(args.token_file)]
+    return words
+
+
+def unit_text(words: list[str], *, config: str, user: str) -> str:
+    """Return the unit. Without a user it is one of a user's own service manager."""
+    lines = [
+        "[Unit]",
+        f"Description=exthost: extensions of {_escaped(config)}",
+        "Documentation=man:exthost(1)",
+        *(["After=network.target"] if user else []),
+        "",
+        "[Service]",
+        "Type=notify",
+        *([f"User={user}"] if user and user != "root" else []),
+        f"WorkingDirectory={_escaped(str(Path(config).parent))}",
+        f"ExecStart={' '.join(map(_quoted, words))}",
+        "ExecReload=kill -HUP $MAINPID",
+        "# The host ends its extensions itself; what is left after that is killed.",
+        "KillMode=mixed",
+        f"TimeoutStartSec={START_SECONDS}",
+        f"TimeoutStopSec={STOP_SECONDS}",
+        "Restart=on-failure",
+        "RestartSec=2",
+        "# The kernel caps the memory and the processes of each extension.",
+        "Delegate=yes",
+        "OOMPolicy=continue",
+        "UMask=0077",
+        "",
+        "[Install]",
+        f"WantedBy={'multi-user.target' if user else 'default.target'}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _program() -> list[str]:
+    own = Path(sys.argv[0])
+    if own.name == "exthost" and own.is_absolute() and os.access(own, os.X_OK):
+        return [str(own)]
+    found = shutil.which("exthost")
+    return [found] if found is not None else [sys.executable, "-m", "exthost"]
+
+
+def _whole(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a command line, as systemd reads it."""
+    escaped = _escaped(word).replace("\\", "\\\\").replace("$", "$$").replace('"', '\\"')
+    is_plain = all(one.isalnum() or one in "/._-:=@+,[]" for one in word)
+    return escaped if is_plain and word else f'"{escaped}"'

@@ -1,0 +1,151 @@
+"""Spans of calls: their parents, their outcomes, and the trace context that an extension gets."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+import exthost
+from exthost.events import Bus, CallEnded, CallStarted
+from exthost.otel import CallSpans, trace_context
+from tests.cli.running import RUN_SECONDS, extension, running, told, write_config
+
+MCP_CHILD = Path(__file__).parent / "extensions" / "mcp_child.py"
+FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter: InMemorySpanExporter) -> Iterator[TracerProvider]:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    yield provider
+    provider.shutdown()
+
+
+def entry(name: str, dialect: str, *words: str) -> dict[str, Any]:
+    source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", *words]}
+    return {"name": name, "dialect": dialect, "source": source}
+
+
+async def test_each_call_is_a_child_of_the_span_that_is_current_where_it_is_made(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    tracer = provider.get_tracer("test")
+    config = {"extensions": [entry("fragile", "morphir", str(FRAGILE))]}
+    host = exthost.Host.from_config(config)
+    spans = CallSpans(host.events, provider)
+    async with host:
+
+        async def call(number: int) -> None:
+            with tracer.start_as_current_span(f"parent {number}"):
+                await host.call_tool("ext_fragile_divide", {"a": number, "b": 1})
+
+        await asyncio.gather(*map(call, range(5)))
+        with pytest.raises(exthost.errors.ExtensionGone):
+            await host.call_tool("ext_fragile_divide", {"a": 1, "b": 0})
+        spans.close()
+        await host["fragile"].restart()
+        await host.call_tool("ext_fragile_divide", {"a": 1, "b": 1})
+    done = exporter.get_finished_spans()
+    parents = {span.context.span_id: span for span in done if span.name.startswith("parent")}
+    calls = [span for span in done if not span.name.startswith("parent")]
+    assert len(calls) == 6, "none after it was closed"
+    ours = [span for span in calls if span.parent is not None]
+    assert {parents[span.parent.span_id].name for span in ours if span.parent} == {
+        f"parent {number}" for number in range(5)
+    }
+    (crashed,) = [span for span in calls if span.parent is None]
+    assert crashed.status.status_code is StatusCode.ERROR
+    assert dict(crashed.attributes or {}) == {
+        "exthost.extension": "fragile",
+        "exthost.method": "divide",
+        "exthost.outcome": "gone",
+    }
+
+
+def test_calls_that_end_in_another_order_keep_their_parents(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    bus = Bus()
+    CallSpans(bus, provider)
+    tracer = provider.get_tracer("test")
+    for key, name in enumerate("abc"):
+        with tracer.start_as_current_span(name):
+            bus.publish(CallStarted("x", f"of {name}", key=key))
+    for name in "bca":
+        bus.publish(CallEnded("x", f"of {name}", "result", 1.0, key="abc".index(name)))
+    bus.publish(CallEnded("x", "never begun", "result", 0.5, key=7))
+    done = exporter.get_finished_spans()
+    names = {span.context.span_id: span.name for span in done}
+    found = {span.name: names[span.parent.span_id] for span in done if span.parent is not None}
+    assert found == {"x of a": "a", "x of b": "b", "x of c": "c"}
+
+
+async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place_for_it(
+    provider: TracerProvider, exporter: InMemorySpanExporter, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    child = entry("child", "mcp", str(MCP_CHILD), json.dumps({"heard": str(heard)}))
+    host = exthost.Host.from_config({"extensions": [child]})
+    CallSpans(host.events, provider)
+    async with host:
+        with provider.get_tracer("test").start_as_current_span("caller"):
+            context = trace_context()
+        await host.call_tool("ext_child_echo", {"text": "hi"}, context=context)
+    sent = [json.loads(line) for line in heard.read_text().splitlines()]
+    (call,) = [message for message in sent if message.get("method") == "tools/call"]
+    assert call["params"]["_meta"]["traceparent"] == context["traceparent"]
+    assert "progressToken" in call["params"]["_meta"]
+    caller, called = exporter.get_finished_spans()
+    assert called.parent is not None and called.parent.span_id == caller.context.span_id
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Keeps what it is sent."""
+
+    bodies: list[bytes]
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.more
+def test_a_host_sends_its_spans_to_a_collector(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("fragile", sys.executable, "-S", "-E", str(FRAGILE)))
+    bodies: list[bytes] = []
+    handler = type("Handler", (Collector,), {"bodies": bodies})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_address[1]}"
+            variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
+            with running(tmp_path, "--otel", **variables) as host:
+                words = ("call", "fragile", "divide", "a=1", "b=2")
+                assert told(tmp_path, *words) == 0.5
+                host.terminate()
+                host.communicate(timeout=RUN_SECONDS)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert any(b"fragile divide" in body for body in bodies)
