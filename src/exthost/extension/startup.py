@@ -6,7 +6,7 @@ leaves no process.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
@@ -24,6 +24,7 @@ from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands, timed_out
 from exthost.session.inbound import Handler
@@ -35,6 +36,10 @@ from exthost.trace.traffic import Traffic
 _log = logging.getLogger("exthost.extension")
 
 _ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+
+
+# Executes a launch plan for the extension of this id, here or elsewhere.
+Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
 
 class Starter:
@@ -73,7 +78,7 @@ class Starter:
         vet: Callable[[Offer], None] | None,
         objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
-        spawn: Callable[[LaunchPlan, str], Child] = Child,
+        spawn: Spawn = Child,
         traffic: Traffic | None = None,
     ) -> None:
         self.spec = spec
@@ -150,6 +155,7 @@ class Start:
 
     __slots__ = (
         "_launch",
+        "_limit",
         "_starter",
         "_task",
         "offer",
@@ -192,7 +198,7 @@ class Start:
         starter = self._starter
         limit = starter.limits.start
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit) as self._limit:
                 return await self._start_process(first_id)
         except ExthostError:  # first: CallTimeout is a TimeoutError, SpawnFailed an OSError
             raise
@@ -245,6 +251,15 @@ class Start:
             )
         return error
 
+    async def _placed(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
+        """Wait for a process on another node. Its limit of time begins when it runs: how long it
+        may take to be placed is a setting of the cluster."""
+        self._limit.reschedule(None)
+        child = await spawned
+        if (seconds := self._starter.limits.start) is not None:
+            self._limit.reschedule(self._starter.queue.loop.time() + seconds)
+        return child
+
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_known(starter.spec):
@@ -256,7 +271,8 @@ class Start:
             starter.report_weaker(launch.weaker)
             check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
-            child = starter.spawn(launch.plan, starter.spec.id)
+            spawned = starter.spawn(launch.plan, starter.spec.id)
+        child = await self._placed(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup
