@@ -1,0 +1,122 @@
+"""The port of the host to which node processes connect.
+
+A connection must present a nonce that the host gave out, within seconds, and each nonce is good for
+one connection. Any other connection is closed without an answer.
+"""
+
+import asyncio
+import secrets
+import socket
+
+from exthost.cluster.messages import NONCE_BYTES
+from exthost.errors import ConfigError
+
+__all__ = ["Gate"]
+
+# How long a connection may take to present its nonce.
+_NONCE_SECONDS = 5.0
+
+# Connections that have not presented a nonce yet.
+_MAX_STRANGERS = 256
+
+# Larger buffers would hide for long that an extension does not read.
+_BUFFER_BYTES = 256 * 1024
+
+
+class Gate:
+    """Listens on `host`, and pairs connections with those who expect them."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._strangers: set[asyncio.Task[None]] = set()
+        self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
+        self.address = ""
+
+    async def open(self) -> None:
+        """Start to listen. Raises ConfigError if the address cannot be used."""
+        if self._listener is not None:
+            return
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+            listener.bind((self._host, self._port))
+            listener.listen(256)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            raise ConfigError(
+                "X0171",
+                f"cluster.listen: {self._host}:{self._port} cannot be used: {error.strerror}",
+                help="name an address of this machine that the nodes can reach, with a free port",
+            ) from None
+        self._listener = listener
+        host, port = listener.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._accepting = asyncio.create_task(self._accept(listener))
+
+    def expect(self) -> tuple[str, "asyncio.Future[socket.socket]"]:
+        """Return a new nonce, and the future of the connection that presents it. Cancel the future
+        when the connection is no longer wanted."""
+        nonce = secrets.token_hex(NONCE_BYTES // 2)
+        future: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        self._expected[nonce.encode()] = future
+        future.add_done_callback(lambda _: self._expected.pop(nonce.encode(), None))
+        return nonce, future
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:  # out of descriptors: those who wait reach their own limits
+                await asyncio.sleep(0.1)
+                continue
+            if len(self._strangers) >= _MAX_STRANGERS:
+                connection.close()
+                continue
+            task = asyncio.create_task(self._admit(connection))
+            self._strangers.add(task)
+            task.add_done_callback(self._strangers.discard)
+
+    async def _admit(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        nonce = b""
+        try:
+            async with asyncio.timeout(_NONCE_SECONDS):
+                while len(nonce) <= NONCE_BYTES:
+                    data = await asyncio.get_running_loop().sock_recv(
+                        connection, NONCE_BYTES + 1 - len(nonce)
+                    )
+                    if not data:
+                        break
+                    nonce += data
+        except (OSError, TimeoutError):
+            nonce = b""
+        except BaseException:
+            connection.close()
+            raise
+        future = self._expected.pop(nonce.removesuffix(b"\n"), None)
+        if future is None or future.done():
+            connection.close()
+            return
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        future.set_result(connection)
+
+    async def close(self) -> None:
+        """Stop listening, and give up on connections that were expected."""
+        tasks = [*self._strangers, *([self._accepting] if self._accepting is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for future in list(self._expected.values()):
+            future.cancel()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = self._accepting = None

@@ -1,0 +1,66 @@
+"""A placer without a cluster: nodes are simulated by node processes on this machine.
+
+For tests, and to try an extension as it would run on a cluster.
+"""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+from exthost.cluster.placer import Node, Placement
+
+__all__ = ["LocalNodes", "node_process_command", "package_root"]
+
+
+def package_root() -> str:
+    """Return the folder that a Python needs on its path to import this package."""
+    return str(Path(__file__).parents[2])
+
+
+def node_process_command(python: str, placement: Placement) -> list[str]:
+    """Return the command of a node process. The nonce is not in it: other users may read that."""
+    return [python, "-P", "-m", "exthost.cluster.node_process", placement.gate]
+
+
+class LocalNodes:
+    """Simulates `count` nodes."""
+
+    def __init__(self, count: int = 3) -> None:
+        self._nodes = [Node(id=f"local-{n}", name=f"local-{n}") for n in range(1, count + 1)]
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    async def nodes(self) -> list[Node]:
+        return list(self._nodes)
+
+    async def place(self, placement: Placement) -> None:
+        process = subprocess.Popen(
+            node_process_command(sys.executable, placement),
+            stdin=subprocess.PIPE,
+            env={"PYTHONPATH": package_root(), "PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(placement.nonce.encode() + b"\n")
+        process.stdin.flush()
+        self.running[placement.id] = process
+
+    async def release(self, placement: Placement) -> None:
+        process = self.running.pop(placement.id, None)
+        if process is not None:
+            await asyncio.to_thread(_end, process)
+
+    async def close(self) -> None:
+        processes, self.running = list(self.running.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Close its stdin, which ends it together with its extension, and reap it."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,223 @@
+"""The program that runs on a node: it connects to the host, starts one extension, and relays.
+
+    python -m exthost.cluster.node_process HOST:PORT
+
+It reads its nonce from stdin. It ends, and with it the extension and every process of the
+extension, when its stdin or the life connection ends, or when the host is silent for too long.
+It needs the standard library, and of this package only what spawns processes.
+"""
+
+import os
+import queue
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from exthost.cluster.messages import (
+    BEAT,
+    BEAT_SECONDS,
+    Lines,
+    Order,
+    decode_order,
+    encode,
+    encode_exit,
+)
+from exthost.cluster.relay import Relay
+from exthost.errors import ExthostError, SpawnFailed
+from exthost.process.child import Child
+
+# How long the host may take to send its order, and the last output to be read.
+_ORDER_SECONDS = 30.0
+_OUTPUT_SECONDS = 1.0
+
+# How long a killed process may take to end before every means is used.
+_KILL_SECONDS = 1.0
+
+_BUFFER_BYTES = 256 * 1024
+
+
+def main() -> int:
+    """Run one extension. Return the exit code."""
+    host, _, port = sys.argv[1].rpartition(":")
+    nonce = sys.stdin.readline().strip()
+    _reset_inherited()
+    try:
+        life = connect(host.strip("[]"), int(port), nonce)
+        order = _read_order(life)
+        streams = [connect(host.strip("[]"), int(port), one) for one in order.streams]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"exthost: no order from the host at {sys.argv[1]}: {error}", file=sys.stderr)
+        return 1
+    try:
+        child = Child(order.plan, order.extension)
+    except ExthostError as error:
+        life.sendall(encode({"failed": _describe(error)}))
+        return 1
+    NodeProcess(child, order, life, streams).run()
+    return 0
+
+
+def connect(host: str, port: int, nonce: str) -> socket.socket:
+    """Connect to the gate of the host and present a nonce."""
+    connection = socket.create_connection((host, port), timeout=10)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+    connection.sendall(nonce.encode() + b"\n")
+    return connection
+
+
+def _read_order(life: socket.socket) -> Order:
+    life.settimeout(_ORDER_SECONDS)
+    lines = Lines()
+    while True:
+        data = life.recv(65536)
+        if not data:
+            raise ConnectionError("the connection was closed")
+        for message in lines.feed(data):
+            return decode_order(message)
+
+
+def _describe(error: ExthostError) -> dict[str, Any]:
+    permanent = isinstance(error, SpawnFailed) and error.permanent
+    return {
+        "code": error.code,
+        "message": error.message,
+        "help": error.help,
+        "permanent": permanent,
+    }
+
+
+def _reset_inherited() -> None:
+    """Undo what a cluster's worker passes on: a low priority, and to be killed first."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except OSError:
+        pass  # only root may raise it
+    try:
+        Path("/proc/self/oom_score_adj").write_text("0")
+    except OSError:
+        pass
+
+
+class NodeProcess:
+    """Relays between one child and the host until one of them is gone."""
+
+    def __init__(
+        self, child: Child, order: Order, life: socket.socket, streams: list[socket.socket]
+    ) -> None:
+        self._child = child
+        self._life = life
+        self._silence = order.silence
+        self._last_message = time.monotonic()
+        self._lines = Lines()
+        self._is_lost = False
+        self._selector = selectors.DefaultSelector()
+        stdin, stdout, stderr = (stream.detach() for stream in streams)
+        # The relays own the descriptors from now on.
+        pipes = child.stdin, child.stdout, child.stderr
+        child.stdin = child.stdout = child.stderr = -1
+        self._input = Relay(self._selector, stdin, pipes[0])
+        self._outputs = (
+            Relay(self._selector, pipes[1], stdout),
+            Relay(self._selector, pipes[2], stderr),
+        )
+        life.setblocking(False)
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._selector.register(life, selectors.EVENT_READ, self._on_life)
+        self._selector.register(child.exit_fd, selectors.EVENT_READ, lambda: None)
+        self._selector.register(0, selectors.EVENT_READ, self._on_stdin)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
+        child.start_watchdog(self._call_soon)
+        life.send(encode({"started": child.pid}))
+
+    def run(self) -> None:
+        """Relay until the child has ended or the host is gone. The child has ended afterwards."""
+        next_beat = time.monotonic() + BEAT_SECONDS
+        while not self._is_lost and self._child.see_exit() is None:
+            for key, _ in self._selector.select(max(0.0, next_beat - time.monotonic())):
+                key.data()
+            now = time.monotonic()
+            if now >= next_beat:
+                next_beat = now + BEAT_SECONDS
+                self._send(BEAT)
+                self._is_lost = self._is_lost or now - self._last_message > self._silence
+        if self._is_lost:
+            self._end_child()
+        else:
+            self._finish_outputs()
+        status = self._child.see_exit()
+        self._child.reap()
+        if status is not None:
+            self._life.setblocking(True)
+            self._life.settimeout(_OUTPUT_SECONDS)
+            self._send(encode_exit(status))
+        self._life.close()
+
+    def _finish_outputs(self) -> None:
+        """Pass on what the child wrote before its end; the host may be slow to read it."""
+        deadline = time.monotonic() + _OUTPUT_SECONDS
+        for output in self._outputs:
+            while not output.drain() and time.monotonic() < deadline:
+                self._selector.select(0.01)
+            output.close()
+        self._input.close()
+
+    def _end_child(self) -> None:
+        self._child.kill()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.exit_fd, selectors.EVENT_READ)
+            if not selector.select(_KILL_SECONDS):
+                self._child.kill()
+                selector.select(_KILL_SECONDS)
+
+    def _on_life(self) -> None:
+        try:
+            data = self._life.recv(65536)
+            messages = self._lines.feed(data)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
+            data, messages = b"", []
+        if not data:
+            self._is_lost = True
+        self._last_message = time.monotonic()
+        for message in messages:
+            if "kill" in message:
+                self._child.kill()
+            elif message.get("signal") == signal.SIGTERM:
+                self._child.terminate()
+
+    def _on_stdin(self) -> None:
+        """End with whoever placed this process, who holds the other end."""
+        if not os.read(0, 4096):
+            self._is_lost = True
+
+    def _call_soon(self, function: Callable[[str], None], limit: str) -> None:
+        self._calls.put(lambda: function(limit))
+        try:
+            os.write(self._wake_write, b"w")
+        except BlockingIOError:
+            pass
+
+    def _on_wake(self) -> None:
+        os.read(self._wake_read, 4096)
+        while not self._calls.empty():
+            self._calls.get()()
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._life.send(line)
+        except OSError:
+            pass  # full or broken: the silence shows it
+
+
+if __name__ == "__main__":
+    sys.exit(main())
