@@ -80,10 +80,18 @@ class Breaker(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(_Settings):
-    """How many processes one extension may have at a time."""
+    """How many processes one extension may have at a time, and where.
+
+    `engine` is what places them on other nodes; None is this machine. There are at most `per_node`
+    on a node, and each needs `resources` of it. `spread`: on the node with the fewest first.
+    """
 
     min: int | None = None
     max: int | None = None
+    engine: str | None = None
+    per_node: int | None = None
+    resources: Mapping[str, float] | None = None
+    spread: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ In reading order:
     gate           the port of the host to which node processes connect
     remote_child   a process on another node, with the methods of a local child
     cluster        chooses nodes and starts remote children for a host
+    engines        the clusters of a host, by the names in `pool.engine`
     relay          moves bytes between pipes and sockets, on the node
     node_process   the program that runs on the node: starts the extension, and relays
 """

@@ -4,23 +4,19 @@ For tests, and to try an extension as it would run on a cluster.
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from exthost.cluster.placer import Node, Placement
 
-__all__ = ["LocalNodes", "node_process_command", "package_root"]
+__all__ = ["LocalNodes", "package_root"]
 
 
 def package_root() -> str:
     """Return the folder that a Python needs on its path to import this package."""
     return str(Path(__file__).parents[2])
-
-
-def node_process_command(python: str, placement: Placement) -> list[str]:
-    """Return the command of a node process. The nonce is not in it: other users may read that."""
-    return [python, "-P", "-m", "exthost.cluster.node_process", placement.gate]
 
 
 class LocalNodes:
@@ -34,16 +30,7 @@ class LocalNodes:
         return list(self._nodes)
 
     async def place(self, placement: Placement) -> None:
-        process = subprocess.Popen(
-            node_process_command(sys.executable, placement),
-            stdin=subprocess.PIPE,
-            env={"PYTHONPATH": package_root(), "PATH": "/usr/bin:/bin"},
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        process.stdin.write(placement.nonce.encode() + b"\n")
-        process.stdin.flush()
-        self.running[placement.id] = process
+        self.running[placement.id] = _start(placement)
 
     async def release(self, placement: Placement) -> None:
         process = self.running.pop(placement.id, None)
@@ -53,6 +40,19 @@ class LocalNodes:
     async def close(self) -> None:
         processes, self.running = list(self.running.values()), {}
         await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
+
+
+def _start(placement: Placement) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "exthost.cluster.node_process", placement.gate],
+        stdin=subprocess.PIPE,
+        env={"PYTHONPATH": package_root(), "PATH": os.defpath},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(placement.nonce.encode() + b"\n")  # not an argument: those are public
+    process.stdin.flush()
+    return process
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, cluster_settings
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.entry import DIALECTS, read_entry
 from exthost.config.options import check_options
@@ -52,6 +53,7 @@ class Config:
     overrides: Mapping[str, Settings] = field(default_factory=lambda: EMPTY_MAPPING)
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
+    cluster: ClusterSettings = NO_CLUSTER_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -197,6 +199,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         overrides=read.get("overrides", EMPTY_MAPPING),
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
+        cluster=read.get("cluster") or NO_CLUSTER_SETTINGS,
         hooks=MappingProxyType(read.get("hooks") or {}),
         origin=reading.origin,
         folder=reading.folder,
@@ -296,6 +299,10 @@ def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
     return None if path is None else within(reading.folder, path)
 
 
+def _cluster(value: Any, place: Place, reading: _Reading) -> ClusterSettings | None:
+    return cluster_settings(value, place)
+
+
 def _hooks(value: Any, place: Place, reading: _Reading) -> dict[str, str]:
     return hook_policy(value, place)
 
@@ -307,6 +314,7 @@ _SECTIONS: Mapping[str, _Section] = {
     "overrides": _overrides,
     "discovery": _discovery,
     "audit": _audit,
+    "cluster": _cluster,
     "hooks": _hooks,
 }
 

@@ -49,6 +49,10 @@ class BreakerSettings(TypedDict, total=False):
 class PoolSettings(TypedDict, total=False):
     min: int
     max: int
+    engine: Literal["ray", "local"]
+    per_node: int
+    resources: dict[str, float]
+    spread: bool
 
 
 class PermissionSettings(TypedDict, total=False):

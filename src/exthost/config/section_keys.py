@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from exthost.config.cluster import CLUSTER_KEYS
 from exthost.config.discovery import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
 from exthost.documents.keys import TEXT, Key, section
@@ -25,6 +26,7 @@ SECTION_KEYS: Mapping[str, Key] = {
         "names",
     ),
     "discovery": section("Where extensions are searched for.", DISCOVERY_KEYS),
+    "cluster": section("Processes on other machines (`pool.engine`).", CLUSTER_KEYS),
     "audit": section("A record of every call.", AUDIT_KEYS),
     "hooks": Key(HOOKS, "What happens when a hook fails, for extensions that do not set it."),
 }

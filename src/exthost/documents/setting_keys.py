@@ -24,7 +24,7 @@ from exthost.documents.keys import (
 )
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import count as whole_number
-from exthost.documents.readers import kind, table
+from exthost.documents.readers import json_table, kind, table
 from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart
 
 LIMITS: Mapping[str, Key] = {
@@ -108,9 +108,36 @@ BREAKER: Mapping[str, Key] = {
     "count_error_replies": Key(FLAG, "Whether an error reply is a failure.", "true"),
 }
 
+
+def _amounts(value: Any, place: Place) -> Mapping[str, float] | None:
+    """Read a table of amounts by name."""
+    read = json_table(value, place)
+    if read is None:
+        return None
+    for name, amount in read.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+            place.at(name).wrong(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
+    return {name: float(n) for name, n in read.items() if isinstance(n, int | float)}
+
+
+_AMOUNTS = ValueType(
+    _amounts,
+    "table of amounts",
+    {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+)
+
 POOL: Mapping[str, Key] = {
     "min": Key(count(0), "How many processes are started, and kept when idle.", "1", "1"),
     "max": Key(count(1), "How many processes there are at most.", "4", "1"),
+    "engine": Key(
+        choice("ray", "local"),
+        "What places its processes on other nodes: a Ray cluster, or nodes simulated here.",
+        '"ray"',
+        "(this machine)",
+    ),
+    "per_node": Key(count(1), "How many of them one node has at most.", "4", "(no limit)"),
+    "resources": Key(_AMOUNTS, "What each of them needs of its node.", "{ CPU = 1 }", "{ }"),
+    "spread": Key(FLAG, "Whether the node with the fewest gets the next one.", "true", "true"),
 }
 
 PERMISSIONS: Mapping[str, Key] = {

@@ -22,7 +22,7 @@ from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import Facet, attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health, serves
 from exthost.extension.misuse import checked_timeout
-from exthost.extension.startup import Starter
+from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
@@ -30,7 +30,6 @@ from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
-from exthost.launch_plan import LaunchPlan
 from exthost.messages import Notification
 from exthost.names import registered_name
 from exthost.offer import Offer, Tool
@@ -83,7 +82,7 @@ class Extension:
         objection: Callable[[], Refused | None] | None = None,
         vet: Callable[[Offer], None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
-        spawn: Callable[[LaunchPlan, str], Child] = Child,
+        spawn: Spawn = Child,
         shared: bool = False,
         replaces: bool = False,
         traffic: Traffic | None = None,

@@ -6,7 +6,7 @@ leaves no process.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
@@ -23,6 +23,7 @@ from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
 from exthost.session.handshake import greet, shake_hands, timed_out
 from exthost.session.inbound import Handler
@@ -34,6 +35,10 @@ from exthost.trace.traffic import Traffic
 _log = logging.getLogger("exthost.extension")
 
 _ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+
+
+# Executes a launch plan for the extension of this id, here or elsewhere.
+Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
 
 class Starter:
@@ -72,7 +77,7 @@ class Starter:
         vet: Callable[[Offer], None] | None,
         objection: Callable[[], Refused | None] | None = None,
         attend: Callable[[Session], Mapping[str, Handler]] | None = None,
-        spawn: Callable[[LaunchPlan, str], Child] = Child,
+        spawn: Spawn = Child,
         traffic: Traffic | None = None,
     ) -> None:
         self.spec = spec
@@ -254,7 +259,8 @@ class Start:
         if has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
         starter.argv = launch.plan.argv
-        child = starter.spawn(launch.plan, starter.spec.id)
+        spawned = starter.spawn(launch.plan, starter.spec.id)
+        child = await spawned if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup

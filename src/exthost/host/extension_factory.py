@@ -6,6 +6,7 @@ something that only one may have, and whether another one of the same dialect ha
 
 from collections.abc import Callable, Iterable, Mapping
 
+from exthost.cluster.engines import Engines
 from exthost.dialects import find
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus
@@ -13,6 +14,7 @@ from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
 from exthost.launch.gate import clash
 from exthost.offer import Offer
+from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.trace.traffic import Traffic
@@ -38,6 +40,7 @@ class ExtensionFactory:
         on_change: Callable[[], None],
         others: Callable[[], Iterable[Extension]],
         traffic: Traffic,
+        engines: Engines,
     ) -> None:
         self._bus = bus
         self._handlers = handlers
@@ -47,6 +50,7 @@ class ExtensionFactory:
         self._on_change = on_change
         self._others = others
         self._traffic = traffic
+        self._engines = engines
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension; nothing is started. `replaces`: it publishes nothing before
@@ -65,10 +69,18 @@ class ExtensionFactory:
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
+            spawn=self._engines.spawner(spec.pool) or Child,
         )
 
     def _find_clash(self, spec: Spec) -> Refused | None:
         """Return the error if an extension that came before has what only one may have."""
+        if spec.pool.engine is not None and spec.sha256 is not None:
+            return Refused(
+                "X0394",
+                "its files are pinned, and pins are checked on this machine only",
+                extension=spec.id,
+                help="remove pool.engine, or the pins",
+            )
         earlier = []
         for extension in self._others():
             if extension.spec is spec:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from exthost.cluster.engines import Engines
 from exthost.config import Config, spec_from_mapping
 from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import completed, read_config, wanted
@@ -73,6 +74,7 @@ class Host:
         self.config = config or Config()
         self.events = Bus()
         self.traffic = Traffic(self.events)
+        self._engines = Engines(self.config.cluster)
         self.diagnostics: tuple[Diagnostic, ...] = ()
         # One snapshot for all: each child's copy would otherwise hold strings of its own.
         environ = host_environ() if environ is None else dict(environ)
@@ -91,6 +93,7 @@ class Host:
             on_change=self.registry.changed,
             others=self._by_id.values,
             traffic=self.traffic,
+            engines=self._engines,
         )
         self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
@@ -380,6 +383,7 @@ class Host:
         await self._sinks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
+        await self._engines.close()
         await self._api.close()
         self._services.close()
         self._extensions.is_open = False

@@ -110,6 +110,11 @@ class Child:
         _children.add(self)
         self.spawn_seconds = time.perf_counter() - began
 
+    node = ""
+
+    def on_closed_stdin(self, callback: Callable[[], None]) -> None:
+        """Do nothing: a write to the pipe reports it."""
+
     @property
     def has_cgroup(self) -> bool:
         """Whether the process is in a cgroup made for it."""

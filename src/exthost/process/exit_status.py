@@ -16,16 +16,19 @@ from typing import NamedTuple
 class ExitStatus(NamedTuple):
     """The exit `code`, or the `signal` that killed the process; both are None if unknown.
     `not_started` is the reason if the program was never executed. `limit` is the limit that the
-    process was killed for, if it was."""
+    process was killed for, if it was. `lost` is the reason if it ran on a node that was lost."""
 
     code: int | None
     signal: int | None
     not_started: str = ""
     limit: str = ""
+    lost: str = ""
 
     def __str__(self) -> str:
         if self.not_started:
             return f"never ran: {self.not_started}"
+        if self.lost:
+            return self.lost
         return f"{self._describe()}: {self.limit}" if self.limit else self._describe()
 
     def _describe(self) -> str:

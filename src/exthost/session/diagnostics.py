@@ -17,7 +17,7 @@ from typing import Any
 from exthost.dialects.base import Traits
 from exthost.errors import Evidence
 from exthost.events import Bus, Dropped, LogLine
-from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES
 from exthost.wire import jsontext
@@ -79,7 +79,7 @@ class Diagnostics:
     def __init__(
         self,
         extension: str,
-        child: Child,
+        child: ChildProcess,
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
         traits: Traits,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from exthost.events import Bus, Exited
 from exthost.messages import Notification, Request
-from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
 from exthost.process.shutdown import KILL_SECONDS, run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
@@ -72,7 +72,7 @@ class ProcessLifetime:
 
     def __init__(
         self,
-        child: Child,
+        child: ChildProcess,
         writer: StdinWriter,
         diagnostics: Diagnostics,
         bus: Bus,

@@ -22,7 +22,7 @@ from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Message, Notification
 from exthost.offer import Offer
-from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
@@ -59,7 +59,7 @@ class Session:
 
     def __init__(
         self,
-        child: Child,
+        child: ChildProcess,
         dialect: Dialect,
         owner: CallOwner,
         limits: Limits,
@@ -103,6 +103,7 @@ class Session:
             on_stall=self._on_stall,
             on_broken=self._on_broken_stdin,
         )
+        child.on_closed_stdin(self._on_broken_stdin)
         self._reader = StdoutReader(
             child.stdout,
             self.conversation.framing,

@@ -1,0 +1,189 @@
+"""Starts processes of a host's extensions on other nodes.
+
+Chooses the node: among those that are alive and have fewer than `per_node` processes of the
+extension, one with the fewest. Everything about the process itself is in `RemoteChild`.
+"""
+
+import asyncio
+import itertools
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from exthost.cluster.gate import Gate
+from exthost.cluster.messages import Lines, Order, encode_order
+from exthost.cluster.placer import Node, Placement, Placer
+from exthost.cluster.remote_child import RemoteChild
+from exthost.config.cluster import ClusterSettings
+from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.errors import ExthostError, SpawnFailed
+from exthost.launch_plan import LaunchPlan
+from exthost.spec import Pool
+
+__all__ = ["Cluster"]
+
+_log = logging.getLogger("exthost.cluster")
+
+# How long a node process may take to spawn, once it has its order.
+_SPAWN_SECONDS = 20.0
+
+
+class Cluster:
+    """The nodes of one host. Opened by the first start, closed with the host."""
+
+    def __init__(self, settings: ClusterSettings, make_placer: Callable[[], Placer]) -> None:
+        self._settings = settings
+        self._make_placer = make_placer
+        self._placer: Placer | None = None
+        self._gate = Gate(settings.host, settings.port)
+        self._numbers = itertools.count(1)
+        self._processes: Counter[tuple[str, str]] = Counter()  # by extension and node
+        self._releases: set[asyncio.Task[None]] = set()
+        self._opening = asyncio.Lock()
+
+    def spawner(self, pool: Pool) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
+        """Return what starts a process of an extension that has this pool."""
+
+        async def spawn(plan: LaunchPlan, extension: str) -> RemoteChild:
+            return await self._spawn(plan, extension, pool)
+
+        return spawn
+
+    async def _open(self) -> Placer:
+        async with self._opening:
+            if self._placer is None:
+                await self._gate.open()
+                self._placer = await asyncio.to_thread(self._make_placer)
+            return self._placer
+
+    async def _spawn(self, plan: LaunchPlan, extension: str, pool: Pool) -> RemoteChild:
+        began = time.perf_counter()
+        placer = await self._open()
+        node = await self._choose(placer, extension, pool)
+        nonce, connected = self._gate.expect()
+        placement = Placement(
+            id=next(self._numbers),
+            node=node,
+            gate=self._gate.address,
+            nonce=nonce,
+            resources=pool.resources or EMPTY_MAPPING,
+        )
+        key = extension, node.id
+        self._processes[key] += 1
+        sockets: list[socket.socket] = []
+        streams = [self._gate.expect() for _ in range(3)]
+        try:
+            await placer.place(placement)
+            life = await self._connection(connected, placement, extension)
+            sockets.append(life)
+            names = (streams[0][0], streams[1][0], streams[2][0])
+            order = Order(extension, plan, names, self._settings.silence)
+            loop = asyncio.get_running_loop()
+            async with asyncio.timeout(_SPAWN_SECONDS):
+                await loop.sock_sendall(life, encode_order(order))
+                pid = await self._started(life, extension, node)
+                for _, future in streams:
+                    sockets.append(await future)
+        except BaseException as error:
+            for _, future in streams:
+                future.cancel()
+            connected.cancel()
+            for connection in sockets:
+                connection.close()
+            self._release(placement, key)
+            if isinstance(error, ExthostError) or not isinstance(error, TimeoutError | OSError):
+                raise
+            raise _lost(extension, node, str(error) or "it did not answer in time") from None
+        return RemoteChild(
+            node=node.name,
+            pid=pid,
+            argv=plan.argv,
+            cwd=plan.cwd or "",
+            life=life,
+            streams=sockets[1:],
+            silence=self._settings.silence,
+            spawn_seconds=time.perf_counter() - began,
+            on_released=lambda: self._release(placement, key),
+        )
+
+    async def _choose(self, placer: Placer, extension: str, pool: Pool) -> Node:
+        nodes = await placer.nodes()
+        free = [
+            node
+            for node in nodes
+            if pool.per_node is None or self._processes[extension, node.id] < pool.per_node
+        ]
+        if not free:
+            raise SpawnFailed(
+                "X0421",
+                f"no node has room for it: {len(nodes)} alive, "
+                f"pool.per_node is {pool.per_node or 'not set'}",
+                extension=extension,
+                help="add a node, or raise pool.per_node",
+            )
+        if pool.spread is False:
+            return free[0]
+        return min(free, key=lambda node: self._processes[extension, node.id])
+
+    async def _connection(
+        self, connected: "asyncio.Future[socket.socket]", placement: Placement, extension: str
+    ) -> socket.socket:
+        """Return the life connection of the node process."""
+        seconds = self._settings.place
+        try:
+            return await asyncio.wait_for(connected, seconds)
+        except TimeoutError:
+            wanted = ", ".join(f"{name} {n:g}" for name, n in placement.resources.items())
+            raise SpawnFailed(
+                "X0422",
+                f"node {placement.node.name} has not connected to {placement.gate} "
+                f"within {seconds:g} s; asked for: {wanted or 'no resources'}",
+                extension=extension,
+                help="check that the nodes have these resources free, and that they can reach "
+                "cluster.listen",
+            ) from None
+
+    async def _started(self, life: socket.socket, extension: str, node: Node) -> int:
+        """Return the pid on the node, or raise what went wrong there."""
+        loop, lines = asyncio.get_running_loop(), Lines()
+        while data := await loop.sock_recv(life, 65536):
+            for message in lines.feed(data):
+                if "started" in message:
+                    return int(message["started"])
+                if "failed" in message:
+                    failed = message["failed"]
+                    raise SpawnFailed(
+                        failed["code"],
+                        f"on node {node.name}: {failed['message']}",
+                        permanent=bool(failed["permanent"]),
+                        extension=extension,
+                        help=failed["help"],
+                    )
+        raise _lost(extension, node, "it closed the connection")
+
+    def _release(self, placement: Placement, key: tuple[str, str]) -> None:
+        self._processes[key] -= 1
+        if self._placer is not None:
+            task = asyncio.ensure_future(self._placer.release(placement))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
+
+    async def close(self) -> None:
+        """End every node process and stop listening."""
+        if self._releases:
+            await asyncio.wait(set(self._releases))
+        placer, self._placer = self._placer, None
+        if placer is not None:
+            await placer.close()
+        await self._gate.close()
+
+
+def _lost(extension: str, node: Node, reason: str) -> SpawnFailed:
+    return SpawnFailed(
+        "X0423",
+        f"node {node.name} was lost while the process started: {reason}",
+        extension=extension,
+        help="check the node; the process is started elsewhere by its restart policy",
+    )

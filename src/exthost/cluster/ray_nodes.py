@@ -1,0 +1,159 @@
+"""A placer that uses a Ray cluster.
+
+Ray runs in a process of its own (`ray_driver`): inside a host it would end the host's process some
+time after the cluster's head is gone. The two talk in lines of JSON over stdin and stdout. What is
+sent there is visible in Ray's logs, so it holds no variable and no secret of an extension.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from exthost.cluster.local_nodes import package_root
+from exthost.cluster.placer import Node, Placement
+from exthost.errors import SpawnFailed
+
+__all__ = ["RayNodes"]
+
+# How long Ray may take to connect to its cluster, or to start one.
+_INIT_SECONDS = 120.0
+
+# How long it may take to answer anything else.
+_ANSWER_SECONDS = 30.0
+
+
+class RayNodes:
+    """The nodes of one Ray cluster. Making it starts the driver and waits until it is connected."""
+
+    def __init__(self, address: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_driver_environ(),
+            start_new_session=True,
+        )
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, Future[Any]] = {}
+        self._write_lock = threading.Lock()
+        self._last_lines: list[str] = []
+        self._threads = [
+            threading.Thread(target=work, name=f"exthost-ray-{work.__name__}", daemon=True)
+            for work in (self._read_answers, self._read_stderr)
+        ]
+        ready: Future[Any] = Future()
+        self._answers[0] = ready
+        for thread in self._threads:
+            thread.start()
+        try:
+            ready.result(_INIT_SECONDS)
+        except TimeoutError:
+            self._end()
+            raise self._failed(f"Ray was not ready within {_INIT_SECONDS:g} s") from None
+        except SpawnFailed:
+            self._end()
+            raise
+
+    async def nodes(self) -> list[Node]:
+        return [Node(id=node["id"], name=node["name"]) for node in await self._ask({"do": "nodes"})]
+
+    async def place(self, placement: Placement) -> None:
+        await self._ask(
+            {
+                "do": "place",
+                "id": placement.id,
+                "node": placement.node.id,
+                "gate": placement.gate,
+                "nonce": placement.nonce,
+                "resources": dict(placement.resources),
+            }
+        )
+
+    async def release(self, placement: Placement) -> None:
+        try:
+            await self._ask({"do": "release", "id": placement.id})
+        except SpawnFailed:
+            pass  # the driver is gone, and its node processes with it
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._end)
+
+    # -- the driver --------------------------------------------------------------------------
+
+    async def _ask(self, request: dict[str, Any]) -> Any:
+        number = next(self._numbers)
+        answer: Future[Any] = Future()
+        self._answers[number] = answer
+        line = json.dumps({"number": number, **request}).encode() + b"\n"
+        try:
+            assert self._process.stdin is not None
+            with self._write_lock:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+            return await asyncio.wait_for(asyncio.wrap_future(answer), _ANSWER_SECONDS)
+        except (OSError, ValueError):
+            raise self._failed("the process that talks to Ray has ended") from None
+        except TimeoutError:
+            raise self._failed(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
+        finally:
+            self._answers.pop(number, None)
+
+    def _read_answers(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = json.loads(line)
+            answer = self._answers.pop(message["number"], None)
+            if answer is None or not answer.set_running_or_notify_cancel():
+                continue
+            if "error" in message:
+                answer.set_exception(self._failed(message["error"]))
+            else:
+                answer.set_result(message["result"])
+        for answer in list(self._answers.values()):
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(self._failed("the process that talks to Ray has ended"))
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._last_lines = [*self._last_lines[-4:], line.decode(errors="replace").rstrip()]
+
+    def _failed(self, reason: str) -> SpawnFailed:
+        last = "; ".join(self._last_lines)
+        return SpawnFailed(
+            "X0424",
+            f"Ray cannot be used: {reason}",
+            help=f"its last words: {last}" if last else "check the cluster with `ray status`",
+        )
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None and self._process.stderr is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for thread in self._threads:
+            thread.join(10)
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+
+def _driver_environ() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    for name in ("PATH", "HOME", "LANG", "TMPDIR"):
+        if name in os.environ:
+            kept[name] = os.environ[name]
+    return {**kept, "PYTHONPATH": package_root()}

@@ -1,0 +1,79 @@
+"""The section `[cluster]`: how processes on other nodes are reached."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from exthost.documents.keys import FLAG, SOME_DURATION, TEXT, Key, count
+from exthost.documents.problems import WRONG_VALUE, Place
+from exthost.documents.readers import table
+
+__all__ = ["CLUSTER_KEYS", "NO_CLUSTER_SETTINGS", "ClusterSettings", "cluster_settings"]
+
+# Addresses that only this machine can reach.
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """`host` and `port` are where node processes connect to. `place` is how long a node process may
+    take to connect, `silence` how long a node may be silent before it is lost. `nodes` is how many
+    nodes the engine "local" simulates."""
+
+    address: str = "auto"
+    host: str = "127.0.0.1"
+    port: int = 0
+    place: float = 60.0
+    silence: float = 5.0
+    nodes: int = 3
+
+
+NO_CLUSTER_SETTINGS = ClusterSettings()
+
+CLUSTER_KEYS: Mapping[str, Key] = {
+    "address": Key(
+        TEXT,
+        'The Ray cluster: "auto" for that of this machine, "local" for a new one, or its address.',
+        '"10.0.0.1:6379"',
+        '"auto"',
+    ),
+    "listen": Key(
+        TEXT,
+        "The address of this machine to which nodes connect; port 0 is any free one.",
+        '"10.0.0.5:7700"',
+        '"127.0.0.1:0"',
+    ),
+    "insecure": Key(
+        FLAG,
+        "Whether `listen` may be reachable from other machines, without encryption.",
+        "true",
+        "false",
+    ),
+    "place": Key(SOME_DURATION, "How long a new process may take to connect.", '"60s"', '"60s"'),
+    "silence": Key(
+        SOME_DURATION, "How long a node may be silent before it is lost.", '"5s"', '"5s"'
+    ),
+    "nodes": Key(count(1), 'How many nodes the engine "local" simulates.', "3", "3"),
+}
+
+
+def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
+    """Read the section. None if something in it is wrong."""
+    read = table(value, place, CLUSTER_KEYS)
+    listen, insecure = read.pop("listen", None), read.pop("insecure", None)
+    given = {name: one for name, one in read.items() if one is not None}
+    if listen is None:
+        return ClusterSettings(**given)
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        place.at("listen").wrong(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
+        return None
+    if host not in _LOOPBACK and not insecure:
+        place.at("listen").wrong(
+            WRONG_VALUE,
+            f"{host} can be reached from other machines, and what is sent there is not encrypted; "
+            "set insecure = true if only trusted machines can reach it",
+        )
+        return None
+    return ClusterSettings(host=host, port=int(port), **given)
