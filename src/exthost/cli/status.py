@@ -44,6 +44,13 @@ def run(args: Args) -> int:
     return 0
 
 
+def _where(row: Mapping[str, Any]) -> str:
+    """The processes of an extension, and the nodes of those that run on others."""
+    pids = ",".join(map(str, row["pids"]))
+    nodes = ",".join(sorted(row.get("nodes", {})))
+    return f"{pids} on {nodes}" if nodes else pids
+
+
 def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
     """One extension as a line of a table; the live table of `run` shows the same."""
     error = row["last_error"]
@@ -52,7 +59,7 @@ def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
         row["dialect"],
         row["state"],
         row["health"],
-        ",".join(map(str, row["pids"])) or "-",
+        _where(row) or "-",
         span(row["uptime"]) if row["uptime"] else "-",
         str(row["restarts"]),
         str(row["calls"]),

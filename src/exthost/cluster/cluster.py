@@ -11,6 +11,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from exthost.cluster.gate import Gate
 from exthost.cluster.messages import Lines, Order, encode_order
@@ -29,6 +30,9 @@ _log = logging.getLogger("exthost.cluster")
 # How long a node process may take to spawn, once it has its order.
 _SPAWN_SECONDS = 20.0
 
+# What a node that is lost, or that sends nonsense, causes here.
+_NODE_ERRORS = (TimeoutError, OSError, ValueError, TypeError, KeyError)
+
 
 class Cluster:
     """The nodes of one host. Opened by the first start, closed with the host."""
@@ -36,12 +40,11 @@ class Cluster:
     def __init__(self, settings: ClusterSettings, make_placer: Callable[[], Placer]) -> None:
         self._settings = settings
         self._make_placer = make_placer
-        self._placer: Placer | None = None
+        self._placer: asyncio.Task[Placer] | None = None
         self._gate = Gate(settings.host, settings.port)
         self._numbers = itertools.count(1)
         self._processes: Counter[tuple[str, str]] = Counter()  # by extension and node
         self._releases: set[asyncio.Task[None]] = set()
-        self._opening = asyncio.Lock()
 
     def spawner(self, pool: Pool) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
         """Return what starts a process of an extension that has this pool."""
@@ -51,16 +54,20 @@ class Cluster:
 
         return spawn
 
+    async def _opened(self) -> Placer:
+        """Return the placer, made by the first start. One that cannot be made is tried again."""
+        if self._placer is None or (self._placer.done() and self._placer.exception() is not None):
+            self._placer = asyncio.create_task(self._open())
+        # A start that is cancelled does not cancel what other starts wait for.
+        return await asyncio.shield(self._placer)
+
     async def _open(self) -> Placer:
-        async with self._opening:
-            if self._placer is None:
-                await self._gate.open()
-                self._placer = await asyncio.to_thread(self._make_placer)
-            return self._placer
+        await self._gate.open()
+        return await asyncio.to_thread(self._make_placer)
 
     async def _spawn(self, plan: LaunchPlan, extension: str, pool: Pool) -> RemoteChild:
         began = time.perf_counter()
-        placer = await self._open()
+        placer = await self._opened()
         node = await self._choose(placer, extension, pool)
         nonce, connected = self._gate.expect()
         placement = Placement(
@@ -72,28 +79,24 @@ class Cluster:
         )
         key = extension, node.id
         self._processes[key] += 1
-        sockets: list[socket.socket] = []
         streams = [self._gate.expect() for _ in range(3)]
+        lines = Lines()
         try:
             await placer.place(placement)
             life = await self._connection(connected, placement, extension)
-            sockets.append(life)
             names = (streams[0][0], streams[1][0], streams[2][0])
             order = Order(extension, plan, names, self._settings.silence)
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(_SPAWN_SECONDS):
                 await loop.sock_sendall(life, encode_order(order))
-                pid = await self._started(life, extension, node)
-                for _, future in streams:
-                    sockets.append(await future)
+                pid, messages = await self._started(life, lines, extension, node)
+                sockets = [await future for _, future in streams]
         except BaseException as error:
-            for _, future in streams:
-                future.cancel()
-            connected.cancel()
-            for connection in sockets:
-                connection.close()
-            self._release(placement, key)
-            if isinstance(error, ExthostError) or not isinstance(error, TimeoutError | OSError):
+            for future in (connected, *(future for _, future in streams)):
+                if not future.cancel() and not future.cancelled():
+                    future.result().close()
+            self._release(placer, placement, key)
+            if isinstance(error, ExthostError) or not isinstance(error, _NODE_ERRORS):
                 raise
             raise _lost(extension, node, str(error) or "it did not answer in time") from None
         return RemoteChild(
@@ -102,10 +105,12 @@ class Cluster:
             argv=plan.argv,
             cwd=plan.cwd or "",
             life=life,
-            streams=sockets[1:],
+            streams=sockets,
+            lines=lines,
+            messages=messages,
             silence=self._settings.silence,
             spawn_seconds=time.perf_counter() - began,
-            on_released=lambda: self._release(placement, key),
+            on_released=lambda: self._release(placer, placement, key),
         )
 
     async def _choose(self, placer: Placer, extension: str, pool: Pool) -> Node:
@@ -145,13 +150,17 @@ class Cluster:
                 "cluster.listen",
             ) from None
 
-    async def _started(self, life: socket.socket, extension: str, node: Node) -> int:
-        """Return the pid on the node, or raise what went wrong there."""
-        loop, lines = asyncio.get_running_loop(), Lines()
+    async def _started(
+        self, life: socket.socket, lines: Lines, extension: str, node: Node
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Return the pid on the node and the messages after it, or raise what went wrong there."""
+        loop = asyncio.get_running_loop()
         while data := await loop.sock_recv(life, 65536):
-            for message in lines.feed(data):
+            messages = lines.feed(data)
+            while messages:
+                message = messages.pop(0)
                 if "started" in message:
-                    return int(message["started"])
+                    return int(message["started"]), messages
                 if "failed" in message:
                     failed = message["failed"]
                     raise SpawnFailed(
@@ -163,20 +172,21 @@ class Cluster:
                     )
         raise _lost(extension, node, "it closed the connection")
 
-    def _release(self, placement: Placement, key: tuple[str, str]) -> None:
+    def _release(self, placer: Placer, placement: Placement, key: tuple[str, str]) -> None:
         self._processes[key] -= 1
-        if self._placer is not None:
-            task = asyncio.ensure_future(self._placer.release(placement))
-            self._releases.add(task)
-            task.add_done_callback(self._releases.discard)
+        task = asyncio.ensure_future(placer.release(placement))
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
 
     async def close(self) -> None:
         """End every node process and stop listening."""
         if self._releases:
             await asyncio.wait(set(self._releases))
-        placer, self._placer = self._placer, None
-        if placer is not None:
-            await placer.close()
+        opening, self._placer = self._placer, None
+        if opening is not None:
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await opening.result().close()
         await self._gate.close()
 
 

@@ -13,6 +13,9 @@ from exthost.cluster.placer import Node, Placement
 
 __all__ = ["LocalNodes", "package_root"]
 
+# How long a node process may take to end. One that is frozen takes for ever.
+_END_SECONDS = 2.0
+
 
 def package_root() -> str:
     """Return the folder that a Python needs on its path to import this package."""
@@ -60,7 +63,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(10)
+        process.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

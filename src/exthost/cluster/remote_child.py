@@ -11,7 +11,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from exthost.cluster.messages import BEAT, BEAT_SECONDS, KILL, Lines, decode_exit, encode
 from exthost.process.exit_status import ExitStatus
@@ -26,7 +27,8 @@ _OUTPUT_SECONDS = 1.0
 
 
 class RemoteChild:
-    """One process on a node. `on_released` is called when it is over and nothing of it is used."""
+    """One process on a node. `messages` came on the life connection already, and `lines` has the
+    rest of it. `on_released` is called when the process is over and nothing of it is used."""
 
     def __init__(
         self,
@@ -37,6 +39,8 @@ class RemoteChild:
         cwd: str,
         life: socket.socket,
         streams: Sequence[socket.socket],
+        lines: Lines,
+        messages: Sequence[Mapping[str, Any]],
         silence: float,
         spawn_seconds: float,
         on_released: Callable[[], None],
@@ -50,7 +54,7 @@ class RemoteChild:
         self.status: ExitStatus | None = None
         self._reported: ExitStatus | None = None  # by the node, before the output has arrived
         self._life: socket.socket | None = life
-        self._lines = Lines()
+        self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._silence = silence
         self._last_message = time.monotonic()
@@ -61,6 +65,7 @@ class RemoteChild:
         self._on_released = on_released
         self._loop.add_reader(life, self._on_life)
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
+        self._handle(messages)
 
     has_cgroup = False
 
@@ -97,9 +102,17 @@ class RemoteChild:
             self._lose(f"node {self.node} closed the connection")
             return
         self._last_message = time.monotonic()
+        self._handle(messages)
+
+    def _handle(self, messages: Sequence[Mapping[str, Any]]) -> None:
         for message in messages:
             if "exit" in message:
-                self._on_exit(decode_exit(message))
+                try:
+                    status = decode_exit(message)
+                except (TypeError, ValueError) as error:
+                    self._lose(f"node {self.node} sent nonsense: {error}")
+                else:
+                    self._on_exit(status)
                 return
 
     def _beat(self) -> None:

@@ -62,6 +62,7 @@ class Report:
             "state": str(extension.state),
             "health": str(extension.health),
             "pids": list(self._processes.get(extension.id, ())),
+            "nodes": dict(stats.nodes),
             "uptime": round(stats.uptime, 3),
             "restarts": stats.restarts,
             "crashes": stats.crashes,

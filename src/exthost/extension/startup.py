@@ -154,6 +154,7 @@ class Start:
 
     __slots__ = (
         "_launch",
+        "_limit",
         "_starter",
         "_task",
         "offer",
@@ -196,7 +197,7 @@ class Start:
         starter = self._starter
         limit = starter.limits.start
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit) as self._limit:
                 return await self._start_process(first_id)
         except ExthostError:  # first: CallTimeout is a TimeoutError, SpawnFailed an OSError
             raise
@@ -249,6 +250,15 @@ class Start:
             )
         return error
 
+    async def _placed(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
+        """Wait for a process on another node. Its limit of time begins when it runs: how long it
+        may take to be placed is a setting of the cluster."""
+        self._limit.reschedule(None)
+        child = await spawned
+        if (seconds := self._starter.limits.start) is not None:
+            self._limit.reschedule(self._starter.queue.loop.time() + seconds)
+        return child
+
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_known(starter.spec):
@@ -260,7 +270,7 @@ class Start:
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
         starter.argv = launch.plan.argv
         spawned = starter.spawn(launch.plan, starter.spec.id)
-        child = await spawned if isinstance(spawned, Awaitable) else spawned
+        child = await self._placed(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup

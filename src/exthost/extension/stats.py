@@ -26,7 +26,8 @@ class Stats:
 
     `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted call
     ends in exactly one of them, and is in `in_flight` or `waiting` until then. `dropped` counts
-    what the current process sent that was no message.
+    what the current process sent that was no message. `nodes` counts the processes that run on
+    other machines, by the names of those.
     """
 
     calls: int
@@ -45,6 +46,7 @@ class Stats:
     pid: int | None
     dropped: Mapping[str, int]
     timings_ms: Mapping[str, float]
+    nodes: Mapping[str, int]
 
     def __getitem__(self, name: str) -> Any:
         """Return a count by its name: `stats["calls"]` is `stats.calls`."""
@@ -130,4 +132,10 @@ def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: flo
         pid=child.pid if child is not None else None,
         dropped=MappingProxyType(dict(session.diagnostics.counts) if session is not None else {}),
         timings_ms=MappingProxyType(timings),
+        nodes=_count_by_node(supervisor),
     )
+
+
+def _count_by_node(supervisor: Supervisor) -> Mapping[str, int]:
+    names = [session.lifetime.child.node for session in supervisor.processes.sessions]
+    return MappingProxyType(Counter(filter(None, names))) if any(names) else EMPTY_MAPPING

@@ -1,0 +1,71 @@
+"""The messages on the life connection: what was encoded is decoded, however it is cut."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exthost.cluster.messages import (
+    BEAT,
+    MAX_LINE_BYTES,
+    Lines,
+    Order,
+    decode_exit,
+    decode_order,
+    encode_exit,
+    encode_order,
+)
+from exthost.launch_plan import Ceiling, LaunchPlan, ResourceLimit, Wrapper
+from exthost.process.environment import Variables
+from exthost.process.exit_status import ExitStatus
+
+TEXT = st.text(max_size=20)
+COUNT = st.integers(0, 2**40)
+WORDS = st.lists(TEXT, max_size=4).map(tuple)
+PLANS = st.builds(
+    LaunchPlan,
+    argv=WORDS,
+    cwd=st.none() | TEXT,
+    env=st.dictionaries(TEXT, TEXT, max_size=4).map(Variables),
+    before=WORDS,
+    ceiling=st.builds(Ceiling, st.none() | COUNT),
+    wrapper=st.none()
+    | st.builds(
+        Wrapper,
+        options=WORDS,
+        init=st.binary(max_size=20),
+        limits=st.lists(st.builds(ResourceLimit, TEXT, COUNT), max_size=3).map(tuple),
+        filter=st.binary(max_size=20),
+        private_mounts=WORDS,
+    ),
+)
+ORDERS = st.builds(
+    Order,
+    extension=TEXT,
+    plan=PLANS,
+    streams=st.tuples(TEXT, TEXT, TEXT),
+    silence=st.floats(0.1, 1000),
+)
+STATUSES = st.builds(ExitStatus, st.none() | COUNT, st.none() | COUNT, TEXT, TEXT, TEXT)
+
+
+@settings(max_examples=25)
+@given(ORDERS, STATUSES, st.integers(1, 200))
+def test_orders_and_exits_are_the_same_after_any_cuts(
+    order: Order, status: ExitStatus, size: int
+) -> None:
+    data = encode_order(order) + BEAT + encode_exit(status)
+    lines = Lines()
+    messages = [
+        message
+        for start in range(0, len(data), size)
+        for message in lines.feed(data[start : start + size])
+    ]
+    assert len(messages) == 3
+    assert decode_order(messages[0]) == order
+    assert decode_exit(messages[2]) == status
+
+
+@pytest.mark.parametrize("line", [b"{\n", b"[1]\n", b"\xff\n", b"x" * (MAX_LINE_BYTES + 1)])
+def test_what_is_not_a_message_is_an_error(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        Lines().feed(line)

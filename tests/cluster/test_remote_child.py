@@ -1,0 +1,129 @@
+"""A process on a node: calls, evidence and exit as of a local one; a lost node ends its calls."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.config.cluster import ClusterSettings
+from exthost.errors import ExtensionGone, SpawnFailed
+from tests.cluster.remote import remote
+from tests.extensions.driving import failing, until
+from tests.extensions.looking import runs
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.both_loops
+async def test_calls_large_messages_stderr_and_the_exit_status_travel() -> None:
+    async with remote() as r:
+        extension = await r.extension.start()
+        assert await extension.call("echo", {"x": 1}) == {"x": 1}
+        large = "x" * 3_000_000
+        assert await extension.call("echo", large) == large
+        answers = await asyncio.gather(*(extension.call("echo", n) for n in range(200)))
+        assert answers == list(range(200))
+        error = await failing(extension.call("leave", {"code": 3}))
+        assert isinstance(error, ExtensionGone)
+        assert error.evidence.exit == "exited with 3"
+        assert error.evidence.stderr == ("leaving, as I was told",)
+
+
+async def test_an_exit_directly_after_the_start_is_reported_with_its_last_words() -> None:
+    async with remote("die_at=start", "code=7") as r:
+        error = await failing(r.extension.start())
+        assert error.evidence.exit == "exited with 7"
+        assert error.evidence.stderr == ("dying at start",)
+
+
+async def test_the_output_before_an_exit_arrives_whole() -> None:
+    program = "import os; os.write(2, b'e' * 50000 + b'\\nlast\\n'); os._exit(1)"
+    async with remote(argv=[sys.executable, "-S", "-E", "-c", program]) as r:
+        error = await failing(r.extension.start())
+        assert error.evidence.stderr[-1] == "last"
+        assert error.evidence.exit == "exited with 1"
+
+
+async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -> None:
+    async with remote(restart={"strategy": "immediate"}) as r:
+        extension = await r.extension.start()
+        under_way = [asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)]
+        await until(lambda: extension.stats.in_flight == 5)
+        os.kill(extension.stats.pid or 0, signal.SIGKILL)
+        for error in await asyncio.gather(*under_way):
+            assert isinstance(error, ExtensionGone) and "SIGKILL" in error.message
+        assert await extension.call("echo", 1) == 1  # by the next process
+
+        (pid,), child = r.node_pids, extension.stats.pid or 0
+        under_way = [asyncio.create_task(failing(extension.call("keep", n))) for n in range(5)]
+        await until(lambda: extension.stats.in_flight == 5)
+        os.kill(pid, signal.SIGKILL)
+        for error in await asyncio.gather(*under_way):
+            assert isinstance(error, ExtensionGone)
+            assert "local-" in error.message  # the node
+        await until(lambda: not runs(child))
+        assert await extension.call("echo", 2) == 2
+        r.ledger.settle(extension, result=2, gone=10)
+
+
+async def test_a_frozen_node_is_lost_after_the_silence_and_its_process_ended() -> None:
+    async with remote(cluster=ClusterSettings(silence=2.0)) as r:
+        extension = await r.extension.start()
+        (pid,), child = r.node_pids, extension.stats.pid or 0
+        under_way = asyncio.create_task(failing(extension.call("keep", 1)))
+        await until(lambda: extension.stats.in_flight == 1)
+        os.kill(pid, signal.SIGSTOP)
+        error = await under_way
+        assert isinstance(error, ExtensionGone)
+        assert "has not answered for" in error.message
+        await until(lambda: not runs(child) and not runs(pid))
+
+
+async def test_a_program_that_a_node_does_not_have_is_its_own_error() -> None:
+    async with remote(argv=["/nowhere/at/all"]) as r:
+        error = await failing(r.extension.start())
+        assert isinstance(error, SpawnFailed)
+        assert error.code == "X0401"
+        assert "on node local-" in error.message
+        await until(lambda: r.nodes.running == {})
+
+
+async def test_a_cancelled_start_leaves_nothing() -> None:
+    async with remote("hang_at=initialize") as r:
+        start = asyncio.create_task(r.extension.start())
+        await until(lambda: bool(r.nodes.running))
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+
+
+HOST = """
+import asyncio, sys
+from exthost import Host
+async def main():
+    source = {"type": "process", "command": sys.argv[1], "args": sys.argv[2:]}
+    entry = {"name": "a", "dialect": "morphir", "source": source, "pool": {"engine": "local"}}
+    async with Host.from_config({"extensions": [entry]}) as host:
+        print(await host["a"].call("pid"), host["a"].stats.pid, flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def test_nothing_is_left_when_the_host_is_killed() -> None:
+    hostile = str(ROOT / "tests" / "extensions" / "hostile.py")
+    words = [sys.executable, "-c", HOST, sys.executable, "-S", "-E", hostile, "ignore_eof"]
+    host = subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"})
+    assert host.stdout is not None
+    try:
+        child = int(host.stdout.readline().split()[1])
+        assert runs(child)
+    finally:
+        host.kill()
+        host.wait()
+        host.stdout.close()
+    asyncio.run(until(lambda: not runs(child)))
