@@ -90,7 +90,7 @@ class Pool(_Settings):
     max: int | None = None
     engine: str | None = None
     per_node: int | None = None
-    resources: Mapping[str, float] | None = None
+    resources: tuple[tuple[str, float], ...] | None = None
     spread: bool | None = None
 
 

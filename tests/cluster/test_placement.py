@@ -41,7 +41,7 @@ class DeafNodes:
 async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_for() -> None:
     placer = DeafNodes("far")
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
-    spawn = cluster.spawner(Pool(engine="local", resources={"CPU": 2, "tape": 1}))
+    spawn = cluster.spawner(Pool(engine="local", resources=(("CPU", 2), ("tape", 1))))
     error = await failing(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
@@ -88,6 +88,14 @@ def entry(**settings: object) -> dict[str, object]:
     program, *args = command()
     source = {"type": "process", "command": program, "args": args}
     return {"name": "a", "dialect": "morphir", "source": source, **settings}
+
+
+async def test_a_host_starts_a_pool_that_asks_for_resources_on_a_node() -> None:
+    pool = {"engine": "local", "resources": {"CPU": 1}}
+    config = {"extensions": [entry(pool=pool)], "defaults": {"pool": {"max": 2}}}
+    async with exthost.Host.from_config(config) as host:
+        assert await host["a"].call("echo", 1) == 1
+        assert sum(host["a"].stats.nodes.values()) == 1
 
 
 async def test_pinned_files_are_refused_on_other_nodes() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import importlib.util
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -16,7 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from exthost.cluster.cluster import Cluster
+from exthost.cluster.local_nodes import LocalNodes
 from exthost.config import spec_from_mapping
+from exthost.config.cluster import ClusterSettings
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
@@ -41,6 +45,9 @@ AT_ONCE_SECONDS = 25.0
 
 # A child that may die is there again at once, as often as it takes.
 REVIVED = {"strategy": "immediate", "max_retries": 50}
+
+# "local": the trials run with processes on nodes that are simulated on this machine.
+ENGINE_VARIABLE = "EXTHOST_TEST_ENGINE"
 
 _CAP = 1 << 30
 _folders = itertools.count()
@@ -95,7 +102,23 @@ def extension(
         entry["manifest"] = str(here / name)
     spec = completed(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
-    return Extension(spec, dialect or find.find_dialect(peer.dialect), bus=bus)
+    chosen = dialect or find.find_dialect(peer.dialect)
+    if os.environ.get(ENGINE_VARIABLE) != "local":
+        return Extension(spec, chosen, bus=bus)
+    cluster = Cluster(ClusterSettings(), LocalNodes)
+    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec.pool), cluster=cluster)
+
+
+class _OnNode(Extension):
+    """An extension whose processes run on a simulated node, which ends with it."""
+
+    def __init__(self, *args: Any, cluster: Cluster, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._cluster = cluster
+
+    async def close(self, *, patience: float | None = 0.0) -> None:
+        await super().close(patience=patience)
+        await self._cluster.close()
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:

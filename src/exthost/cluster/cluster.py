@@ -18,7 +18,6 @@ from exthost.cluster.messages import Lines, Order, encode_order
 from exthost.cluster.placer import Node, Placement, Placer
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError, SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.spec import Pool
@@ -75,7 +74,7 @@ class Cluster:
             node=node,
             gate=self._gate.address,
             nonce=nonce,
-            resources=pool.resources or EMPTY_MAPPING,
+            resources=dict(pool.resources or ()),
         )
         key = extension, node.id
         self._processes[key] += 1

@@ -37,36 +37,37 @@ class Relay:
             self._selector.register(fd, event, self.move)
             self._waits_for = fd
 
-    def move(self) -> None:
-        """Move what can be moved now."""
+    def move(self) -> bool:
+        """Move what can be moved now. Return False at the end."""
         if self.is_over:
-            return
+            return False
         try:
             if not self._pending:
                 self._pending = memoryview(os.read(self._source, _READ_BYTES))
                 if not self._pending:
                     self.close()
-                    return
+                    return False
             self._pending = self._pending[os.write(self._target, self._pending) :]
         except BlockingIOError:
             pass
         except OSError:  # the other side is closed
             self.close()
-            return
+            return False
         if self._pending:
             self._wait_for(self._target, selectors.EVENT_WRITE)
         else:
             self._wait_for(self._source, selectors.EVENT_READ)
+        return True
 
     def drain(self) -> bool:
         """Move until the source has no more bytes now. Return False if the target is full."""
-        while not self.is_over:
-            before = self._waits_for
-            self.move()
+        before = self._waits_for
+        while self.move():
             if self._pending:
                 return False
             if before == self._waits_for == self._source and not _is_readable(self._source):
                 return True
+            before = self._waits_for
         return True
 
     def close(self) -> None:

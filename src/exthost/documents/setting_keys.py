@@ -109,15 +109,15 @@ BREAKER: Mapping[str, Key] = {
 }
 
 
-def _amounts(value: Any, place: Place) -> Mapping[str, float] | None:
-    """Read a table of amounts by name."""
+def _amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
+    """Read a table of amounts by name, as pairs: settings are hashable."""
     read = json_table(value, place)
     if read is None:
         return None
     for name, amount in read.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
             place.at(name).wrong(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
-    return {name: float(n) for name, n in read.items() if isinstance(n, int | float)}
+    return tuple((name, float(n)) for name, n in read.items() if isinstance(n, int | float))
 
 
 _AMOUNTS = ValueType(
