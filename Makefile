@@ -67,7 +67,7 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
 
-.PHONY: node test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: node ray cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -87,6 +87,11 @@ node: $(STAMP)
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
 		&& touch $(NODE)/.installed; } || echo "no packages from npm: some tests are skipped"
 
+# For the tests of pools on a cluster, which are skipped without it.
+ray: $(STAMP)
+	@$(BIN)/python -c "import ray" 2>/dev/null || timeout 180 $(BIN)/python -m pip install --quiet \
+		--retries 1 --only-binary :all: "ray>=2.40" || echo "no Ray: its tests are skipped"
+
 # The Rust example, where there is a Rust toolchain, so that its test need not fetch crates. Its
 # test is skipped without one, or without a network; both are said.
 $(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
@@ -101,6 +106,10 @@ $(RUST_STAMP): $(STAMP) $(RUST)/Cargo.lock $(RUST)/src/main.rs
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
+
+# Three simulated nodes, one of them killed under load.
+cluster-demo: $(STAMP)
+	@$(BIN)/python examples/cluster_demo.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -120,7 +129,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
 # prints what it has found.
-test-more: $(STAMP) $(RUST_STAMP) node bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node ray bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast part on this interpreter; and in Python's development mode, in which it takes longer.
