@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client import stdio
@@ -120,10 +121,22 @@ async def on_http(running: Running, era: str, **more: Any) -> AsyncIterator[Clie
             yield client
 
 
+async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
+    """The tools of a gateway, once these are among them: on a busy machine the first list may have
+    those that were ready in time, and no more."""
+    async with asyncio.timeout(STOP_SECONDS):
+        while True:
+            listed = await client.list_tools(cache_mode="refresh")
+            tools = {tool.name: tool for tool in listed.tools}
+            if tools.keys() >= set(names):
+                return tools
+            await asyncio.sleep(0.1)
+
+
 @asynccontextmanager
-async def inside(document: Mapping[str, Any]) -> AsyncIterator[Gateway]:
+async def inside(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway in this very process; `Client(gateway.server)` is a client of it."""
-    gateway = Gateway(Host.from_config(document))
+    gateway = Gateway(Host.from_config(document), **settings)
     opening = gateway.open()
     try:
         yield gateway

@@ -47,6 +47,8 @@ class ExtensionFactory:
         self._on_change = on_change
         self._others = others
         self._traffic = traffic
+        # Returns further handlers for the extension of a spec; those of the host go first.
+        self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension; nothing is started. `replaces`: it publishes nothing before
@@ -56,7 +58,7 @@ class ExtensionFactory:
             spec,
             dialect,
             bus=self._bus,
-            handlers=self._handlers,
+            handlers=self._handlers_of(spec),
             environ=self._environ,
             on_change=self._on_change,
             objection=lambda: self._find_clash(spec),
@@ -66,6 +68,11 @@ class ExtensionFactory:
             replaces=replaces,
             traffic=self._traffic,
         )
+
+    def _handlers_of(self, spec: Spec) -> Mapping[str, Handler]:
+        if self.handlers_for is None:
+            return self._handlers
+        return {**self.handlers_for(spec), **self._handlers}
 
     def _find_clash(self, spec: Spec) -> Refused | None:
         """Return the error if an extension that came before has what only one may have."""

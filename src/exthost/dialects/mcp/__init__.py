@@ -5,6 +5,7 @@ In reading order:
     dialect         handshake and notifications
     codec           messages, and the envelope of stateless requests
     calls           tools, and requests whose reply may request input
+    relayed         requests passed on for another client
     result          tool results: content blocks
     facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
     config_section  `[mcp_servers.NAME]` of a config
