@@ -28,7 +28,7 @@ PACKAGE = DialectPackage(
         {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
     ),
     section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
-    json_sections=("mcpServers", "mcp_servers"),
+    json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
