@@ -84,14 +84,17 @@ async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]
 
 
 @contextmanager
-def http_gateway(config: Path, *words: str) -> Iterator[Running]:
+def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Running]:
     """A gateway on a free port, ended with SIGTERM, which must leave nothing behind.
 
     It may serve several tests, so what it starts has a mark of its own: it is no leak of theirs.
+    `plain`: without the climber.
     """
+    bare = [sys.executable, "-m", "exthost", "gateway", "--config", str(config)]
+    program = bare if plain else command(config)
     mark = f"{MARK}=gateway-{uuid.uuid4().hex}"
     with subprocess.Popen(
-        command(config, "--http", "0", "--json", *words),
+        [*program, "--http", "0", "--json", *words],
         env=environment() | dict([mark.split("=")]),
         stdout=subprocess.PIPE,
         text=True,
