@@ -65,7 +65,10 @@ MORE_SECONDS := 1500
 # only written where npm is there and the registry answers.
 NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
-	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0
+	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
+	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3
+# The server that passes MCP's conformance suite, for the gateway to stand before.
+GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
 .PHONY: node ray cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
@@ -83,9 +86,12 @@ $(STAMP): pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-2 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-2; } || echo "no packages from npm: some tests are skipped"
+	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
+		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
+		|| echo "no server of the Go SDK: the conformance suite is skipped"
 
 # For the tests of pools on a cluster, which are skipped without it.
 ray: $(STAMP)

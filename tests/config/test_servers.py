@@ -108,13 +108,11 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     far = {"url": "https://${HOST}", "headers": {"A": "${T}"}}
     config = of_json({"mcpServers": {"s": server, "far": far}})
     said = config.specs[0].env
-    assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER"}
+    assert dict(said) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
     assert [name for name, value in said.items() if isinstance(value, HostEnvRef)] == ["KEY", "B"]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
-        ["s.args.1", "${workspaceFolder} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
-        ["s.env.E", "${A:-b} is not filled in here"],
     ]
 
 
@@ -136,11 +134,11 @@ def test_what_was_noted_is_told(tmp_path: Path) -> None:
         (b"\xff", "X0101", "not valid JSON"),
         (b"[" * 100_000, "X0101", "nested too deep"),
         ([], "X0160", "has no `mcpServers`"),
-        ({"servers": {}}, "X0160", "has no `mcpServers`"),
+        ({"server": {}}, "X0160", "has no `mcpServers`"),
         ({"mcpServers": []}, "X0103", "must be a table by name"),
         ({"mcpServers": {"a": 1}}, "X0103", "must be a table"),
         ({"mcpServers": {"a": {}}}, "X0103", "neither `command` nor `url`"),
-        ({"mcpServers": {"a": {"command": ["x"]}}}, "X0103", "must be text"),
+        ({"mcpServers": {"a": {"command": []}}}, "X0103", "must be text"),
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
     ],
 )
@@ -176,3 +174,43 @@ url = "https://h"
     assert (beside_b.dialect, beside_b.cwd) == ("mcp", f"{tmp_path}/b")
     without = wanted(tree_config(tmp_path, disabled=["a"]))
     assert [spec.id for spec in without.specs] == ["b", "b.s"]
+
+
+FORMS = {
+    "VS Code": {"servers": {"s": {"type": "stdio", "command": "npx", "args": ["-y", "pkg"]}}},
+    "VS Code's settings": {"mcp": {"servers": {"s": {"command": "npx", "args": ["-y", "pkg"]}}}},
+    "Zed": {
+        "context_servers": {"s": {"source": "custom", "command": "npx", "args": ["-y", "pkg"]}}
+    },
+    "Zed, older": {"context_servers": {"s": {"command": {"path": "npx", "args": ["-y", "pkg"]}}}},
+    "opencode": {"mcp": {"s": {"type": "local", "command": ["npx", "-y", "pkg"]}}},
+}
+
+
+@shows("mcp-config-02")
+@pytest.mark.parametrize("form", FORMS)
+def test_each_program_s_own_words_are_understood(form: str) -> None:
+    (spec,) = of_json(FORMS[form]).specs
+    assert (spec.id, spec.dialect, spec.argv) == ("s", "mcp", ("npx", "-y", "pkg"))
+    assert not of_json(FORMS[form]).notes
+
+
+@shows("mcp-config-02")
+def test_placeholders_anywhere_are_filled_in_with_what_is_known() -> None:
+    document = {
+        "mcpServers": {
+            "s": {
+                "command": "${userHome}/bin/${NAME:-server}",
+                "args": ["--root=${workspaceFolder}", "${env:LEVEL:-info}", "${input:key}"],
+                "env": {"TOKEN": "${TOKEN}", "URL": "http://${HOST}:${PORT:-80}${/}x"},
+            }
+        }
+    }
+    environ = {"HOME": "/home/me", "LEVEL": "debug", "HOST": "h", "TOKEN": "hush"}
+    config = config_from_json(json.dumps(document).encode(), "/f/mcp.json", "/f", environ)
+    (spec,) = config.specs
+    assert spec.argv == ("/home/me/bin/server", "--root=/f", "debug", "${input:key}")
+    assert isinstance(spec.env["TOKEN"], HostEnvRef) and spec.env["TOKEN"] == "TOKEN"
+    assert spec.env["URL"] == "http://h:80/x" and "hush" not in repr(config)
+    (note,) = config.notes
+    assert "${input:key} is not filled in here" in note

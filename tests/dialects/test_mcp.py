@@ -230,9 +230,10 @@ async def test_the_child_sees_the_page_s_variables_and_those_configured(
 
 @shows("mcp-tools-02")
 async def test_a_list_that_pages_for_ever_is_cut_off() -> None:
-    error = await failing(child({"pages": "for ever"}).__aenter__())
-    assert isinstance(error, HandshakeFailed) and error.code == "X0562"
-    assert "does not end after 100 pages" in error.message
+    async with child({"pages": "for ever"}) as ext:
+        assert list(ext.tools) == ["echo"]
+        warning, *_ = ext.offer.warnings
+    assert "does not end after 1000 pages" in warning
 
 
 @shows("mcp-tools-04")
@@ -390,7 +391,7 @@ async def test_a_question_is_answered_by_its_handler_and_else_refused() -> None:
         no = said(await ext.call_tool("ask", {"method": "sampling/createMessage", "params": {}}))
         assert no["error"]["code"] == -32601
         heard = said(await ext.call_tool("heard"))
-    assert heard[1]["params"]["capabilities"] == {"roots": {"listChanged": True}}
+    assert heard[0]["params"]["capabilities"] == {"roots": {"listChanged": True}}
 
 
 @shows("mcp-ask-02")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client import stdio
@@ -83,14 +84,17 @@ async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]
 
 
 @contextmanager
-def http_gateway(config: Path, *words: str) -> Iterator[Running]:
+def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Running]:
     """A gateway on a free port, ended with SIGTERM, which must leave nothing behind.
 
     It may serve several tests, so what it starts has a mark of its own: it is no leak of theirs.
+    `plain`: without the climber.
     """
+    bare = [sys.executable, "-m", "exthost", "gateway", "--config", str(config)]
+    program = bare if plain else command(config)
     mark = f"{MARK}=gateway-{uuid.uuid4().hex}"
     with subprocess.Popen(
-        command(config, "--http", "0", "--json", *words),
+        [*program, "--http", "0", "--json", *words],
         env=environment() | dict([mark.split("=")]),
         stdout=subprocess.PIPE,
         text=True,
@@ -120,10 +124,22 @@ async def on_http(running: Running, era: str, **more: Any) -> AsyncIterator[Clie
             yield client
 
 
+async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
+    """The tools of a gateway, once these are among them: on a busy machine the first list may have
+    those that were ready in time, and no more."""
+    async with asyncio.timeout(STOP_SECONDS):
+        while True:
+            listed = await client.list_tools(cache_mode="refresh")
+            tools = {tool.name: tool for tool in listed.tools}
+            if tools.keys() >= set(names):
+                return tools
+            await asyncio.sleep(0.1)
+
+
 @asynccontextmanager
-async def inside(document: Mapping[str, Any]) -> AsyncIterator[Gateway]:
+async def inside(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway in this very process; `Client(gateway.server)` is a client of it."""
-    gateway = Gateway(Host.from_config(document))
+    gateway = Gateway(Host.from_config(document), **settings)
     opening = gateway.open()
     try:
         yield gateway

@@ -26,6 +26,7 @@ from tests.gateway.running import (
     http_gateway,
     on_http,
     on_stdio,
+    tools_of,
     write_config,
 )
 
@@ -171,7 +172,7 @@ async def names(client: Client) -> set[str]:
 
 
 async def calls_a_tool_of_every_dialect(client: Client) -> None:
-    listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+    listed = await tools_of(client, "ext_text_shout", *(row.tool for row in ROWS))
     assert listed["ext_text_shout"].description == "[ext:text] Upper case"
     assert listed["ext_text_shout"].input_schema["required"] == ["text"]
     for row in ROWS:

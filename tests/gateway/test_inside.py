@@ -12,15 +12,17 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from exthost.dialects.meanings import Progress
+from exthost.gateway import mcp_values, tool_list
 from exthost.gateway.server import Gateway
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.roder import entry as roder_entry
-from tests.gateway.running import ERAS, ROOT, extension, inside
+from tests.gateway.running import ERAS, ROOT, extension, inside, tools_of
 from tests.toys import stepper
 
-TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
+TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")
+TEXT = extension("text", "morphir", "-S", "-E", TEXT_PROGRAM)
 SOON = 50.0
 
 in_both_eras = pytest.mark.parametrize("era", ERAS)
@@ -39,6 +41,12 @@ def text(result: types.CallToolResult) -> str:
     (block,) = result.content
     assert isinstance(block, types.TextContent)
     return block.text
+
+
+def about_error(result: types.CallToolResult) -> Any:
+    """What an error result says as data; clients hold structured content to a schema."""
+    assert result.structured_content is None and result.meta is not None
+    return result.meta[mcp_values.ERROR]
 
 
 async def names(client: Client) -> set[str]:
@@ -66,9 +74,9 @@ async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
             client.call_tool("ext_text_shout", {"text": "hi"}),
         )
         assert died.is_error and shouted.structured_content == {"text": "HI"}
-        error = died.structured_content["error"]
+        error = about_error(died)
         assert (error["kind"], error["extension"]) == ("ExtensionGone", "agent")
-        assert error["code"] in text(died) and error["help"] in text(died)
+        assert error["code"] in text(died) and error["help"] not in text(died)
         again = await client.call_tool("ext_agent_echo", {"a": 1})
         assert again.structured_content == {"a": 1}
 
@@ -83,7 +91,7 @@ async def test_what_a_client_gets_wrong_is_told_with_code_and_help(era: str) -> 
         assert caught.value.data["code"] == "X1201"
         assert "ext_text_shout" in caught.value.data["help"]
         unfit = await client.call_tool("ext_text_shout", {"text": 1})
-        assert unfit.is_error and unfit.structured_content["error"]["code"] == "X1301"
+        assert unfit.is_error and about_error(unfit)["code"] == "X1301"
 
 
 async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_results(
@@ -92,7 +100,7 @@ async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_
     document = {"process_extensions": [roder_entry(tmp_path, id="wire")]}
     async with inside(document) as gateway, client_of(gateway) as client:
         refused = await client.call_tool("ext_wire_refuse", {})
-        error = refused.structured_content["error"]
+        error = about_error(refused)
         assert refused.is_error and error["kind"] == "CallFailed"
         assert error["answer"]["message"] in text(refused)
         says_so = await client.call_tool("ext_wire_fail", {})
@@ -105,7 +113,7 @@ async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
     slow["source"]["args"] = ["-S", "-E", "-c", HANGS]
     async with inside({"extensions": [slow]}) as gateway, client_of(gateway) as client:
         late = await client.call_tool("ext_agent_wait", {})
-        assert late.is_error and late.structured_content["error"]["kind"] == "CallTimeout"
+        assert late.is_error and about_error(late)["kind"] == "CallTimeout"
 
 
 HANGS = """
@@ -126,7 +134,7 @@ async def test_hooks_look_at_the_calls_of_clients_too() -> None:
     )
     async with inside({"extensions": [guard, TEXT]}) as gateway, client_of(gateway) as client:
         stopped = await client.call_tool("ext_text_shout", {"text": "hi"})
-        assert stopped.is_error and stopped.structured_content["error"]["code"] == "X0332"
+        assert stopped.is_error and about_error(stopped)["code"] == "X0332"
         assert "not today" in text(stopped)
 
 
@@ -144,7 +152,10 @@ for line in sys.stdin:
 
 @shows("gateway-tools-02")
 @in_both_eras
-async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(era: str) -> None:
+async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(
+    era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", SOON)
     document = {
         "extensions": [
             extension("slow", "morphir", "-S", "-E", "-c", SLOW),
@@ -167,6 +178,26 @@ async def test_a_call_need_not_wait_for_the_others() -> None:
             asked = types.CallToolRequest(params=params)
             result = await client.session.send_request(asked, types.CallToolResult)
             assert result.structured_content == {"text": "HI"}
+        gateway.host.kill()
+
+
+@in_both_eras
+async def test_one_extension_that_hangs_delays_nobody(
+    era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", 0.2)
+    hung = extension("hung", "mcp", "-S", "-E", "-c", "import time; time.sleep(1000)")
+    others = [extension(f"text{n}", "morphir", "-S", "-E", TEXT_PROGRAM) for n in range(5)]
+    async with inside({"extensions": [hung, *others]}) as gateway:
+        async with client_of(gateway, era) as client, asyncio.timeout(SOON):
+            listed = await tools_of(client, *(f"ext_text{n}_shout" for n in range(5)))
+            assert not any(name.startswith("ext_hung") for name in listed)
+            for n in range(5):
+                result = await client.call_tool(f"ext_text{n}_shout", {"text": "hi"})
+                assert result.structured_content == {"text": "HI"}
+            assert gateway.host["hung"].state == "starting"
+            assert (await client.list_resources()).resources == []
+            assert (await client.list_prompts()).prompts == []
         gateway.host.kill()
 
 
@@ -199,7 +230,7 @@ async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -
             await told.get()
             assert "ext_text_shout" in await names(client)
             await gateway.host["agent"].restart()  # what it offers is what it was
-            await until(lambda: not gateway._changed.is_set())
+            await until(lambda: gateway._announcer.is_settled)
             assert told.empty()
             await gateway.host.unload("text")
             await told.get()
@@ -207,7 +238,7 @@ async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -
         if listener is not None:
             listener.cancel()
             await asyncio.wait([listener])
-    assert not gateway._watchers
+    assert not len(gateway.clients)
 
 
 async def test_a_lazy_extension_that_comes_later_is_asked_as_well() -> None:
@@ -226,7 +257,7 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
     heard: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
-        await gateway._ready()
+        await gateway.tools.ready()
         await host.load(stepper.spec("climber"))
         climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
         assert climbed.data == {"climbed": 3}
@@ -245,7 +276,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
         raise ValueError("mine")
 
     async with inside({}) as gateway:
-        await gateway._ready()
+        await gateway.tools.ready()
         await gateway.host.load(stepper.spec("climber"))
         climbed = await gateway.host.call_tool("climb", {"steps": 2}, on_progress=trip)
         assert climbed.data == {"climbed": 2}

@@ -30,8 +30,8 @@ def nested(depth: int) -> Any:
 
 
 def shown(version: str = NEWEST, native: bool = False, **about: Any) -> types.Tool:
-    (tool,) = mcp_values.tools([(RegisteredTool(name="ext_a_b", **about), native)], version)
-    return tool
+    tool = RegisteredTool(name="ext_a_b", tool="b", extension="a", **about)
+    return types.Tool.model_validate(mcp_values.tool(tool, native=native, version=version))
 
 
 def said(
@@ -168,8 +168,8 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
     )
     told = mcp_values.error(error)
     assert told["isError"] is True and "secret" not in json.dumps(told)
-    assert told["content"][0]["text"] == "a: it took too long [X0801]\nhelp: wait longer"
-    assert told["structuredContent"]["error"] == {
+    assert told["content"][0]["text"] == "a: it took too long [X0801]"
+    assert told["_meta"][mcp_values.ERROR] == {
         "code": "X0801",
         "kind": "CallTimeout",
         "extension": "a",
@@ -183,6 +183,6 @@ def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -
         error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
         return mcp_values.error(error)
 
-    answer = failed({"a": 1})["structuredContent"]["error"]["answer"]
+    answer = failed({"a": 1})["_meta"][mcp_values.ERROR]["answer"]
     assert answer == {"code": -1, "message": "\ufffd", "data": {"a": 1}}
-    assert "structuredContent" not in failed(LONE)
+    assert "_meta" not in failed(LONE)

@@ -129,6 +129,28 @@ async def test_a_session_goes_from_the_first_line_to_the_end_of_stdin() -> None:
         await ended(serving)
 
 
+async def test_requests_under_way_at_the_end_of_stdin_are_answered() -> None:
+    slow = extension("slow", "morphir", "-S", "-E", "-c", SLOW)
+    async with served(slow) as (peer, serving):
+        peer.say(lines(*HELLO, calling(8, "ext_slow_late")))
+        peer.hang_up()
+        assert (await peer.next())["id"] == "hello"
+        late = await peer.next()
+        assert late["id"] == 8 and late["result"]["isError"] is False
+        await ended(serving)
+
+
+SLOW = """
+import json, sys, time
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] != "capabilities":
+        time.sleep(0.2)
+    result = [{"name": "late", "description": ""}] if asked["method"] == "capabilities" else {}
+    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+"""
+
+
 @shows("gateway-wire-02")
 async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -> None:
     async with served(TEXT) as (peer, _):

@@ -40,14 +40,16 @@ def run(args: Args) -> int:
     path = given_config(args)
     config = read_config(path)
     with mcp_faces(args, on_stdio=args.http is None, host=args.host) as faces:
-        return run_async(_serve(path, config, faces))
+        return run_async(_serve(path, config, faces, args.plain_names))
 
 
-async def _serve(path: str, config: Config, faces: Sequence[Face]) -> int:
+async def _serve(path: str, config: Config, faces: Sequence[Face], plain_names: bool) -> int:
     def make_display(host: Host, _: Report) -> Display:
         return Lines(host)
 
     # Several MCP clients may each start a gateway of one config: none of them is refused.
-    process = HostProcess(path, config, make_display, faces, may_be_second=True)
+    process = HostProcess(
+        path, config, make_display, faces, may_be_second=True, plain_names=plain_names
+    )
     async with process:
         return await process.run()

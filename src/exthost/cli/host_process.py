@@ -48,9 +48,11 @@ class HostProcess:
         faces: Sequence[Face] = (),
         *,
         may_be_second: bool = False,
+        plain_names: bool = False,
     ) -> None:
         """`path` is the path of the config, which names the socket and the logs.
-        `may_be_second`: where another host of this config runs, go on without a socket."""
+        `may_be_second`: where another host of this config runs, go on without a socket.
+        `plain_names` is that of `Gateway`."""
         self._path = path
         self._faces = faces
         self._may_be_second = may_be_second
@@ -60,16 +62,17 @@ class HostProcess:
         self.display = make_display(self.host, self.report)
         self.control: Control | None = None
         self._requests = Requests(self.host, self.report, path)
-        self._gateway = self._make_gateway() if any(face.is_mcp for face in faces) else None
+        has_mcp = any(face.is_mcp for face in faces)
+        self._gateway = self._make_gateway(plain_names) if has_mcp else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
         self._had_terminal = _has_terminal()
         self._stack = AsyncExitStack()
 
-    def _make_gateway(self) -> "Gateway":
+    def _make_gateway(self, plain_names: bool) -> "Gateway":
         from exthost.gateway.server import Gateway
 
-        return Gateway(self.host)
+        return Gateway(self.host, plain_names=plain_names)
 
     def _make_probes(self) -> "Probes | None":
         if not any(face.is_http for face in self._faces):

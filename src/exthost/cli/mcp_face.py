@@ -24,6 +24,11 @@ def http_options(parser: argparse.ArgumentParser) -> None:
         help=f"serve MCP on HTTP at PORT or HOST:PORT (default host: {DEFAULT_HOST}; port 0: any)",
     )
     parser.add_argument("--token-file", metavar="FILE", help="the file of the bearer token of HTTP")
+    parser.add_argument(
+        "--plain-names",
+        action="store_true",
+        help="MCP clients see a tool under its own name where only one extension has it",
+    )
 
 
 def check_http_options(args: Args, host: str | None = None) -> None:

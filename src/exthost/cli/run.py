@@ -58,5 +58,6 @@ async def _supervise(args: Args, path: str, config: Config, faces: Sequence[Face
     def make_display(host: Host, report: Report) -> Display:
         return display_for(args, host, report)
 
-    async with HostProcess(path, config, make_display, faces) as process:
+    names = args.plain_names
+    async with HostProcess(path, config, make_display, faces, plain_names=names) as process:
         return await process.run()

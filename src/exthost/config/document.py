@@ -15,6 +15,7 @@ from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, cluster
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.entry import DIALECTS, read_entry
 from exthost.config.options import check_options
+from exthost.config.placeholders import fill_placeholders
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
@@ -99,10 +100,16 @@ def config_from_toml(
     return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
 
 
-def config_from_json(source: bytes, origin: str, folder: str | None) -> Config:
+def config_from_json(
+    source: bytes,
+    origin: str,
+    folder: str | None,
+    environ: Mapping[str, str] = EMPTY_MAPPING,
+) -> Config:
     """Return the config in a JSON file, read by the dialect that has its section.
 
-    Such a file may be shared with other programs.
+    Such a file may be shared with other programs. `environ` is what its placeholders are filled
+    with.
     """
     document = _json(source, origin)
     known: list[str] = []
@@ -110,13 +117,14 @@ def config_from_json(source: bytes, origin: str, folder: str | None) -> Config:
         known += package.json_sections[:1]
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
+                document[section] = fill_placeholders(document[section], environ, folder)
                 return _config_of_section(package, document, section, origin, folder)
     names = " or ".join(f"`{name}`" for name in known)
     raise ConfigError(
         "X0160",
         f"{origin} is JSON, and has no {names}",
-        help='a JSON config is {"mcpServers": {name: {command, args}}}, whatever an editor '
-        "calls that section; others are TOML",
+        help='a JSON config is {"mcpServers": {name: {command, args}}}, or has `servers`, '
+        "`context_servers` or `mcp`, as editors call that section; others are TOML",
         evidence=Evidence(path=origin),
     )
 

@@ -46,6 +46,15 @@ EVERYWHERE: Mapping[str, Option] = {
 }
 
 
+def one_of(*words: str) -> Option:
+    """Return an option whose value is one of these words."""
+    return Option(
+        lambda value: type(value) is str and value in words,
+        " or ".join(words),
+        {"enum": list(words)},
+    )
+
+
 def some_of(*words: str) -> Option:
     """Return an option whose value is a list of some of these words."""
     known = set(words)

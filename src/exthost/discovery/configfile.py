@@ -26,6 +26,7 @@ from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.process.environment import looks_secret
+from exthost.process.host_environ import host_environ
 from exthost.spec import Package, Spec
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -33,7 +34,12 @@ DEFAULT_CONFIG = "exthost.toml"
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _CONFIG_BYTES = 16 * 1024 * 1024
 
-_FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": config_from_json}
+
+def _json_config(source: bytes, origin: str, folder: str | None) -> Config:
+    return config_from_json(source, origin, folder, host_environ())
+
+
+_FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _json_config}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

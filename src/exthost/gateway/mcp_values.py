@@ -8,7 +8,7 @@ said as text.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
@@ -18,15 +18,17 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from exthost.dialects.value_result import value_text
-from exthost.errors import CallFailed, ExthostError
+from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
+from exthost.names import prefixed_description
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
 # The dialect whose results and tools are in these words already.
 NATIVE = "mcp"
 
-# What a native tool says of itself beyond its name, description and schemas.
-_NATIVE_MEMBERS = ("title", "annotations", "icons", "_meta")
+# Where an error result has what is known about the error, as data. Not in structuredContent: many
+# clients hold that to the schema of the tool, and would show a complaint in place of the error.
+ERROR = "exthost/error"
 
 # Where a result has what the host has to say about its call.
 WARNINGS = "exthost/warnings"
@@ -35,35 +37,36 @@ _ANYTHING = {"type": "object"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def tools(offered: Iterable[tuple[RegisteredTool, bool]], version: str) -> list[types.Tool]:
-    """These tools as a client of this protocol version reads them. With each comes whether it is
-    native: then its results keep the output schema that it declares."""
-    return [_tool(tool, native, version) for tool, native in offered]
-
-
-def _tool(tool: RegisteredTool, native: bool, version: str) -> types.Tool:
-    plain = {
-        "name": tool.name,
-        "description": clean(tool.description),
+def tool(
+    tool: RegisteredTool, *, native: bool, version: str, plain_name: bool = False
+) -> dict[str, Any]:
+    """Return a tool as a client of this protocol version reads it. A `native` one keeps everything
+    that its server says about it. `plain_name`: without the name of its extension."""
+    described = clean(tool.description)
+    own = described.removeprefix(prefixed_description(tool.extension, ""))
+    plain: dict[str, Any] = {
+        "name": tool.tool if plain_name else tool.name,
         "inputSchema": _ANYTHING,
     }
+    if own:
+        plain["description"] = own if plain_name else described
     whole = {**plain, "inputSchema": _input_schema(tool.input_schema)}
     if native:
-        whole |= {name: tool.extra[name] for name in _NATIVE_MEMBERS if name in tool.extra}
+        whole |= {name: value for name, value in tool.extra.items() if name != "execution"}
         if tool.output_schema is not None:
             whole["outputSchema"] = tool.output_schema
-    for said in (whole, {**plain, "inputSchema": whole["inputSchema"]}):
+    for candidate in (whole, {**plain, "inputSchema": whole["inputSchema"]}):
         try:
-            shown = types.Tool.model_validate(said)
-            listed = types.ListToolsResult(tools=[shown]).model_dump(
-                by_alias=True, mode="json", exclude_none=True
-            )
-            validate_server_result("tools/list", version, listed)
+            validate_server_result("tools/list", version, _listed(candidate))
         except (ValueError, RecursionError):  # pydantic's own are ValueErrors
             continue
-        if _sayable(listed):
-            return shown
-    return types.Tool.model_validate(plain)
+        if is_json(candidate):
+            return candidate
+    return plain
+
+
+def _listed(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 def _input_schema(schema: Any) -> Any:
@@ -87,13 +90,13 @@ def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
 def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     raw = result.raw
     passed_on = _as_it_came(raw, version) if native else None
-    if passed_on is not None and _sayable(passed_on):
+    if passed_on is not None and is_json(passed_on):
         return passed_on
     # A native result is here because it is not valid: a client then reads all of it, as JSON.
     text = value_text(raw) if native else result.text
     plain = _content(clean(text)) | {"isError": result.is_error}
     structured = {**plain, "structuredContent": raw}
-    return structured if isinstance(raw, dict) and _sayable(structured) else plain
+    return structured if isinstance(raw, dict) and is_json(structured) else plain
 
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
@@ -117,17 +120,16 @@ def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
 def error(error: ExthostError) -> dict[str, Any]:
     """A call that failed, as a result that says so: the model may read it and try again.
 
-    Without the evidence: what a child wrote to its stderr is the operator's to read.
+    Without the evidence: what a child wrote to its stderr is the operator's to read. Help is only
+    for whoever can follow it: a client can correct its arguments and no configuration.
     """
     about = f"{error.extension}: " if error.extension else ""
     lines = [f"{about}{error.message} [{error.code}]"]
-    if error.help:
+    if error.help and isinstance(error, UsageError | NotFound):
         lines.append(f"help: {error.help}")
-    said = _content(clean("\n".join(lines)))
-    said |= {"isError": True, "structuredContent": {"error": about_error(error)}}
-    if not _sayable(said):
-        del said["structuredContent"]
-    return said
+    answer = _content(clean("\n".join(lines))) | {"isError": True}
+    whole = {**answer, "_meta": {ERROR: about_error(error)}}
+    return whole if is_json(whole) else answer
 
 
 def about_error(error: ExthostError) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def _content(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def _sayable(said: Any) -> bool:
+def is_json(said: Any) -> bool:
     """Whether this can be written as JSON where it goes, a few levels down in a message."""
     try:
         to_json([[[said]]])

@@ -7,7 +7,7 @@ not be interrupted: reads and writes are made when the system says that they wil
 
 A line that is no message is answered with JSON-RPC's error for it. One that holds several, as the
 revision 2025-03-26 allows, is as many messages, each answered in a line of its own. The end of
-stdin is the end.
+stdin is the end: requests under way are answered first, each within the limits of its own call.
 """
 
 import asyncio
@@ -35,6 +35,13 @@ MAX_LINE_BYTES = 64 * 2**20
 # For the last answers to get out after stdin has ended.
 FLUSH_SECONDS = 2.0
 
+# For the requests under way to be answered after stdin has ended. A client that wants us to end
+# sooner sends SIGTERM or closes its end of stdout.
+ANSWER_SECONDS = 600.0
+
+# A request that ends with the session, and not before.
+_OPEN_END = "subscriptions/listen"
+
 
 class Wire(NamedTuple):
     """Two descriptors that nobody else uses."""
@@ -59,13 +66,51 @@ def claimed() -> Iterator[Wire]:
             os.close(fd)
 
 
+class _UnderWay:
+    """The ids of the requests that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[tuple[type, Any]] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def add(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCRequest) and message.method != _OPEN_END:
+            self._ids.add((type(message.id), message.id))
+            self._none.clear()
+        elif (
+            isinstance(message, types.JSONRPCNotification)
+            and message.method == "notifications/cancelled"  # such a request is not answered
+        ):
+            self._discard((message.params or {}).get("requestId"))
+
+    def remove(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._discard(message.id)
+
+    def _discard(self, id: Any) -> None:
+        if isinstance(id, int | str):
+            self._ids.discard((type(id), id))
+        if not self._ids:
+            self._none.set()
+
+    async def end(self) -> None:
+        """Wait until each of them is answered."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._none.wait()
+        except TimeoutError:
+            pass
+
+
 async def serve(server: McpServer, wire: Wire) -> None:
     """Serve the one client at the other end, until it closes our stdin or stops reading."""
     heard, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, said = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()
-    reading = loop.create_task(_read(wire.reads, heard, write_stream.clone()))
-    writing = loop.create_task(_write(wire.writes, said))
+    under_way = _UnderWay()
+    reading = loop.create_task(_read(wire.reads, heard, write_stream.clone(), under_way))
+    writing = loop.create_task(_write(wire.writes, said, under_way))
     writing.add_done_callback(lambda _: reading.cancel())  # nobody is there to be answered
     try:
         await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -82,23 +127,27 @@ async def _read(
     fd: int,
     heard: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
+    under_way: _UnderWay,
 ) -> None:
     with heard, answers:
         async for line in _lines(fd):
             for one in _messages(line):
-                await _take(one, heard, answers)
+                await _take(one, heard, answers, under_way)
+        await under_way.end()
 
 
 async def _take(
     line: bytes,
     heard: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
+    under_way: _UnderWay,
 ) -> None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
         await answers.send(SessionMessage(_complaint(line)))
     else:
+        under_way.add(message)
         await heard.send(SessionMessage(message))
 
 
@@ -138,7 +187,9 @@ def _complaint(line: bytes) -> types.JSONRPCError:
     return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=why))
 
 
-async def _write(fd: int, said: "MemoryObjectReceiveStream[SessionMessage]") -> None:
+async def _write(
+    fd: int, said: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
+) -> None:
     with said:
         async for one in said:
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -150,6 +201,7 @@ async def _write(fd: int, said: "MemoryObjectReceiveStream[SessionMessage]") -> 
                     left = left[os.write(fd, left[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     return
+            under_way.remove(one.message)
 
 
 async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:

@@ -51,6 +51,8 @@ class ExtensionFactory:
         self._others = others
         self._traffic = traffic
         self._engines = engines
+        # Returns further handlers for the extension of a spec; those of the host go first.
+        self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension; nothing is started. `replaces`: it publishes nothing before
@@ -60,7 +62,7 @@ class ExtensionFactory:
             spec,
             dialect,
             bus=self._bus,
-            handlers=self._handlers,
+            handlers=self._handlers_of(spec),
             environ=self._environ,
             on_change=self._on_change,
             objection=lambda: self._find_clash(spec),
@@ -71,6 +73,11 @@ class ExtensionFactory:
             traffic=self._traffic,
             spawn=self._engines.spawner(spec.pool) or Child,
         )
+
+    def _handlers_of(self, spec: Spec) -> Mapping[str, Handler]:
+        if self.handlers_for is None:
+            return self._handlers
+        return {**self.handlers_for(spec), **self._handlers}
 
     def _find_clash(self, spec: Spec) -> Refused | None:
         """Return the error if an extension that came before has what only one may have."""

@@ -7,7 +7,7 @@ cause.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -118,6 +118,10 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host of {len(self._by_id)} extensions>"
+
+    def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
+        """Serve further requests of the extension with a spec; to be called before it opens."""
+        self._factory.handlers_for = handlers_for
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -260,14 +264,9 @@ class Host:
         check: bool,
     ) -> ToolResult:
         found = await self.find_tool(name)
-        return await self._by_id[found.extension].call_tool(
-            found.tool,
-            arguments,
-            timeout=timeout,
-            context=context,
-            wait=wait,
-            on_progress=on_progress,
-            check=check,
+        calls = self._by_id[found.extension].calls
+        return await calls.call_tool(
+            found.tool, arguments, timeout, context, wait, on_progress, check
         )
 
     async def run_tool(

@@ -5,6 +5,7 @@ In reading order:
     dialect         handshake and notifications
     codec           messages, and the envelope of stateless requests
     calls           tools, and requests whose reply may request input
+    relayed         requests passed on for another client
     result          tool results: content blocks
     facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
     config_section  `[mcp_servers.NAME]` of a config
@@ -27,7 +28,7 @@ PACKAGE = DialectPackage(
         {"mcp_servers": "exthost.dialects.mcp.config_section:read_mcp_servers"}
     ),
     section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
-    json_sections=("mcpServers", "mcp_servers"),
+    json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,

@@ -13,6 +13,7 @@ from typing import Any
 
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.mcp.facets import pages
+from exthost.dialects.mcp.relayed import RelayedParams, relayed_members
 from exthost.dialects.steps import (
     AskHost,
     Exchanges,
@@ -61,7 +62,7 @@ def shown(value: Any) -> Evidence:
 
 def tools(warnings: list[str]) -> Any:
     """Request all tools. Problems with single tools are added to `warnings`."""
-    listed = yield from pages("tools/list", "tools")
+    listed = yield from pages("tools/list", "tools", warnings)
     known: dict[str, Tool] = {}
     for position, item in enumerate(listed):
         name = item.get("name") if type(item) is dict else None
@@ -94,10 +95,11 @@ def list_tools(_: Any) -> Exchanges:
 
 def ask_tool(call: ToolCall) -> tuple[str, Any]:
     """Return the request that calls a tool."""
-    params = {"name": call.name, "arguments": _arguments(call)}
-    if call.context and (traced := _trace_context(call.context)):
-        params["_meta"] = traced
-    return "tools/call", params
+    request = {"name": call.name, "arguments": _arguments(call)}
+    members = relayed_members(call.context)
+    if members is None and call.context and (traced := _trace_context(call.context)):
+        members = {"_meta": traced}
+    return "tools/call", request if members is None else {**request, **members}
 
 
 def _trace_context(context: Mapping[str, Any]) -> dict[str, str]:
@@ -110,7 +112,10 @@ _TRACE_CONTEXT = ("traceparent", "tracestate", "baggage")
 
 def read_tool_result(call: ToolCall, result: Any) -> Any:
     """Return the result of a tool; if the server requests input, the exchanges that lead to a
-    result."""
+    result. A call that is relayed returns the request for input."""
+    if type(result) is dict and result.get("resultType") == "input_required":
+        is_relayed = relayed_members(call.context) is not None
+        return result if is_relayed else _with_input(call, result)
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
@@ -118,8 +123,6 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
             help='answer with {"content": [{"type": "text", "text": "…"}]}',
             evidence=shown(result),
         )
-    if result.get("resultType") == "input_required":
-        return _with_input(call, result)
     if call.tool is not None and call.tool.output_schema is not None:
         _check_output(call.tool, result)
     return result
@@ -247,9 +250,11 @@ def asking(method: str) -> MaybeMore:
     """Return the operation of a method whose reply may request input."""
 
     def ask(params: Any) -> tuple[str, Any]:
-        return method, params
+        return method, params.params if type(params) is RelayedParams else params
 
     def read(params: Any, result: Any) -> Any:
+        if type(params) is RelayedParams:
+            return result
         if type(result) is dict and result.get("resultType") == "input_required":
             return _final_result(method, table(params), Reply(None, result))
         return result

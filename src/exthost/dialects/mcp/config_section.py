@@ -77,8 +77,11 @@ _KEYS: Mapping[str, Key] = {
     "context_passthrough": Key(
         FLAG, "Whether a call's context is sent along in `_meta`.", "true", "false"
     ),
+    "era": Key(
+        WORD, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
+    ),
 }
-_OPTIONS = ("log_level", "context_passthrough")
+_OPTIONS = ("log_level", "context_passthrough", "era")
 
 SECTION = section(
     "MCP servers by name.",

@@ -3,8 +3,10 @@
 The protocol has two eras. Since 2026-07-28 it is stateless: there is no handshake, and
 `server/discover` and every later request have an envelope in `_meta` (revision, capabilities and
 name of the client). Before, `initialize` and `notifications/initialized` open the session. The
-first request decides the era, so discovery is tried first. A server that refuses it, does not reply
-to it or exits gets the older handshake.
+first request decides the era of a server that has both. `options.era` chooses one. By default the
+handshake comes first if the host has handlers for requests of the server, which only that era has,
+and discovery otherwise. A server that refuses the first, does not reply to it or exits gets the
+other.
 
 `codec` encodes messages and remembers the era; `calls` has the operations, whose reply may request
 input from the host (`input_required`); `facets` has the facets. The id of a request is its progress
@@ -39,9 +41,9 @@ from exthost.dialects.mcp.codec import Codec, our_number
 from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
-from exthost.dialects.options import FLAG, TEXT
+from exthost.dialects.options import FLAG, TEXT, one_of
 from exthost.dialects.steps import Handshake, MaybeMore, Received, TryRequest, initialized
-from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation
+from exthost.errors import NOTHING, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.offer import Offer, Tool
 from exthost.shutdown_steps import CloseStdin, Terminate
@@ -51,10 +53,17 @@ from exthost.wire.lines import Lines
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
-# Seconds for the reply to discovery. After that, the older handshake is tried.
-DISCOVERY_SECONDS = 10.0
+# Seconds for the reply to discovery. After that, the older handshake is tried. A slow server finds
+# both requests, and its reply to the second one shows its era.
+DISCOVERY_SECONDS = 2.0
 
-_METHOD_NOT_FOUND = -32601
+# A handler under one of these names declares that the handler of the method serves that as well.
+ELICITATION_URL = "elicitation/create:url"
+SAMPLING_TOOLS = "sampling/createMessage:tools"
+
+# The requests of a server, in the handshake era.
+_SERVER_REQUESTS = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+
 _UNSUPPORTED_REVISION = -32022
 
 _PREFIX = "io.modelcontextprotocol/"
@@ -71,12 +80,38 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    """Try discovery, then the older handshake unless the server is stateless."""
-    response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
-    answer = _stateless(response)
-    if answer is None:
-        answer = yield from _initialize(context, may_discover=True)
+    """Open the session in the era that `options.era` chooses, or in one that the server has."""
+    era = context.options.get("era", "auto")
+    if era == "auto" and not context.handles.isdisjoint(_SERVER_REQUESTS):
+        answer = yield from _initialize_or_discover(context)
+    elif era == "handshake":
+        answer = yield from _initialize(context, may_discover=False)
+    else:
+        response = yield from _discovery(context)
+        answer = _stateless(response)
+        if answer is None and era == "stateless":
+            raise _not_stateless(response)
+        if answer is None:
+            answer = yield from _initialize(context, may_discover=True)
     return (yield from _offer(answer))
+
+
+def _initialize_or_discover(context: HandshakeContext) -> Any:
+    """Try the handshake, then discovery if the server replies with an error."""
+    response = yield Request("initialize", _opening(context))
+    if isinstance(response, Failure):
+        answer = _stateless((yield from _discovery(context)))
+        if answer is not None:
+            return answer
+    return (yield from _after_initialize(context, response))
+
+
+def _discovery(context: HandshakeContext) -> Any:
+    """Try discovery; once more if it is refused for a revision that the server has."""
+    response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
+    if STATELESS_REVISION in _supported(response):
+        response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
+    return response
 
 
 def _fallback(context: HandshakeContext) -> Handshake:
@@ -103,25 +138,31 @@ def _client(context: HandshakeContext) -> dict[str, str]:
 
 def _capabilities(context: HandshakeContext) -> dict[str, Any]:
     """Return the client capabilities: only those for which the application has a handler."""
-    offered = {
-        "roots/list": ("roots", {"listChanged": True}),
-        "sampling/createMessage": ("sampling", {}),
-        "elicitation/create": ("elicitation", {"form": {}}),
-    }
-    return dict(what for method, what in offered.items() if method in context.handles)
+    handles = context.handles
+    declared: dict[str, Any] = {}
+    if "roots/list" in handles:
+        declared["roots"] = {"listChanged": True}
+    if "sampling/createMessage" in handles:
+        declared["sampling"] = {"tools": {}} if SAMPLING_TOOLS in handles else {}
+    if "elicitation/create" in handles:
+        declared["elicitation"] = {"form": {}} | ({"url": {}} if ELICITATION_URL in handles else {})
+    return declared
+
+
+def _supported(response: Received) -> list[Any]:
+    """Return the revisions that a server names when it refuses ours; else an empty list."""
+    if not isinstance(response, Failure) or response.code != _UNSUPPORTED_REVISION:
+        return []
+    supported = response.data.get("supported") if isinstance(response.data, dict) else None
+    return supported if type(supported) is list else []
 
 
 def _stateless(response: Received) -> dict[str, Any] | None:
     """Return the reply of a stateless server to discovery, or None if the server needs the older
     handshake."""
     if isinstance(response, Failure):
-        supported = response.data.get("supported") if isinstance(response.data, dict) else None
-        named = supported if type(supported) is list else []
-        if (
-            response.code == _UNSUPPORTED_REVISION
-            and named
-            and not set(HANDSHAKE_REVISIONS) & {one for one in named if type(one) is str}
-        ):
+        named = _supported(response)
+        if named and not set(HANDSHAKE_REVISIONS) & {one for one in named if type(one) is str}:
             raise _unknown_revision(named)
         return None
     answer = response.result if isinstance(response, Reply) else None
@@ -134,18 +175,25 @@ def _stateless(response: Received) -> dict[str, Any] | None:
     return answer | {"protocolVersion": STATELESS_REVISION, "serverInfo": about}
 
 
-def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
-    request = {
+def _opening(context: HandshakeContext) -> dict[str, Any]:
+    return {
         "protocolVersion": HANDSHAKE_REVISIONS[-1],
         "capabilities": _capabilities(context),
         "clientInfo": _client(context),
     }
-    response = yield Request("initialize", request)
+
+
+def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
+    response = yield Request("initialize", _opening(context))
     if isinstance(response, Failure) and response.code == _UNSUPPORTED_REVISION and may_discover:
         # A slow server: it has now read the discovery request that seemed to be lost.
         answer = _stateless((yield TryRequest(_discover(context), DISCOVERY_SECONDS)))
         if answer is not None:
             return answer
+    return (yield from _after_initialize(context, response))
+
+
+def _after_initialize(context: HandshakeContext, response: Received) -> Any:
     answer = initialized(response)
     if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(
@@ -161,6 +209,17 @@ def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
     if level is not None and "logging" in table(answer.get("capabilities")):
         yield Request("logging/setLevel", {"level": level})
     return answer
+
+
+def _not_stateless(response: Received) -> HandshakeFailed:
+    evidence = shown(response.message) if isinstance(response, Failure) else NOTHING
+    return HandshakeFailed(
+        "X0563",
+        'it does not speak the stateless era of MCP, which options.era = "stateless" requires',
+        help='set options.era to "auto" or "handshake"',
+        evidence=evidence,
+        permanent=True,
+    )
 
 
 def _unknown_revision(named: list[Any]) -> HandshakeFailed:
@@ -310,6 +369,9 @@ DIALECT = Dialect(
             "log_level": TEXT.described("The level of log messages that it is asked to send."),
             "context_passthrough": FLAG.described(
                 "Whether a call's context is sent along in `_meta`."
+            ),
+            "era": one_of("auto", "stateless", "handshake").described(
+                "The era of the protocol that is used, where the server has both."
             ),
         }
     ),

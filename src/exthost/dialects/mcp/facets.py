@@ -1,9 +1,11 @@
 """mcp's facets: `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`.
 
 Each method sends one request of the protocol and returns the result unchanged. Lists are read to
-their last page, up to a limit; a server with more pages is an error (`pages`).
+their last page, up to a limit; if a server has more pages, the items until there are used, with a
+warning (`pages`).
 """
 
+import logging
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +14,22 @@ from exthost.dialects.steps import expect
 from exthost.errors import ProtocolViolation
 from exthost.messages import Request
 
-# The most pages of one list. Real servers have one to three.
-MOST_PAGES = 100
+_log = logging.getLogger("exthost.dialects.mcp")
+
+# The most pages of one list. Most servers have one to three.
+MOST_PAGES = 1000
 
 
-def pages(method: str, member: str) -> Generator[Request, Any, list[Any]]:
-    """Request every page of a list, and return all items."""
+def pages(
+    method: str, member: str, warnings: list[str] | None = None
+) -> Generator[Request, Any, list[Any]]:
+    """Request every page of a list, and return all items. A list that does not end adds a
+    warning."""
     reading = _Pages(method, member)
     while not reading.done:
         reading.take(expect((yield Request(method, reading.params)), method))
+    if reading.warning and warnings is not None:
+        warnings.append(reading.warning)
     return reading.items
 
 
@@ -34,9 +43,10 @@ class _Pages:
         self.params: dict[str, Any] = {}
         self.items: list[Any] = []
         self.done = False
+        self.warning = ""
 
     def take(self, page: Any) -> None:
-        """Add a page. Raises ProtocolViolation if it is malformed or one too many."""
+        """Add a page. Raises ProtocolViolation if it is malformed."""
         items = page.get(self._member) if type(page) is dict else None
         if type(items) is not list:
             raise self._wrong(f"its answer has no list of {self._member}")
@@ -46,7 +56,11 @@ class _Pages:
             self.done = True
         elif cursor in self._cursors or len(self._cursors) + 1 >= MOST_PAGES:
             why = "comes to the same page again" if cursor in self._cursors else "does not end"
-            raise self._wrong(f"{why} after {len(self._cursors) + 1} pages")
+            self.warning = (
+                f"{self._method} {why} after {len(self._cursors) + 1} pages; "
+                f"the {len(self.items)} {self._member} until there are used"
+            )
+            self.done = True
         else:
             self._cursors.add(cursor)
             self.params = {"cursor": cursor}
@@ -71,6 +85,8 @@ class _Facet:
         except ProtocolViolation as error:
             error.extension = self._caller.id
             raise
+        if reading.warning:
+            _log.warning("[%s] %s", self._caller.id, reading.warning)
         return reading.items
 
 

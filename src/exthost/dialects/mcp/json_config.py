@@ -1,9 +1,10 @@
 """`{"mcpServers": …}`: JSON configs that other programs share.
 
-Such a file is read leniently: unknown keys are noted and ignored, numbers count as text, null
-counts as not set, and a disabled server stays disabled. Only the placeholder `${NAME}` for a whole
-variable is replaced; others are noted. The result has the form of `[mcp_servers.NAME]` and is read
-by that section.
+Each program has words of its own: VS Code `servers`, Zed `context_servers`, opencode `mcp`, and
+its own names for the members of a server. Such a file is read leniently: unknown keys are noted and
+ignored, numbers count as text, null counts as not set, and a disabled server stays disabled.
+`${NAME}` for a whole variable is a reference to a variable of the host; other placeholders that are
+still there are noted. The result has the form of `[mcp_servers.NAME]` and is read by that section.
 """
 
 import json
@@ -17,8 +18,11 @@ _FOREIGN_KEYS = frozenset(
     ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled")
 )
 
-# Other names for `url`.
-_URLS = ("serverUrl", "httpUrl")
+# What other programs call our keys.
+_OTHER_NAMES = {"serverUrl": "url", "httpUrl": "url", "environment": "env"}
+
+# Keys of other programs that mean nothing where a server is run as a process.
+_WITHOUT_MEANING = {"type": ("local", "custom"), "source": ("custom",)}
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}", re.ASCII)
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
@@ -28,12 +32,14 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     """Return the servers as a section of our own config, and notes about what was ignored."""
     notes = [f"{key}: not for us, and left alone" for key in document if key != section]
     servers = document[section]
+    if section == "mcp" and isinstance(servers, dict) and isinstance(servers.get("servers"), dict):
+        servers = servers["servers"]  # as VS Code has it in its settings
     if not isinstance(servers, dict):
         return "mcp_servers", servers, tuple(notes)
     read = {}
     for called, item in servers.items():
         if isinstance(item, dict):
-            renamed = {_ours(key): value for key, value in item.items()}
+            renamed = _renamed(item)
             unknown = [key for key in renamed if key not in _FOREIGN_KEYS]
             notes += [f"{called}.{key}: unknown here, and left alone" for key in unknown]
             item = {
@@ -49,8 +55,20 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     return "mcp_servers", read, tuple(notes)
 
 
-def _ours(key: str) -> str:
-    return "url" if key in _URLS else key
+def _renamed(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a server in our words: a command may be a list, or an object with a path."""
+    renamed = {_OTHER_NAMES.get(key, key): value for key, value in item.items()}
+    for key, values in _WITHOUT_MEANING.items():
+        if renamed.get(key) in values:
+            del renamed[key]
+    command = renamed.get("command")
+    if isinstance(command, list) and len(command) > 0 and renamed.get("args") is None:
+        renamed["command"] = _word(command[0])
+        renamed["args"] = command[1:]
+    elif isinstance(command, dict):
+        renamed["command"] = command.get("path")
+        renamed |= {key: command[key] for key in ("args", "env") if command.get(key) is not None}
+    return renamed
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -1,0 +1,180 @@
+"""The requests of clients that extensions are serving, and the questions that come up meanwhile.
+
+A server may ask the client of a call for something: a sample of a model, a form that a person fills
+in, the roots of a workspace. On stdio such a request does not name the call that it belongs to. It
+goes to the client of the only call under way; if several clients have calls there, it is refused,
+since one client must not see what another one is asked.
+
+A client of the handshake era is sent the request. One of the stateless era has no such requests: it
+gets its answer later, as `input_required` (see `held_calls`).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import ValidationError
+
+from exthost.errors import CallFailed
+from exthost.gateway.meta import is_stateless, wire
+from exthost.gateway.outbox import Outbox
+
+__all__ = ["METHODS", "Context", "Exchange", "Exchanges", "Question", "ask_client", "can_answer"]
+
+Context = ServerRequestContext[Any, Any]
+
+# What a server may request of a client.
+METHODS = ("sampling/createMessage", "elicitation/create", "roots/list")
+
+_METHOD_NOT_FOUND = -32601
+_REQUESTS: Mapping[str, type[types.ServerRequest]] = {
+    "sampling/createMessage": types.CreateMessageRequest,
+    "elicitation/create": types.ElicitRequest,
+    "roots/list": types.ListRootsRequest,
+}
+_RESULTS: Mapping[str, Any] = {
+    "sampling/createMessage": types.CreateMessageResultWithTools,
+    "elicitation/create": types.ElicitResult,
+    "roots/list": types.ListRootsResult,
+}
+
+
+class Question(NamedTuple):
+    """A request of a server that waits for the answer of a stateless client."""
+
+    method: str
+    params: Any
+    answer: "asyncio.Future[Any]"
+
+
+class Exchange:
+    """One request of a client that an extension serves. A stateless client may need several
+    requests until it has the result: `ctx` is the latest."""
+
+    __slots__ = ("ctx", "extension", "outbox", "questions")
+
+    def __init__(self, ctx: Context, extension: str) -> None:
+        self.ctx = ctx
+        self.extension = extension
+        self.outbox = Outbox()
+        self.questions: asyncio.Queue[Question] = asyncio.Queue()
+
+    @property
+    def client(self) -> object:
+        """A key of the client: equal for the requests of one connection."""
+        if is_stateless(self.ctx.protocol_version):
+            # On HTTP nothing connects two requests of a stateless client.
+            return None if self.ctx.request is None else id(self)
+        return id(self.ctx.session.client_params)
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """Return the client's answer to a request of the server."""
+        if not is_stateless(self.ctx.protocol_version):
+            return await ask_client(self.ctx.session, method, params, self.ctx.request_id)
+        answer = asyncio.get_running_loop().create_future()
+        self.questions.put_nowait(Question(method, params, answer))
+        return await answer
+
+
+class Exchanges:
+    """The exchanges under way, by extension."""
+
+    def __init__(self) -> None:
+        self._by_extension: dict[str, dict[int, Exchange]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        self._by_extension.setdefault(exchange.extension, {})[id(exchange)] = exchange
+
+    def remove(self, exchange: Exchange) -> None:
+        here = self._by_extension.get(exchange.extension)
+        if here is not None:
+            here.pop(id(exchange), None)
+            if not here:
+                del self._by_extension[exchange.extension]
+
+    def of(self, extension: str) -> Iterable[Exchange]:
+        """Return the exchanges that this extension serves, the oldest first."""
+        return tuple(self._by_extension.get(extension, {}).values())
+
+    def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
+        """Return the exchange that a request of this extension belongs to, None if there is none.
+        Raises CallFailed if that cannot be known, or its client does not serve such requests."""
+        here = list(self.of(extension))
+        if not here:
+            return None
+        if len({exchange.client for exchange in here}) > 1:
+            raise CallFailed(
+                "X0741",
+                f"several clients have calls at {extension}, so {method} cannot be assigned to one",
+                extension=extension,
+                error_code=_METHOD_NOT_FOUND,
+                error_message=f"{method}: several clients have calls under way here",
+                help='set options.era = "stateless" if the server has that era, or start one '
+                "gateway for each client",
+            )
+        latest = here[-1]
+        if not can_answer(latest.ctx.session, method, params):
+            raise no_client(extension, method)
+        return latest
+
+
+def no_client(extension: str, method: str) -> CallFailed:
+    """Return the error for a request that no client serves."""
+    return CallFailed(
+        "X0742",
+        f"no client serves {method}",
+        extension=extension,
+        error_code=_METHOD_NOT_FOUND,
+        error_message=f"Method not found: the client does not support {method}",
+    )
+
+
+def can_answer(session: ServerSession, method: str, params: Any) -> bool:
+    """Whether this client has declared that it serves such a request."""
+    declared = session.client_capabilities
+    if declared is None:
+        return False
+    if method == "sampling/createMessage":
+        return declared.sampling is not None
+    if method == "roots/list":
+        return declared.roots is not None
+    if declared.elicitation is None:
+        return False
+    is_url = isinstance(params, Mapping) and params.get("mode") == "url"
+    return not is_url or declared.elicitation.url is not None
+
+
+async def ask_client(
+    session: ServerSession, method: str, params: Any, request_id: types.RequestId | None
+) -> Any:
+    """Send a server's request to a client of the handshake era, on the stream of the request with
+    this id. Raises CallFailed with the client's own error."""
+    sent = dict(params) if isinstance(params, Mapping) else {}
+    meta = sent.get("_meta")
+    if isinstance(meta, Mapping):
+        sent["_meta"] = {key: value for key, value in meta.items() if key != "progressToken"}
+    about = ServerMessageMetadata(related_request_id=request_id)
+    try:
+        request = _REQUESTS[method].model_validate({"method": method, "params": sent})
+        answer = await session.send_request(request, _RESULTS[method], metadata=about)
+    except MCPError as error:
+        raise CallFailed(
+            "X0743",
+            f"the client answered {method} with an error: {error.message}",
+            error_code=error.code,
+            error_message=error.message,
+            data=error.data,
+        ) from None
+    except ValidationError as error:
+        raise CallFailed(
+            "X0743",
+            f"{method} or the client's answer to it is not valid: {error}",
+            error_code=types.INVALID_PARAMS,
+            error_message=f"Invalid params of {method}, or an invalid answer of the client",
+        ) from None
+    return wire(answer)

@@ -1,0 +1,113 @@
+"""Calls that wait for input of a stateless client.
+
+A server of the handshake era sends its questions as requests in the middle of a call. A stateless
+client knows no such requests: its call is answered with `input_required`, and it calls again with
+the answers. Meanwhile the first call goes on here, held under a `requestState` that nobody can
+guess. A client that never calls again loses its call after a while.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from exthost.gateway.exchanges import Context, Exchange, Question
+
+__all__ = ["HeldCalls"]
+
+# A person may have to fill in a form.
+HOLD_SECONDS = 600.0
+
+# The beginning of each requestState of ours; a server's own has another one.
+_PREFIX = "exthost-held-"
+
+
+class _Held(NamedTuple):
+    exchange: Exchange
+    work: "asyncio.Task[Any]"
+    questions: dict[str, Question]
+    expiry: asyncio.TimerHandle
+
+
+class HeldCalls:
+    """The calls of all stateless clients that wait for input."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+
+    def holds(self, params: Mapping[str, Any]) -> bool:
+        """Whether this request continues a call that was held."""
+        state = params.get("requestState")
+        return isinstance(state, str) and state.startswith(_PREFIX)
+
+    async def run(self, exchange: Exchange, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return the result of this work, or the questions that must be answered before."""
+        return await self._wait(exchange, asyncio.get_running_loop().create_task(work))
+
+    async def resume(self, ctx: Context, params: Mapping[str, Any]) -> Any:
+        """Go on with a held call, with the answers in these params."""
+        held = self._held.pop(str(params.get("requestState")), None)
+        if held is None:
+            raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
+        held.expiry.cancel()
+        exchange = held.exchange
+        exchange.ctx = ctx
+        answers = params.get("inputResponses")
+        given = answers if isinstance(answers, Mapping) else {}
+        for key, question in held.questions.items():
+            if question.answer.done():
+                continue
+            if key in given:
+                question.answer.set_result(given[key])
+            else:  # it is asked again
+                exchange.questions.put_nowait(question)
+        return await self._wait(exchange, held.work)
+
+    async def _wait(self, exchange: Exchange, work: "asyncio.Task[Any]") -> Any:
+        asked = asyncio.get_running_loop().create_task(exchange.questions.get())
+        try:
+            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            return self._hold(exchange, work, asked.result())
+        except BaseException:
+            work.cancel()
+            raise
+        finally:
+            asked.cancel()
+
+    def _hold(
+        self, exchange: Exchange, work: "asyncio.Task[Any]", first: Question
+    ) -> dict[str, Any]:
+        questions = {"1": first}
+        while not exchange.questions.empty():
+            questions[str(len(questions) + 1)] = exchange.questions.get_nowait()
+        state = _PREFIX + secrets.token_urlsafe(24)
+        loop = asyncio.get_running_loop()
+        expiry = loop.call_later(HOLD_SECONDS, self._expire, state)
+        self._held[state] = _Held(exchange, work, questions, expiry)
+        requests = {
+            key: {"method": question.method, "params": question.params or {}}
+            for key, question in questions.items()
+        }
+        return {
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+        }
+
+    def _expire(self, state: str) -> None:
+        held = self._held.pop(state, None)
+        if held is not None:
+            held.work.cancel()
+
+    async def close(self) -> None:
+        """Cancel every call that is held."""
+        held, self._held = list(self._held.values()), {}
+        for one in held:
+            one.expiry.cancel()
+            one.work.cancel()
+        await asyncio.gather(*(one.work for one in held), return_exceptions=True)

@@ -1,0 +1,62 @@
+"""What a client's request says about itself, in the words of the server that gets it.
+
+A client of the stateless era sends revision, capabilities and name in the `_meta` of each request;
+one of the handshake era sent them once. A server reads them where its own era has them. Everything
+else in `_meta`, a trace context for example, goes on as it came. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+__all__ = ["is_stateless", "log_level", "relayed_meta", "wire"]
+
+_ENVELOPE = frozenset(
+    {
+        types.PROTOCOL_VERSION_META_KEY,
+        types.CLIENT_CAPABILITIES_META_KEY,
+        types.CLIENT_INFO_META_KEY,
+        types.LOG_LEVEL_META_KEY,
+    }
+)
+
+
+def is_stateless(version: str) -> bool:
+    """Whether this revision has no handshake."""
+    return version in MODERN_PROTOCOL_VERSIONS
+
+
+def relayed_meta(
+    params: Mapping[str, Any], session: ServerSession, *, server_is_stateless: bool
+) -> dict[str, Any]:
+    """Return the `_meta` that a request goes on with, without its progress token, which is only
+    between the client and us."""
+    sent = params.get("_meta")
+    own = dict(sent) if isinstance(sent, Mapping) else {}
+    own.pop("progressToken", None)
+    own.pop(types.PROTOCOL_VERSION_META_KEY, None)
+    if not server_is_stateless:
+        return {key: value for key, value in own.items() if key not in _ENVELOPE}
+    if types.CLIENT_CAPABILITIES_META_KEY not in own:
+        declared = session.client_capabilities
+        own[types.CLIENT_CAPABILITIES_META_KEY] = {} if declared is None else wire(declared)
+    client = session.client_params
+    if types.CLIENT_INFO_META_KEY not in own and client is not None:
+        own[types.CLIENT_INFO_META_KEY] = wire(client.client_info)
+    return own
+
+
+def log_level(params: Mapping[str, Any]) -> str | None:
+    """Return the level from which on a stateless request asks for log messages."""
+    sent = params.get("_meta")
+    level = sent.get(types.LOG_LEVEL_META_KEY) if isinstance(sent, Mapping) else None
+    return level if isinstance(level, str) else None
+
+
+def wire(model: Any) -> dict[str, Any]:
+    """Return a value of the protocol as it is written."""
+    written: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return written

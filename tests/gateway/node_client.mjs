@@ -1,0 +1,28 @@
+// A client of the Node SDK: `node node_client.mjs SDK_FOLDER '{"command": …, "args": […]}' '[calls]'`.
+// Prints what it sees as JSON: the tools, and for each call its result or its error.
+import { pathToFileURL } from "node:url";
+
+const [folder, server, calls] = process.argv.slice(2);
+const module = (path) => import(pathToFileURL(`${folder}/dist/esm/client/${path}`).href);
+const { Client } = await module("index.js");
+const { StdioClientTransport } = await module("stdio.js");
+const client = new Client({ name: "matrix", version: "1" });
+await client.connect(new StdioClientTransport({ ...JSON.parse(server), env: process.env }));
+const wanted = JSON.parse(calls);
+let tools = [];
+const until = Date.now() + 60_000;
+do {
+  tools = (await client.listTools()).tools;
+} while (!wanted.every(([name]) => tools.some((tool) => tool.name === name)) && Date.now() < until);
+const results = [];
+for (const [name, args] of wanted) {
+  try {
+    results.push(await client.callTool({ name, arguments: args }));
+  } catch (error) {
+    results.push({ code: error.code, message: error.message });
+  }
+}
+const resources = (await client.listResources()).resources;
+const prompts = (await client.listPrompts()).prompts;
+console.log(JSON.stringify({ tools, results, resources, prompts }));
+await client.close();

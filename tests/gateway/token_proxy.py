@@ -1,0 +1,61 @@
+"""A proxy that adds a bearer token to each request, for clients that cannot send one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+MAX_HEAD_BYTES = 64 * 1024
+
+
+@asynccontextmanager
+async def token_proxy(url: str, token: str) -> AsyncIterator[str]:
+    """Yield the URL of a proxy before this one, on another port. Each connection carries one
+    request, and everything but the token passes as it is, the name of the host too."""
+    target = urlsplit(url)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await _pass(reader, writer)
+        except (OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # a task of a stream that ends cancelled would be told as an error
+        finally:
+            writer.close()
+            tasks.discard(task)
+
+    async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *fields = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+        kept = [field for field in fields if not field.lower().startswith(b"connection:")]
+        kept += [b"Connection: close", f"Authorization: Bearer {token}".encode()]
+        there, back = await asyncio.open_connection(target.hostname, target.port)
+        try:
+            back.write(b"\r\n".join((first, *kept)) + b"\r\n\r\n")
+            sending = asyncio.ensure_future(_copy(reader, back))
+            try:
+                await _copy(there, writer)
+            finally:
+                sending.cancel()
+                await asyncio.wait([sending])
+        finally:
+            back.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=MAX_HEAD_BYTES)
+    try:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://localhost:{port}{target.path}"
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(64 * 1024):
+        writer.write(data)
+        await writer.drain()
