@@ -39,7 +39,14 @@ def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
 
 @pytest.mark.parametrize(
     "output",
-    [b"", b"starting\n", b'{"level":"info"}\n', b'{"id":0,"result":{}}\n', b'{"method":"log"}\n'],
+    [
+        b'{"id":0,"result":"' + b"x" * 1006,
+        b"",
+        b"starting\n",
+        b'{"level":"info"}\n',
+        b'{"id":0,"result":{}}\n',
+        b'{"method":"log"}\n',
+    ],
 )
 def test_what_programs_print_while_they_start_is_no_fault(output: bytes) -> None:
     assert diagnose_output(find_dialect("morphir"), output, range(2)) is None
@@ -50,8 +57,9 @@ import json, sys
 print("loading {")
 print(json.dumps({"level": "info", "msg": "starting"}))
 print("{", flush=True)
-for line in sys.stdin:
-    open("gate").read()  # until the test has opened and closed it
+for number, line in enumerate(sys.stdin):
+    if number == 0:
+        open("gate").read()  # until the test has opened and closed it
     asked = json.loads(line)
     print(json.dumps({"id": asked["id"], "result": []}), flush=True)
 """
@@ -67,9 +75,8 @@ async def test_a_program_that_prints_and_takes_long_is_waited_for(
     os.mkfifo(tmp_path / "gate")
 
     def open_gate() -> None:
-        for _ in range(2):  # for each request of the handshake
-            with (tmp_path / "gate").open("w"):
-                time.sleep(0.2)  # ten times as long as a fault would take to end the handshake
+        with (tmp_path / "gate").open("w"):
+            time.sleep(0.2)  # ten times as long as a fault would take to end the handshake
 
     opening = asyncio.ensure_future(asyncio.to_thread(open_gate))
     async with exthost.connect(words, dialect="morphir", cwd=str(tmp_path)) as ext:
