@@ -23,6 +23,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', []),
         (b'[{"jsonrpc":"2.0","id":7,"result":1}]', []),
         (b"hello", ["stdout-noise"]),
+        (b'{"level":"info","msg":"starting"}', ["stdout-noise"]),
         (b"{'jsonrpc': '2.0', 'id': 7, 'result': None}", ["json"]),
         (b'{"jsonrpc":"2.0","id":7,"result":1,}', ["json"]),
         (b'{"jsonrpc":"2.0",', ["one-line"]),

@@ -15,6 +15,9 @@ from exthost.wire.lines import BOM
 
 _SHOWN_CHARACTERS = 60
 
+# A message has one of these members.
+_MEMBERS = frozenset({"method", "id", "result", "error"})
+
 
 class Problem(NamedTuple):
     """A broken rule, by the rule's name; what was seen, and the bytes that show it."""
@@ -110,6 +113,8 @@ class MessageAudit:
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
+        if not _MEMBERS & message.keys():  # a log in JSON
+            return [Problem("stdout-noise", f"a line on stdout is no message: {_cut(data)}", data)]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":
             had = "jsonrpc" in message

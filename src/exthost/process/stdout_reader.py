@@ -21,7 +21,7 @@ from exthost.wire.framing import READ_BYTES, Framing, Item
 _KEPT_SECONDS = 1.0
 
 # Enough to recognise a dialect, and a fault in the first message.
-_FIRST_BYTES = 1024
+FIRST_BYTES = 1024
 
 
 # A read with more noise than this makes the next ones sliced: a banner or a traceback has less.
@@ -129,8 +129,8 @@ class StdoutReader:
             else:
                 size = _NOISY_READ_BYTES if self.is_noisy else framing.read_size
                 data = read(self._fd, size)
-                if not self.first_output:
-                    self.first_output = data[:_FIRST_BYTES]
+                if len(self.first_output) < FIRST_BYTES:
+                    self.first_output += data[: FIRST_BYTES - len(self.first_output)]
                 items = self._feed(data) if data else None
         except BlockingIOError:
             return

@@ -112,7 +112,7 @@ async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
             seen = first
             continue
         found = None if _speaks_another(session) else _diagnose(session)
-        if found is not None:
+        if found is not None and _is_meant_as_reply(session):
             future.cancel()
             raise HandshakeFailed(
                 "X0508",
@@ -120,6 +120,14 @@ async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
                 help=found.help,
                 evidence=Evidence(bytes=found.data.decode("utf-8", "backslashreplace")),
             )
+
+
+def _is_meant_as_reply(session: Session) -> bool:
+    """Return whether the output is a reply with a fault, and not what a program prints while it
+    starts. In a framing with lengths nothing else has a frame."""
+    first = session.first_output
+    has_lengths = session.dialect.framing(1024).suffix is None
+    return has_lengths or b'"id"' in first or b"'id'" in first
 
 
 def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:

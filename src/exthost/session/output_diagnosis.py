@@ -10,6 +10,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.errors import ConfigError, ProtocolViolation
 from exthost.messages import Noise
+from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 
 # Rules whose breach does not keep a reply from being read.
@@ -61,7 +62,8 @@ def diagnose_output(
             incoming = Noise(b"", "")
         problems += audit.check_frame(item, incoming)
     broken = framing.end()
-    if broken is not None and not problems:
+    # Of a long output only the beginning is known: its last frame may well have ended.
+    if broken is not None and not problems and len(output) < FIRST_BYTES:
         problems.append(Problem("frame", _unfinished(broken, framing.suffix), broken.head))
     wanted = _HALF_READ if was_read else None
     for problem in problems:

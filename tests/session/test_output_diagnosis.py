@@ -1,0 +1,100 @@
+"""What the first output of a child says about a handshake that does not go on."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.dialects.find import find_dialect
+from exthost.errors import HandshakeFailed
+from exthost.session import handshake
+from exthost.session.output_diagnosis import diagnose_output
+
+
+@pytest.mark.parametrize(
+    ("dialect", "output", "message"),
+    [
+        ("morphir", b'{"id":100,"result":1}\n', "the id 100, which no request had"),
+        ("morphir", b'{"id":"0","result":1}\n', "the request has the id 0"),
+        ("morphir", b"{'id': 0}\n", "Python's notation"),
+        ("morphir", b'{"id":0,"result":1}', "no newline at the end"),
+        ("nexo", b'{\n  "id": 0\n}\n', "a part of a message"),
+        ("synaps", b"Content-Length: 9\r\n\r\n{}", "its output stops after 2 of 9 bytes"),
+        (
+            "roder",
+            b'{"jsonrpc":"2.0","id":77,"result":1}\n',
+            "A response has the id of the request",
+        ),
+        ("cigen", b"\0\0\0\x09abc", "stops"),
+    ],
+)
+def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
+    found = diagnose_output(find_dialect(dialect), output, range(2))
+    assert found is not None and message in found.message and found.help
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        b'{"id":0,"result":"' + b"x" * 1006,
+        b"",
+        b"starting\n",
+        b'{"level":"info"}\n',
+        b'{"id":0,"result":{}}\n',
+        b'{"method":"log"}\n',
+    ],
+)
+def test_what_programs_print_while_they_start_is_no_fault(output: bytes) -> None:
+    assert diagnose_output(find_dialect("morphir"), output, range(2)) is None
+
+
+SLOW = """
+import json, sys
+print("loading {")
+print(json.dumps({"level": "info", "msg": "starting"}))
+print("{", flush=True)
+for number, line in enumerate(sys.stdin):
+    if number == 0:
+        open("gate").read()  # until the test has opened and closed it
+    asked = json.loads(line)
+    print(json.dumps({"id": asked["id"], "result": []}), flush=True)
+"""
+
+
+async def test_a_program_that_prints_and_takes_long_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "_QUIET_SECONDS", 0.02)
+    (tmp_path / "slow.py").write_text(SLOW)
+    words = [sys.executable, "-S", "slow.py"]
+
+    os.mkfifo(tmp_path / "gate")
+
+    def open_gate() -> None:
+        with (tmp_path / "gate").open("w"):
+            time.sleep(0.2)  # ten times as long as a fault would take to end the handshake
+
+    opening = asyncio.ensure_future(asyncio.to_thread(open_gate))
+    async with exthost.connect(words, dialect="morphir", cwd=str(tmp_path)) as ext:
+        assert not ext.tools
+    await opening
+
+
+async def test_a_handshake_that_cannot_succeed_ends_before_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "_QUIET_SECONDS", 0.02)
+    (tmp_path / "wrong.py").write_text(
+        'import sys\nfor line in sys.stdin: print(\'{"id": 7, "result": []}\', flush=True)\n'
+    )
+    words = [sys.executable, "-S", "wrong.py"]
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(
+            words, dialect="morphir", cwd=str(tmp_path), limits={"handshake": "150s"}
+        ):
+            pass
+    assert caught.value.code == "X0508" and "the id 7" in caught.value.message
