@@ -4,7 +4,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from exthost.cluster.engines import Engines, pin_objection
 from exthost.config import spec_from_mapping
+from exthost.config.cluster import NO_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
 from exthost.discovery.configfile import completed
@@ -12,6 +14,7 @@ from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith
+from exthost.extension.startup import Spawn
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
@@ -47,6 +50,7 @@ class Connection(OpenedByWith):
 
     __slots__ = (
         "_api",
+        "_engines",
         "_environ",
         "_events",
         "_extension",
@@ -78,6 +82,7 @@ class Connection(OpenedByWith):
         self._spawn = spawn
         self._traffic = traffic
         self._api: HostApi | None = None
+        self._engines: Engines | None = None  # if its pool is on other nodes
         self._extension: Extension | None = None
 
     async def __aenter__(self) -> Extension:
@@ -103,6 +108,10 @@ class Connection(OpenedByWith):
             self._api = HostApi(os.environ if environ is None else environ)
             spec = await self._api.with_stored_settings(spec)
             attend = self._api.handlers_for(spec, dialect)
+        spawn: Spawn = self._spawn
+        if spec.pool.engine is not None:
+            self._engines = Engines(NO_CLUSTER_SETTINGS)
+            spawn = self._engines.spawner(spec.pool) or spawn
         return Extension(
             spec,
             dialect,
@@ -111,7 +120,8 @@ class Connection(OpenedByWith):
             environ=environ,
             attend=attend,
             shared=self._shared,
-            spawn=self._spawn,
+            objection=lambda: pin_objection(spec),
+            spawn=spawn,
             traffic=self._traffic,
         )
 
@@ -120,6 +130,8 @@ class Connection(OpenedByWith):
             if self._extension is not None:
                 await self._extension.close()
         finally:
+            if self._engines is not None:
+                await self._engines.close()
             if self._api is not None:
                 await self._api.close()
 

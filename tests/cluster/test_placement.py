@@ -8,6 +8,7 @@ import exthost
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.placer import Node, Placement
 from exthost.config.cluster import ClusterSettings
+from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
@@ -121,3 +122,11 @@ def test_mistakes_in_the_section_are_reported(settings: dict[str, object], reaso
     with pytest.raises(ConfigError) as caught:
         exthost.Host.from_config({"extensions": [], "cluster": settings})
     assert reason in str(caught.value)
+
+
+async def test_a_connection_without_a_host_has_its_processes_on_nodes_too() -> None:
+    words = command()
+    pool: PoolSettings = {"engine": "local"}
+    async with exthost.connect(words, dialect="morphir", pool=pool) as ext:
+        assert await ext.call("echo", 1) == 1
+        assert ext.stats.nodes != ()

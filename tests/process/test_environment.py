@@ -55,7 +55,10 @@ def test_a_name_that_looks_like_a_secret_is_held_back(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "TOKEN", "KEY", "TOKENS", "KEYBOARD", "AUTHOR", "XDG_SESSION_ID", "PWD", "OLDPWD"],
+    [
+        *("PATH", "TOKEN", "KEY", "TOKENS", "KEYBOARD", "AUTHOR", "XDG_SESSION_ID"),
+        *("API_KEYS", "PAT", "PWD", "OLDPWD"),
+    ],
 )
 def test_a_name_that_only_resembles_one_is_passed(name: str) -> None:
     assert not looks_secret(name)

@@ -8,10 +8,23 @@ from exthost.cluster.placer import Placer
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
+from exthost.errors import Refused
 from exthost.launch_plan import LaunchPlan
-from exthost.spec import Pool
+from exthost.spec import Pool, Spec
 
-__all__ = ["Engines"]
+__all__ = ["Engines", "pin_objection"]
+
+
+def pin_objection(spec: Spec) -> Refused | None:
+    """Return the error of an extension whose files are pinned and would run on another node."""
+    if spec.pool.engine is None or spec.sha256 is None:
+        return None
+    return Refused(
+        "X0394",
+        "its files are pinned, and pins are checked on this machine only",
+        extension=spec.id,
+        help="remove pool.engine, or the pins",
+    )
 
 
 class Engines:

@@ -6,7 +6,7 @@ something that only one may have, and whether another one of the same dialect ha
 
 from collections.abc import Callable, Iterable, Mapping
 
-from exthost.cluster.engines import Engines
+from exthost.cluster.engines import Engines, pin_objection
 from exthost.dialects import find
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus
@@ -81,13 +81,8 @@ class ExtensionFactory:
 
     def _find_clash(self, spec: Spec) -> Refused | None:
         """Return the error if an extension that came before has what only one may have."""
-        if spec.pool.engine is not None and spec.sha256 is not None:
-            return Refused(
-                "X0394",
-                "its files are pinned, and pins are checked on this machine only",
-                extension=spec.id,
-                help="remove pool.engine, or the pins",
-            )
+        if (refused := pin_objection(spec)) is not None:
+            return refused
         earlier = []
         for extension in self._others():
             if extension.spec is spec:
