@@ -78,7 +78,9 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
     bus.subscribe(OfferChanged, changes.append)
     command = [sys.executable, str(SDK_SERVER)]
     handlers = {"elicitation/create": sure}
-    async with exthost.connect(command, dialect="mcp", handlers=handlers, events=bus) as ext:
+    async with exthost.connect(
+        command, dialect="mcp", handlers=handlers, events=bus, options={"era": "stateless"}
+    ) as ext:
         assert (ext.offer.name, ext.offer.version) == ("sdk-demo", "4.2")
         assert ext.offer.extra["era"] == "stateless"
         added = await ext.call_tool("add", {"a": 1, "b": 2})

@@ -244,5 +244,5 @@ async def test_tools_call_words_a_failure_in_the_format_of_the_dialect(tmp_path:
     async with closing(roder.toy(tmp_path)) as ext:
         refused = await ext.tools.call("refuse")
         assert isinstance(refused, ToolResult) and refused.is_error
-        assert refused.raw["data"]["error"]["kind"] == "CallFailed"
+        assert refused.raw["data"]["error"]["kind"] == "tool_execution_failed"
         assert refused.error_reply is None and refused.text == refused.raw["content"]

@@ -56,7 +56,12 @@ class Puppet:
 
     # The interface that a session needs of a child.
 
+    node = ""
+
     def start_watchdog(self, _: Any) -> None:
+        pass
+
+    def on_closed_stdin(self, _: Any) -> None:
         pass
 
     def see_exit(self) -> ExitStatus | None:

@@ -80,7 +80,7 @@ async def test_what_one_read_completes_is_handed_on_together_and_a_part_waits_fo
     pipe.write(b"ee\n")
     await until(lambda: len(pipe.frames) == 3)
     assert pipe.frames[2] == b"three" and pipe.reads == 2
-    assert pipe.reader.first_output == b"one\ntwo\nthr"
+    assert pipe.reader.first_output == b"one\ntwo\nthree\n"
     os.close(pipe.writer)
     await until(lambda: pipe.ends == 1)
     pipe.close()

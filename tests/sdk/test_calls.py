@@ -121,7 +121,8 @@ async def test_in_mcp_a_handler_is_run_again_with_the_answer_of_the_host(
     tool: str, tmp_path: Path
 ) -> None:
     handlers = {"elicitation/create": elicit}
-    async with started(WAITING, "mcp", tmp_path, handlers=handlers) as ext:
+    era = {"era": "stateless"}
+    async with started(WAITING, "mcp", tmp_path, handlers=handlers, options=era) as ext:
         assert ext.offer.extra["era"] == "stateless"
         result = await ext.call_tool(tool, ELICITED)
         assert result.data == {"action": "accept", "content": {"asked": "sure?"}}

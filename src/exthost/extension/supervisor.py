@@ -83,8 +83,6 @@ class Supervisor:
         try:
             self._starter.admit()
         except Refused as refused:
-            if status.is_published:
-                _log.warning("[%s] not started: %s", self._starter.spec.id, refused.message)
             self.recovery.give_up(Event.REFUSE, refused)
         else:
             status.move(Event.ADMIT)

@@ -99,27 +99,55 @@ async def _run(
 
 async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
     """Wait for the end of a handshake. Raises HandshakeFailed when the child has sent something
-    that is no reply and is silent since then: the rest of its time would be spent in vain."""
-    seen = b""
-    while not future.done():
-        try:
-            await asyncio.wait([future], timeout=_QUIET_SECONDS)
-        except asyncio.CancelledError:
-            future.cancel()  # nobody is left who would look at it
-            raise
+    that is no reply and is silent since then: the rest of its time would be spent in vain.
+
+    The future itself is awaited: with any other way of waiting, a child that replies and exits
+    would be seen to exit before its reply is used."""
+    silence = _Silence(session, future)
+    try:
+        await future
+    except asyncio.CancelledError:
+        if silence.fault is not None:
+            raise silence.fault from None
+        raise
+    finally:
+        silence.timer.cancel()
+
+
+class _Silence:
+    """Looks at the output of a child whenever that has not changed for a while, and cancels the
+    handshake if there is a `fault` in it."""
+
+    __slots__ = ("_future", "_seen", "_session", "fault", "timer")
+
+    def __init__(self, session: Session, future: "asyncio.Future[Any]") -> None:
+        self._session = session
+        self._future = future
+        self._seen = b""
+        self.fault: HandshakeFailed | None = None
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        self.timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._look)
+
+    def _look(self) -> None:
+        session = self._session
         first = session.first_output
-        if future.done() or not first or first != seen:
-            seen = first
-            continue
-        found = None if _speaks_another(session) else _diagnose(session)
-        if found is not None and _is_meant_as_reply(session):
-            future.cancel()
-            raise HandshakeFailed(
-                "X0508",
-                f"it did not shake hands: {found.message}",
-                help=found.help,
-                evidence=Evidence(bytes=found.data.decode("utf-8", "backslashreplace")),
-            )
+        is_quiet = bool(first) and first == self._seen
+        self._seen = first
+        found = None
+        if is_quiet and not _speaks_another(session) and _is_meant_as_reply(session):
+            found = _diagnose(session)
+        if found is None or self._future.done():
+            self._start_timer()
+            return
+        self.fault = HandshakeFailed(
+            "X0508",
+            f"it did not shake hands: {found.message}",
+            help=found.help,
+            evidence=Evidence(bytes=found.data.decode("utf-8", "backslashreplace")),
+        )
+        self._future.cancel()
 
 
 def _is_meant_as_reply(session: Session) -> bool:

@@ -7,7 +7,7 @@ It has the names and parameters of `Host`. Its loop runs in a thread of its own,
 subscribers of `events`, handlers and `on_progress` are called.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -24,6 +24,7 @@ from exthost.host.host_settings import HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
+from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
@@ -69,6 +70,7 @@ class SyncHost:
         self._loop_thread: LoopThread | None = None
         self._host: Host | None = None
         self._wrapped: dict[str, SyncExtension] = {}
+        self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
     @classmethod
     def from_config(
@@ -77,13 +79,20 @@ class SyncHost:
         """Make a host for this config: the path of a file, or the same as a dict."""
         return cls(read_config(source), **settings)
 
+    def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
+        """Serve further requests of the extension with a spec; to be called before it opens."""
+        self._handlers_for = handlers_for
+
     # -- life --------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         loop_thread = LoopThread()
 
         async def enter() -> Host:
-            return await Host(self._config, shared=True, **self._settings).__aenter__()
+            host = Host(self._config, shared=True, **self._settings)
+            if self._handlers_for is not None:
+                host.add_handlers(self._handlers_for)
+            return await host.__aenter__()
 
         try:
             self._host = loop_thread.run(enter)
