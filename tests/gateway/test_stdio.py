@@ -251,7 +251,9 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
 def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
     number: signal.Signals | None, code: int, tmp_path: Path
 ) -> None:
-    config = write_config(tmp_path, {"extensions": [TEXT]})
+    # At the end of stdin, what is under way is answered first: here by its limit of time.
+    limits = {"climber": {"limits": {"call": "3s"}}} if number is None else {}
+    config = write_config(tmp_path, {"extensions": [TEXT], "overrides": limits})
     with subprocess.Popen(
         command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as process:

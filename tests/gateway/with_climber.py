@@ -14,7 +14,8 @@ from tests.toys import stepper
 
 def with_climber(source: Any) -> Config:
     config = read_config(source)
-    return replace(config, specs=(*config.specs, stepper.spec("climber")))
+    climber = config.outer("climber").onto(stepper.spec("climber"))
+    return replace(config, specs=(*config.specs, climber))
 
 
 if __name__ == "__main__":

@@ -193,6 +193,8 @@ class Processes:
 
     def kill(self) -> None:
         """Kill every process at once."""
+        for start in self.starting:
+            start.was_killed = True
         for session in self.sessions:
             session.lifetime.kill()
 

@@ -163,6 +163,7 @@ class Start:
         "seconds",
         "session",
         "tool_refresh",
+        "was_killed",
     )
 
     def __init__(
@@ -175,6 +176,7 @@ class Start:
         self.offer = NO_OFFER
         self.replaces = replaces
         self.seconds = 0.0
+        self.was_killed = False
         self._task = starter.queue.loop.create_task(self._run(first_id))
         self._task.add_done_callback(lambda _: done())
 
@@ -228,7 +230,8 @@ class Start:
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            if not error.process_ended:  # only a process that died of it gets a second chance
+            # Only a process that died of the handshake gets a second chance.
+            if not error.process_ended or self.was_killed:
                 raise
         starter.falls_back = True
         try:
