@@ -133,7 +133,7 @@ def test_a_project_in_another_language_passes_its_own_test(
         timeout=BUILD_SECONDS,
         check=False,
     )
-    if "index" in done.stderr and "crates.io" in done.stderr:
+    if done.returncode != 0 and "failed to download" in done.stderr:
         pytest.skip("the registry of crates cannot be reached")
     assert done.returncode == 0, done.stdout + done.stderr
 
