@@ -159,7 +159,7 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
             await clock.advance(0.8 * written - 60)
             assert ext.state == "backoff" and not call.done()
             await clock.advance(0.2 * written + 60)
-            assert ext.state == "starting"
+            assert ext.state in ("starting", "ready")  # on a fast machine it is there already
             assert await call == n
             assert ext.health == "degraded"
         assert ext.stats.crashes == ext.stats.restarts == 3
