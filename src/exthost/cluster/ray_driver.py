@@ -46,7 +46,7 @@ class Driver:
     """One connection to a Ray cluster, and the actors of this host."""
 
     def __init__(self, address: str) -> None:
-        import ray  # type: ignore[import-not-found,unused-ignore]
+        import ray
 
         package = str(Path(__file__).parents[1])
         ray.init(
@@ -80,7 +80,7 @@ class Driver:
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _place(self, request: dict[str, Any]) -> None:
-        from ray.util.scheduling_strategies import (  # type: ignore[import-not-found,unused-ignore]
+        from ray.util.scheduling_strategies import (
             NodeAffinitySchedulingStrategy,
         )
 
