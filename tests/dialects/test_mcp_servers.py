@@ -70,7 +70,11 @@ async def sure(params: Any) -> Any:
 
 
 @shows("mcp-real-01", "mcp-era-04", "mcp-era-05", "mcp-progress-01", "mcp-tools-05")
-async def test_a_server_of_the_official_sdk_in_the_stateless_era() -> None:
+async def test_a_server_of_the_official_sdk_in_the_stateless_era(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Only where the other era would be tried next.
+    monkeypatch.setattr("exthost.dialects.mcp.dialect.DISCOVERY_SECONDS", 0.01)
     bus = Bus()
     progress: list[Progressed] = []
     changes: list[OfferChanged] = []

@@ -107,10 +107,14 @@ def _initialize_or_discover(context: HandshakeContext) -> Any:
 
 
 def _discovery(context: HandshakeContext) -> Any:
-    """Try discovery; once more if it is refused for a revision that the server has."""
-    response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
+    """Try discovery; once more if it is refused for a revision that the server has. Where there is
+    no other era to try, the server has the whole time of a handshake."""
+    request = _discover(context)
+    is_only_era = context.options.get("era") == "stateless"
+    attempt = request if is_only_era else TryRequest(request, DISCOVERY_SECONDS)
+    response = yield attempt
     if STATELESS_REVISION in _supported(response):
-        response = yield TryRequest(_discover(context), DISCOVERY_SECONDS)
+        response = yield attempt
     return response
 
 
