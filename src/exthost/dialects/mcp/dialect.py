@@ -5,8 +5,7 @@ The protocol has two eras. Since 2026-07-28 it is stateless: there is no handsha
 name of the client). Before, `initialize` and `notifications/initialized` open the session. The
 first request decides the era of a server that has both. `options.era` chooses one. By default the
 handshake comes first if the host has handlers for requests of the server, which only that era has,
-and discovery otherwise. A server that refuses the first, does not reply to it or exits gets the
-other.
+and discovery otherwise. If the server refuses it, is silent or exits, the other is tried.
 
 `codec` encodes messages and remembers the era; `calls` has the operations, whose reply may request
 input from the host (`input_required`); `facets` has the facets. The id of a request is its progress
@@ -53,8 +52,7 @@ from exthost.wire.lines import Lines
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
-# Seconds for the reply to discovery. After that, the older handshake is tried. A slow server finds
-# both requests, and its reply to the second one shows its era.
+# Seconds for the reply to discovery. Then the older handshake is tried: a slow server finds both.
 DISCOVERY_SECONDS = 2.0
 
 # A handler under one of these names declares that the handler of the method serves that as well.
@@ -109,9 +107,9 @@ def _initialize_or_discover(context: HandshakeContext) -> Any:
 def _discovery(context: HandshakeContext) -> Any:
     """Try discovery; once more if it is refused for a revision that the server has. Where there is
     no other era to try, the server has the whole time of a handshake."""
-    request = _discover(context)
-    is_only_era = context.options.get("era") == "stateless"
-    attempt = request if is_only_era else TryRequest(request, DISCOVERY_SECONDS)
+    attempt: Any = _discover(context)
+    if context.options.get("era") != "stateless":
+        attempt = TryRequest(attempt, DISCOVERY_SECONDS)
     response = yield attempt
     if STATELESS_REVISION in _supported(response):
         response = yield attempt
