@@ -10,6 +10,10 @@ shows as a traceback of where it hangs.
 
 `@pytest.mark.more` is for a test that needs a toolchain, another project's program or another user:
 `make test` leaves it to `make test-more`, and says so. Skipped tests are listed with their reasons.
+
+`@pytest.mark.sampled` is for a table of rows that each start a process: `make test` runs a third of
+them, another third with each commit, and `make test-more` the rest. A test on both loops runs each
+row on one of them, chosen in the same way. The seed is that of the trials (`faults/trials.py`).
 """
 
 import asyncio
@@ -35,6 +39,7 @@ from hypothesis import HealthCheck, settings
 from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.looking import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
+from tests.sampled_rows import unsampled_items
 from tests.sandbox.rows import count_by_row
 
 TESTS = Path(__file__).parent
@@ -74,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "both_loops: run on asyncio's loop and on uvloop's")
     config.addinivalue_line("markers", "trial: a trial of SECURITY.md, counted in the summary")
     config.addinivalue_line("markers", "more: `make test` leaves it to `make test-more`")
+    config.addinivalue_line("markers", "sampled: `make test` runs a third of its rows")
     # Workers are started later, and inherit it: all of them take the same sample.
     os.environ.setdefault(SAMPLE_VARIABLE, default_seed())
 
@@ -184,7 +190,14 @@ def nothing_left() -> Iterator[None]:
 LEFT_OUT: Counter[str] = Counter()
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _refuse_duplicates(items)
+    for item in unsampled_items(items, os.environ[SAMPLE_VARIABLE]):
+        item.add_marker(pytest.mark.more)
+
+
+def _refuse_duplicates(items: list[pytest.Item]) -> None:
     """No test is collected twice, under whatever name: by an import from another file, say."""
     seen: dict[tuple[object, str], str] = {}
     for item in items:
@@ -197,6 +210,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         key = (code, f"{item.originalname} {parameters}")
         if seen.setdefault(key, item.nodeid) != item.nodeid:
             raise pytest.UsageError(f"{item.nodeid} is {seen[key]}, collected again")
+
+
+def pytest_collection_finish() -> None:
+    """Take the thousands of collected tests out of what each garbage collection looks through."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

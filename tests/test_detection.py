@@ -50,6 +50,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> float:
     return seconds
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("dialect", "command"),
     [

@@ -26,6 +26,7 @@ def assert_passes(report: Report) -> None:
     assert [(one.rule.name, one.message) for one in findings] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
 async def test_one_program_passes_in_every_dialect(dialect: str, tmp_path: Path) -> None:
     words = command(SAMPLE, dialect)

@@ -81,6 +81,7 @@ def test_a_plugin_that_is_killed_in_the_middle_exits_with_7_and_its_stderr() -> 
     assert error["evidence"]["stderr"] == ["the plugin broke"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "flags", "exit_code", "error_code"),
     [

@@ -125,6 +125,7 @@ def test_what_did_not_start_is_among_what_a_program_reads() -> None:
     assert [one["code"] for one in listed["failed"]] == ["X0401"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [("explain",), ("inspect",), ("call", "echo", "n=1")])
 def test_a_stdout_that_is_closed_or_full_makes_no_traceback(words: tuple[str, ...]) -> None:
     command = () if words == ("explain",) else ("--dialect", "morphir", "--", *PYTHON, TEXT)

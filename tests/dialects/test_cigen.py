@@ -132,6 +132,7 @@ async def test_a_member_that_is_null_is_as_by_default() -> None:
         assert generate["target"] == "test" and [one["id"] for one in generate["graph"]]
 
 
+@pytest.mark.sampled
 @shows("cigen-json-05")
 @pytest.mark.parametrize(
     "params",
@@ -294,6 +295,7 @@ def test_calls_from_many_threads_are_served_in_turn() -> None:
         assert [one[1]["schema"]["variables"]["n"] for one in told] == [str(n)] * 2
 
 
+@pytest.mark.sampled
 @shows("cigen-call-07")
 @pytest.mark.both_loops
 @pytest.mark.parametrize("verb", ["plan:hang", "hang"])
@@ -353,6 +355,7 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
 # -- ends ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @shows("cigen-stop-02", "cigen-wire-04")
 @pytest.mark.parametrize(
     ("verb", "exit", "says"),
@@ -374,6 +377,7 @@ async def test_a_plugin_that_dies_is_told_with_its_status_and_replaced(
         assert (await heard(ext))["pid"]
 
 
+@pytest.mark.sampled
 @shows("cigen-wire-05", "cigen-wire-07")
 @pytest.mark.parametrize(
     ("verb", "code", "says"),

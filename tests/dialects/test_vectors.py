@@ -33,6 +33,7 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
     check_vector(vector)
 
 
+@pytest.mark.sampled
 @each("handshake")
 async def test_a_handshake_with_a_real_process_leads_to_its_offer(
     vector: Vector, tmp_path: Path
@@ -45,6 +46,7 @@ def test_a_refusal_is_told(vector: Vector) -> None:
     check_vector(vector)
 
 
+@pytest.mark.sampled
 @each("refusal")
 async def test_a_refusal_with_a_real_process_is_told(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)
@@ -55,6 +57,7 @@ def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
     check_vector(vector)
 
 
+@pytest.mark.sampled
 @each("operation")
 async def test_an_operation_with_a_real_process(vector: Vector, tmp_path: Path) -> None:
     await check_with_process(vector, tmp_path, installed_clock)

@@ -102,6 +102,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     shown = blocks(page)

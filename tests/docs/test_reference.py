@@ -1,6 +1,7 @@
 """The reference is complete and fits the code."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import exthost
@@ -9,35 +10,35 @@ from exthost.cli.verbs import VERBS
 from exthost.dialects import find
 from exthost.events import EVERYTHING
 from scripts.reference.api_page import RETURNED
-from scripts.reference.pages import pages
+from scripts.reference.pages import pages as generate_pages
 from scripts.reference.source_code import docstring, members
 
 DOCS = Path(__file__).parents[2] / "docs"
-MADE = pages()
+pages = cache(generate_pages)
 
 
 def test_every_page_is_what_the_code_says_now() -> None:
-    for name, text in MADE.items():
+    for name, text in pages().items():
         file = DOCS / name
         assert file.exists() and file.read_text() == text, f"{name} is stale: run `make reference`"
-    generated = {name for name in MADE if name.startswith("reference/")}
+    generated = {name for name in pages() if name.startswith("reference/")}
     assert {f"reference/{file.name}" for file in DOCS.glob("reference/*.md")} == generated
 
 
 def test_every_verb_event_error_facet_and_public_name_has_its_place() -> None:
     for verb in VERBS:
-        assert f"\n## {verb}\n" in MADE["reference/cli.md"]
+        assert f"\n## {verb}\n" in pages()["reference/cli.md"]
     for event in EVERYTHING:
-        assert f"\n## {event.__name__}\n" in MADE["reference/events.md"]
+        assert f"\n## {event.__name__}\n" in pages()["reference/events.md"]
     for name in exthost.errors.__all__:
-        assert name in MADE["reference/errors.md"]
+        assert name in pages()["reference/errors.md"]
     for name in exthost.__all__:
-        assert f"\n## exthost.{name}\n" in MADE["reference/api.md"]
+        assert f"\n## exthost.{name}\n" in pages()["reference/api.md"]
     for name in exthost.sdk.__all__:
-        assert f"\n### exthost.sdk.{name}\n" in MADE["reference/api.md"]
+        assert f"\n### exthost.sdk.{name}\n" in pages()["reference/api.md"]
     for dialect in find.BUILT_IN:
         for facet in find.find_dialect(dialect).facets:
-            assert f"\n## ext.{facet} ({dialect})\n" in MADE["reference/facets.md"]
+            assert f"\n## ext.{facet} ({dialect})\n" in pages()["reference/facets.md"]
 
 
 def test_every_public_class_and_method_has_a_docstring() -> None:
@@ -52,4 +53,4 @@ def test_every_public_class_and_method_has_a_docstring() -> None:
 
 
 def test_the_schema_is_json() -> None:
-    assert json.loads(MADE["exthost.schema.json"])["title"] == "exthost.toml"
+    assert json.loads(pages()["exthost.schema.json"])["title"] == "exthost.toml"

@@ -350,6 +350,7 @@ def test_extensions_that_died_together_come_back_apart(jitter: float, other: flo
     assert (one.delay > two.delay) == (jitter < other) or abs(jitter - other) < 1e-9
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "policy", [UNLIMITED, replace(UNLIMITED, window=1e9), replace(NEXO, max_retries=100)]
 )

@@ -65,6 +65,7 @@ async def persistently(ext: Extension, method: str, params: Any) -> Any:
             continue
 
 
+@pytest.mark.sampled
 @pytest.mark.both_loops
 @pytest.mark.parametrize("at_once", [1, 20])
 async def test_a_child_that_dies_after_every_50_calls_loses_no_call_and_answers_none_wrongly(

@@ -45,6 +45,7 @@ def look(ext: Extension) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in NOBODY}
 
 
+@pytest.mark.sampled
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["leave", "killed", "half", "close_stdout"])
 @pytest.mark.parametrize(("restart", "state", "health", "listed"), AFTER_A_CRASH)

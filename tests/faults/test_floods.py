@@ -25,6 +25,7 @@ NOISE_BYTES = READ_BYTES + 1000
 MOST_LAG_SECONDS = 1.0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     """200 MB in one dialect, 10 MB in the others: how stderr is read is the same in all."""
@@ -72,6 +73,7 @@ async def test_a_flood_of_notices_delays_but_loses_no_answer(folder: Path) -> No
     await trials.run(at_once=1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) -> None:
     """As many stray lines as fit in the largest read, as short as can be: each is counted."""

@@ -280,6 +280,7 @@ ENDS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", ENDS)
 def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, way: str) -> None:
     text = PROGRAM.format(folder=str(folder), end=ENDS[way])

@@ -32,7 +32,7 @@ TRIAL_SECONDS = 150.0
 SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
 
 # The part of its trials that a test runs unless it says otherwise.
-SAMPLE = 1 / 3
+SAMPLE = 1 / 5
 
 # As many as keep two cores busy; more would only make each slower.
 AT_ONCE = 4

@@ -246,6 +246,7 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
     assert done.stderr == "stray\nfrom a child\n"
 
 
+@pytest.mark.sampled
 @shows("gateway-wire-03")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (None, 0)])
 def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(

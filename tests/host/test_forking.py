@@ -32,6 +32,7 @@ def run(what: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", ["call", "tool", "pool", "restart"])
 def test_the_copy_is_told_at_once_that_the_host_is_not_its_own(face: str) -> None:
     assert run(face) == ["copy: UsageError X1317", "ours: 2"]
@@ -41,6 +42,7 @@ def test_the_copy_of_a_loop_is_told_so_as_well() -> None:
     assert run("loop") == ["copy: UsageError X1317", "ours: 2"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", ["unwind", "exit", "close"])
 def test_the_end_of_the_copy_is_not_the_end_of_the_extensions(way: str) -> None:
     assert run(way) == ["copy: ended with 0", "ours: 2"]

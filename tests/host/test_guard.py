@@ -116,6 +116,7 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
 # -- closed, and open ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @shows("hooks-guard-02", "synaps-hook-03", "synaps-hook-04")
 @pytest.mark.parametrize(
     "answer", ["die", "hang", "flood", {"action": "dance"}, {"action": "block"}, "block", [1]]

@@ -26,6 +26,7 @@ from tests.sdk.programs import (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
 async def test_prints_at_import_in_a_handler_from_c_and_from_a_child_do_no_harm(
     dialect: str, tmp_path: Path
@@ -90,6 +91,7 @@ def test_importing_an_extension_leaves_the_streams_alone() -> None:
 # -- the end -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("program", [SAMPLE, WAITING])
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
 def test_the_end_of_input_ends_it(program: Path, dialect: str) -> None:

@@ -207,6 +207,7 @@ async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
 # -- a loop that ends around it --------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("when", ["ready", "in a call", "in the handshake", "closing", "stopped"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_loop_torn_down_without_a_close_leaves_no_process(when: str, loop: str) -> None:

@@ -1,0 +1,46 @@
+"""Which rows of a parametrized test `make test` runs, where each row starts processes of its own.
+
+`@pytest.mark.sampled` asks for a share of them, a third unless it says another; a test that runs on
+both event loops runs each row on one. The rows are chosen by a seed, the same for the same seed.
+"""
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+SHARE = 1 / 3
+
+
+def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:
+    """Yield the tests that the sample of this seed leaves out; none for the seed "all"."""
+    if seed == "all":
+        return
+    tables: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") or item.get_closest_marker("both_loops"):
+            tables[item.nodeid.partition("[")[0]].append(item)
+    for name, rows in tables.items():
+        generator = random.Random(f"{seed} {name}")
+        chosen = set(map(id, _choose(rows, generator)))
+        yield from (row for row in rows if id(row) not in chosen)
+
+
+def _choose(rows: list[pytest.Item], generator: random.Random) -> list[pytest.Item]:
+    if rows[0].get_closest_marker("both_loops"):
+        pairs: dict[str, list[pytest.Item]] = defaultdict(list)
+        for row in rows:
+            pairs[_without_loop(row)].append(row)
+        rows = [generator.choice(pair) for pair in pairs.values()]
+    sampled = rows[0].get_closest_marker("sampled")
+    if sampled is None:
+        return rows
+    share = sampled.args[0] if sampled.args else SHARE
+    return generator.sample(rows, math.ceil(len(rows) * share))
+
+
+def _without_loop(row: pytest.Item) -> str:
+    callspec = getattr(row, "callspec")  # noqa: B009  (of a pytest.Function)
+    return f"-{callspec.id}-".replace(f"-{callspec.params['loop_kind']}-", "-", 1)
