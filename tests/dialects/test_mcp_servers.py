@@ -35,7 +35,7 @@ async def test_mcp_server_time_is_stateless_on_the_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine it may take long to start.
-    monkeypatch.setattr("exthost.dialects.mcp.dialect.DISCOVERY_SECONDS", 100.0)
+    monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
     heard = tmp_path / "heard"
     shell = f'tee "{heard}" | "{BIN}/mcp-server-time" --local-timezone UTC'
     async with exthost.connect(["sh", "-c", shell], dialect="mcp", name="time") as ext:
@@ -74,7 +74,7 @@ async def test_a_server_of_the_official_sdk_in_the_stateless_era(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Only where the other era would be tried next.
-    monkeypatch.setattr("exthost.dialects.mcp.dialect.DISCOVERY_SECONDS", 0.01)
+    monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 0.01)
     bus = Bus()
     progress: list[Progressed] = []
     changes: list[OfferChanged] = []

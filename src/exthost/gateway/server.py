@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS
 
 from exthost._version import __version__
-from exthost.dialects.mcp.dialect import ELICITATION_URL, SAMPLING_TOOLS
+from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
 from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
 from exthost.gateway.catalog import Catalog, capabilities_of, is_native, speaks_stateless

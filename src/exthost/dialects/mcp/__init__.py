@@ -2,7 +2,8 @@
 
 In reading order:
 
-    dialect         handshake and notifications
+    dialect         notifications, and the parts put together
+    handshake       the opening of a session, in both eras
     codec           messages, and the envelope of stateless requests
     calls           tools, and requests whose reply may request input
     relayed         requests passed on for another client
