@@ -2,7 +2,6 @@
 
 import errno
 import os
-import platform
 
 __all__ = ["memory_file"]
 
@@ -31,7 +30,7 @@ def _create(name: str) -> int:
     executed while another thread's fork still has it open for writing."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
-    number = _MEMFD_CREATE.get(platform.machine())
+    number = _MEMFD_CREATE.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, "this Python has no os.memfd_create")
     import ctypes  # only here: its import takes as long as a program takes to start

@@ -11,7 +11,6 @@ event loop: `known_strict` and `known_pid_namespace` return what is known withou
 
 import errno
 import os
-import platform
 import re
 import select
 import shutil
@@ -76,7 +75,7 @@ def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
         bwrap=bwrap or find("bwrap"),
         setpriv=find("setpriv"),
         prlimit=find("prlimit"),
-        machine=platform.machine(),
+        machine=os.uname().machine,
         uid=uid,
     )
 
@@ -144,8 +143,8 @@ def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
 
 def _unsupported(tools: Tools) -> ProbeResult | None:
     """Return why a trial is useless on this platform; None if it is not."""
-    if platform.system() != "Linux":
-        return ProbeResult(f"{platform.system()} has no namespaces", "run the host on Linux")
+    if os.uname().sysname != "Linux":
+        return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
     if tools.machine not in INIT:
         known = " and ".join(INIT)
         return ProbeResult(f"there is no init for {tools.machine} processors", f"use {known}")
