@@ -9,8 +9,8 @@ import pytest
 import exthost
 from exthost.connect_command import connect
 from exthost.dialects import find
+from exthost.dialects.facet_attributes import Facet
 from exthost.extension.extension import Extension
-from exthost.extension.facets import Facet
 from exthost.extension.toolbox import Toolbox
 from exthost.host.hooks import Hooks
 from exthost.host.host import Host

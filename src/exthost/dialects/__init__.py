@@ -12,6 +12,8 @@ installed beside exthost. Nothing outside of its package names a dialect. In rea
     codec            the interface of codecs
     jsonrpc          what the codecs of JSON messages share
     value_result     tool results that are plain values
+    facet_attributes the facets of the built-in dialects, as typed attributes
+    model_provider   facets with models that complete conversations
     options          the keys of `options` in a config, checked
     manifest_format  what a manifest format is
     package          DialectPackage: what the host reads of a dialect before it is used

@@ -13,12 +13,14 @@ In reading order:
     stats            what `ext.stats` shows; counts that a reload keeps
 
     call_queue       sends calls to processes; calls wait here while no process has room
+    call_retry       pure: which calls may be sent twice, and the error of a call
     process_choice   which process of a pool gets the next call
     deadlines        ends calls whose time is up; deadline_timer is the timer below
     call_outcomes    counts and publishes how calls ended, and wakes their callers
 
     supervisor       the task that starts and ends processes: `reconcile`
     wakeup           the event and timer that wake the supervisor's task
+    call_drain       waits for calls under way before a stop
     commands         start, restart, stop: the commands to the supervisor
     status           state, offer, tools and cause; publishes their changes
     recovery         what follows when a process ends by itself or does not get ready

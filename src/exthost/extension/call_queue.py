@@ -13,17 +13,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from exthost.errors import CallFailed, ExthostError
+from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension import after_fork
 from exthost.extension.call_outcomes import CallOutcomes
+from exthost.extension.call_retry import final_error, may_resend
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.timeouts import timeout_error
 from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
-from exthost.session.failures import failed_twice, used_after_fork
+from exthost.session.failures import used_after_fork
 from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
 
@@ -262,12 +263,7 @@ class CallQueue:
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
         """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
-        handler = call.on_reply
-        stream = handler.stream
-        untouched = stream is None or not (stream.delivered or stream.acknowledged)
-        repeatable = untouched and not isinstance(handler, GeneratorReply)
-        is_first = call.first_error is None and not call.ended
-        if self.retry_once and repeatable and is_first and self.closed is None:
+        if self.retry_once and self.closed is None and may_resend(call):
             call.first_error = error
             self._wait(call)
             self.waiting.move_to_end(call, last=False)
@@ -322,12 +318,7 @@ class CallQueue:
             self.on_trouble(error)
 
     def _reject(self, call: Call, error: ExthostError) -> None:
-        error.extension = error.extension or self.extension
-        if call.session is not None:
-            error = call.session.with_evidence(error)
-        if call.first_error is not None and not isinstance(error, CallFailed):
-            error = failed_twice(call.first_error, error)
-        self.outcomes.reject(call, error)
+        self.outcomes.reject(call, final_error(self.extension, call, error))
         if self.waiting:
             self.pump()
 

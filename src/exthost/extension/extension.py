@@ -10,16 +10,17 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
+from exthost.dialects.facet_attributes import FacetAttributes
 from exthost.dialects.meanings import OnProgress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
-from exthost.extension.facets import Facet, attach_facets, find_facet
+from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health, serves
 from exthost.extension.misuse import checked_timeout
 from exthost.extension.startup import Spawn, Starter
@@ -43,32 +44,11 @@ from exthost.spec import Spec
 from exthost.tool_result import ToolResult
 from exthost.trace.traffic import Traffic
 
-if TYPE_CHECKING:
-    from exthost.dialects.cigen.dialect import Typed
-    from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
-    from exthost.dialects.roder.facets import Inference, Subagents, Tasks
-    from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
-
 F = TypeVar("F")
 
 
-class Extension:
+class Extension(FacetAttributes):
     """One extension under supervision. Made by `connect` or by a host."""
-
-    # What a dialect may add; one that its dialect does not have raises when it is used.
-    typed: "Facet[Typed]" = Facet()
-    inference: "Facet[Inference]" = Facet()
-    subagents: "Facet[Subagents]" = Facet()
-    tasks: "Facet[Tasks]" = Facet()
-    providers: "Facet[Providers]" = Facet()
-    commands: "Facet[Commands]" = Facet()
-    settings: "Facet[Settings]" = Facet()
-    info: "Facet[About]" = Facet()
-    sidecar: "Facet[Sidecar]" = Facet()
-    resources: "Facet[Resources]" = Facet()
-    prompts: "Facet[Prompts]" = Facet()
-    completion: "Facet[Completion]" = Facet()
-    logging: "Facet[Logging]" = Facet()
 
     def __init__(
         self,

@@ -1,71 +1,26 @@
-"""Facets: attributes of an extension that only its dialect has, such as `ext.inference`.
+"""The facets of one extension: attributes that only its dialect has, such as `ext.inference`.
 
-A facet that only another dialect has raises an error that names the dialect; any other unknown
-attribute is a plain AttributeError. `ext.facet(ItsClass)` returns a facet of a third-party dialect
-with its type.
-
-There is no `__getattr__`, because it would slow down every attribute access of every call.
+`ext.facet(ItsClass)` returns a facet by its class, so that a facet of a third-party dialect is
+typed as well.
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.facet_attributes import FacetOwner, no_facet
 from exthost.dialects.steps import Exchanges
-from exthost.errors import UsageError
-
-
-class _NoFacet(UsageError, AttributeError):
-    """Also an AttributeError, so that hasattr() and copy() work."""
-
-
-class _Holder(Protocol):
-    """What a facet placeholder needs of an extension."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def dialect(self) -> Dialect: ...
-
 
 F = TypeVar("F")
 
 
-class Facet(Generic[F]):
-    """A placeholder in the class for a facet. The facet of an instance hides it."""
-
-    __slots__ = ("_name",)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, extension: None, owner: type) -> "Facet[F]": ...
-    @overload
-    def __get__(self, extension: _Holder, owner: type) -> F: ...
-    def __get__(self, extension: _Holder | None, owner: type) -> "Facet[F] | F":
-        if extension is None:
-            return self
-        raise _no_facet(extension, self._name)
-
-
-def find_facet(extension: _Holder, kind: type[F]) -> F:
+def find_facet(extension: FacetOwner, kind: type[F]) -> F:
     """Return the facet of this class. Raises UsageError if the dialect has none."""
     for name in extension.dialect.facets:
         facet = vars(extension)[name]
         if isinstance(facet, kind):
             return facet
-    raise _no_facet(extension, kind.__name__)
-
-
-def _no_facet(extension: _Holder, name: str) -> _NoFacet:
-    dialect = extension.dialect
-    return _NoFacet(
-        "X1309",
-        f"an extension of the {dialect.name} dialect has no {name!r}",
-        extension=extension.id,
-        help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
-    )
+    raise no_facet(extension, kind.__name__)
 
 
 @runtime_checkable

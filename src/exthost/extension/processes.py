@@ -20,9 +20,9 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.startup import Start, Starter
 from exthost.session.session import Session
 
-# A call may have been given its session in the moment before that was dismissed: by a thread of
-# the blocking API, or by a coroutine that was made and not yet run.
-DOORS_SECONDS = 0.05
+# How long after its dismissal a session may still get a call that had chosen it before: from a
+# thread of the blocking API, or from a coroutine that was created and not yet run.
+LATE_CALL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +201,7 @@ class Processes:
 
 async def _close_when_quiet(session: Session) -> None:
     try:
-        await asyncio.wait([session.ended], timeout=DOORS_SECONDS)
+        await asyncio.wait([session.ended], timeout=LATE_CALL_SECONDS)
         await session.until_idle()
         await session.close()
     except asyncio.CancelledError:  # the loop is being closed

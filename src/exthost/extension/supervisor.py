@@ -21,11 +21,12 @@ import logging
 import math
 
 from exthost.errors import ExthostError, Refused
+from exthost.extension.call_drain import drain_calls
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.commands import Commands
 from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, rests
-from exthost.extension.processes import DOORS_SECONDS, Processes
+from exthost.extension.processes import Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
 from exthost.extension.status import Status
@@ -35,9 +36,6 @@ from exthost.session.failures import copy_error
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
-
-# How often a stop with patience checks whether the calls under way have ended.
-_CHECK_SECONDS = 0.02
 
 
 class Supervisor:
@@ -356,28 +354,11 @@ class Supervisor:
             self._status.move(Event.STOP)
         self.recovery.growth.cancel()
         if self.processes.serving and self._commands.patience > 0:
-            await self._let_calls_end()
+            await drain_calls(self._queue, self.processes, self._commands, self._why_closed)
         await self.processes.close()
         self._status.ready_at = None
         if self._status.state is State.DRAINING:
             self._status.move(Event.ENDED)
-
-    async def _let_calls_end(self) -> None:
-        """Give calls under way time to end, unless a restart or a command with less patience comes.
-
-        Polls, because calls are still accepted at first: those that wait, and those that were
-        submitted when the stop came.
-        """
-        commands, began = self._commands, self._loop.time()
-        takes_calls = True
-        while commands.stop and (takes_calls or not self.processes.is_quiet()):
-            now = self._loop.time()
-            if now >= began + commands.patience:
-                return
-            if takes_calls and now >= began + DOORS_SECONDS and not self._queue.waiting:
-                takes_calls = False
-                self._queue.close(self._why_closed)
-            await asyncio.sleep(_CHECK_SECONDS)
 
     def _finish(self) -> None:
         if self._status.state is State.ADMITTED:

@@ -14,6 +14,7 @@ In reading order:
     hook_policy        what follows when a hook fails
     hooks              extensions that look at calls before and after they happen
     hooked_call        a tool call between its hooks
+    tool_runner        `host.run_tool`: finds a tool, and calls it between its hooks
     tool_loop          runs the tools that a model asks for
     event_sinks        forwards events to extensions that want them
     manifest_reload    watches manifests and reloads extensions

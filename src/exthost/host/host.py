@@ -15,10 +15,11 @@ from typing import Any, Self, Unpack
 from exthost.cluster.engines import Engines
 from exthost.config import Config, spec_from_mapping
 from exthost.dialects.meanings import OnProgress
+from exthost.dialects.model_provider import ModelProvider
 from exthost.discovery.configfile import completed, read_config, wanted
 from exthost.discovery.report import Diagnostic
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import CallFailed, UsageError
+from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
@@ -27,7 +28,6 @@ from exthost.host.configured_extensions import ConfiguredExtensions, ReloadOutco
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
-from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings
 from exthost.host.model_calls import run_model_calls
@@ -36,12 +36,13 @@ from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
+from exthost.host.tool_runner import ToolRunner
 from exthost.offer import RegisteredTool
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
-from exthost.tool_result import ToolResult, tool_failed
+from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.traffic import Traffic
 
@@ -98,6 +99,7 @@ class Host:
         self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
         self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
+        self._runner = ToolRunner(self._finder, self.hooks, self._by_id, self.call_tool)
         self._is_strict = strict
         self._services = BackgroundServices(
             self.config,
@@ -282,39 +284,13 @@ class Host:
         """Call a tool between its hooks: `before_tool_call` may change the arguments or stop the
         call, `after_tool_call` may change the result and sees failures as well. `check` is that of
         `call_tool`, for the result after the hooks."""
-        found = await self.find_tool(name)
-
-        def call(arguments: Any) -> Coroutine[Any, Any, ToolResult]:
-            return self.call_tool(
-                found.name,
-                arguments,
-                timeout=timeout,
-                context=context,
-                on_progress=on_progress,
-                check=False,
-            )
-
-        try:
-            result = await HookedCall(found, self.hooks, context).run(arguments, call)
-        except CallFailed as error:
-            if check:
-                raise
-            return ToolResult.from_error_reply(error)
-        if check and result.is_error:
-            raise self._tool_failed(result, found)
-        return result
+        return await self._runner.run(name, arguments, timeout, context, on_progress, check)
 
     async def run_calls(
         self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
     ) -> list[dict[str, Any]]:
         """Run the tool calls in a model's response between their hooks; return the answers."""
         return await run_model_calls(self.run_tool, response, context)
-
-    def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
-        extension = self._by_id.get(tool.extension)
-        if extension is None:  # unloaded while a hook looked at the result
-            return tool_failed(result, tool.tool, extension=tool.extension)
-        return extension.calls.tool_failed(result, tool.tool)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -334,13 +310,17 @@ class Host:
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
-        """Have a model answer, `extension:provider:model`, and run the tools that it asks for, by
-        `run_tool`, at most `rounds` times. It is given at most `max_tool_output` bytes of what a
-        tool returns. `options` are those of `ext.providers.complete`."""
+        """Return the answer of a model, after running the tools that it asks for.
+
+        The name of a model begins with its extension and a colon. Tools run by `run_tool`, in at
+        most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
+        `options` go to the facet of the extension that is a `ModelProvider`.
+        """
         extension = self[model.partition(":")[0]]
         if extension.is_silent:
             await extension.start()
-        complete = partial(extension.providers.complete, model, tools=tools, **options)
+        provider = extension.facet(ModelProvider)
+        complete = partial(provider.complete, model, tools=tools, **options)
         run = partial(self.run_tool, context=context, check=False)
         return await complete_with_tools(
             complete, messages, run, provider=model, rounds=rounds, output_bytes=max_tool_output

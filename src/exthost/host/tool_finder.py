@@ -21,10 +21,10 @@ class ToolFinder:
         self._registry = registry
         self._extensions = extensions
 
-    async def find(self, name: str, capability: str, ask_all: bool) -> RegisteredTool:
+    async def find(self, name: str, capability: str = "", ask_all: bool = False) -> RegisteredTool:
         """Return the tool of this name, of an extension with this capability.
 
-        If it is not known, the extensions that have not told their tools yet are started: those
+        If it is not known, the extensions whose tools are not known yet are started: those
         that the name can belong to, or with `ask_all` each of them. With `ask_all` they are also
         started for a tool's own name, which another of them may have as well.
         """

@@ -9,8 +9,9 @@ Knows neither dialect nor process: a provider is a function from messages to con
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from exthost.dialects.model_provider import Completion
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -26,13 +27,6 @@ __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
 # docs/dialects/synaps.md: how often a model may ask for tools, and how much output it sees.
 ROUNDS = 8
 OUTPUT_BYTES = 30_000
-
-
-class Completion(Protocol):
-    """The part of a provider's answer that the loop needs."""
-
-    @property
-    def content(self) -> Sequence[Any]: ...
 
 
 Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]

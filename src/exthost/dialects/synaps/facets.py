@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from exthost.dialects.caller import Caller, Stream
+from exthost.dialects.model_provider import ModelProvider
 from exthost.dialects.synaps import types
 from exthost.dialects.synaps.offer import Model, Provider
 from exthost.errors import NotFound, ProtocolViolation
@@ -33,7 +34,7 @@ class _Facet:
         return value
 
 
-class Providers(_Facet):
+class Providers(_Facet, ModelProvider):
     """`ext.providers`: models that complete conversations."""
 
     @property

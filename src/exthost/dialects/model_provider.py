@@ -1,0 +1,21 @@
+"""What a dialect with models supplies, so that `host.complete` can use them."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Completion(Protocol):
+    """The answer of a model. Its content is a list of blocks, among them `tool_use` blocks."""
+
+    @property
+    def content(self) -> Sequence[Any]: ...
+
+
+class ModelProvider:
+    """The base class of facets whose models complete conversations."""
+
+    async def complete(
+        self, model: str, messages: Sequence[Any], *, tools: Sequence[Any] = ()
+    ) -> Completion:
+        """Return the whole answer of a model. A dialect may add keywords of its own."""
+        raise NotImplementedError

@@ -1,0 +1,84 @@
+"""`host.run_tool`: calls a tool by its name, between its hooks."""
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+from exthost.dialects.meanings import OnProgress
+from exthost.errors import CallFailed
+from exthost.extension.extension import Extension
+from exthost.host.hooked_call import HookedCall
+from exthost.host.hooks import Hooks
+from exthost.host.tool_finder import ToolFinder
+from exthost.offer import RegisteredTool
+from exthost.tool_result import ToolResult, tool_failed
+
+__all__ = ["ToolRunner"]
+
+
+class CallTool(Protocol):
+    """`host.call_tool`."""
+
+    def __call__(
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        on_progress: OnProgress | None,
+        check: bool,
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+
+class ToolRunner:
+    """Runs the tools of one host between their hooks."""
+
+    def __init__(
+        self,
+        finder: ToolFinder,
+        hooks: Hooks,
+        extensions: Mapping[str, Extension],
+        call_tool: CallTool,
+    ) -> None:
+        self._finder = finder
+        self._hooks = hooks
+        self._extensions = extensions
+        self._call_tool = call_tool
+
+    async def run(
+        self,
+        name: str,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        on_progress: OnProgress | None,
+        check: bool,
+    ) -> ToolResult:
+        """Find the tool, run its hooks and call it. With `check`, a tool that failed raises."""
+        tool = await self._finder.find(name)
+
+        def call(arguments: Any) -> Coroutine[Any, Any, ToolResult]:
+            return self._call_tool(
+                tool.name,
+                arguments,
+                timeout=timeout,
+                context=context,
+                on_progress=on_progress,
+                check=False,
+            )
+
+        try:
+            result = await HookedCall(tool, self._hooks, context).run(arguments, call)
+        except CallFailed as error:
+            if check:
+                raise
+            return ToolResult.from_error_reply(error)
+        if check and result.is_error:
+            raise self._tool_failed(result, tool)
+        return result
+
+    def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
+        extension = self._extensions.get(tool.extension)
+        if extension is None:  # unloaded while a hook looked at the result
+            return tool_failed(result, tool.tool, extension=tool.extension)
+        return extension.calls.tool_failed(result, tool.tool)
