@@ -1,7 +1,7 @@
-"""What `add` and `remove` share: they change the entries of a config, and nothing else in it.
+"""What `add`, `remove` and `mcp import` share: they change entries of a config, and nothing else.
 
 The new text is read before it is written. It is written only if it means the same as the old one
-except for the one entry.
+except for these entries.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
             new = config_in(path, text.encode())
         except ConfigError:
             new = None
-    if text is None or new is None or list(map(_plain, new.specs)) != list(map(_plain, expected)):
+    if text is None or new is None or _all_plain(new.specs) != _all_plain(expected):
         raise UsageError(
             "X1327",
             f"{path} is written in a way that cannot be changed from here",
@@ -45,6 +45,11 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
             evidence=Evidence(path=str(path)),
         )
     replace_file(path.resolve(), text)
+
+
+def _all_plain(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, bool]]:
+    """Return the entries by name: sections of a config may stand in any order."""
+    return sorted(map(_plain, specs))
 
 
 def _plain(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:

@@ -97,6 +97,11 @@ def config_from_toml(
     except ValueError as error:  # a TOMLDecodeError, or an integer of 5000 digits
         at = re.search(r"line (\d+)", str(error))
         raise _unreadable(origin, int(at[1]) if at else 0, str(error)) from error
+    if not document.keys() <= _SECTIONS.keys():
+        for package in find.packages():
+            shared = [name for name in package.json_sections if name in document]
+            if shared and origin.endswith(tuple(f"/{name}" for name in package.toml_files)):
+                return _config_of_section(package, document, shared[0], origin, folder)
     return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
 
 

@@ -8,7 +8,7 @@ wanted.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["add_entry_in_toml", "remove_entry_in_toml"]
+__all__ = ["add_entry_in_toml", "add_tables_in_toml", "remove_entry_in_toml"]
 
 # Where extensions are listed, and the key of their name there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
@@ -30,9 +30,40 @@ def add_entry_in_toml(text: str, entry: Mapping[str, Any]) -> str | None:
     entries = tomlkit.aot()
     entries.append(table)
     document.add("extensions", entries)
+    return _appended(text, tomlkit.dumps(document))
+
+
+def add_tables_in_toml(text: str, section: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the text with these tables of a section, `[section.name]`, at its end."""
+    import tomlkit
+
+    document = tomlkit.document()
+    outer = tomlkit.table(is_super_table=True)
+    for name, values in tables.items():
+        table = tomlkit.table()
+        for key, value in values.items():
+            table.add(key, _inline(value))
+        outer.add(name, table)
+    document.add(section, outer)
+    return _appended(text, tomlkit.dumps(document))
+
+
+def _inline(value: Any) -> Any:
+    """Return a table, and those in it, as one line."""
+    if not isinstance(value, Mapping):
+        return value
+    import tomlkit
+
+    inline = tomlkit.inline_table()
+    for key, item in value.items():
+        inline.add(key, _inline(item))
+    return inline
+
+
+def _appended(text: str, addition: str) -> str:
     # An entry at the end of the text belongs to no table above it, whatever that is.
     head = text if not text or text.endswith("\n") else text + "\n"
-    return head + ("\n" if head.strip() else "") + tomlkit.dumps(document)
+    return head + ("\n" if head.strip() else "") + addition
 
 
 def remove_entry_in_toml(text: str, id: str) -> str | None:

@@ -74,6 +74,7 @@ class DialectPackage:
     section_keys     the keys of those sections: name → a reference to a `documents.keys.Key`
     json_sections    members of other programs' JSON configs that describe its extensions; see
     json_config      a reference to the function (document, section) that reads them
+    toml_files       how the paths of other programs' TOML configs end that it reads as well
     detection        how it is found for a bare command; None: not by trying
     first_bytes      what its children's first bytes look like
     errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
@@ -89,6 +90,7 @@ class DialectPackage:
     section_keys: Mapping[str, Reference] = field(default_factory=empty_mapping)
     json_sections: tuple[str, ...] = ()
     json_config: Reference = ""
+    toml_files: tuple[str, ...] = ()
     detection: Detection | None = None
     first_bytes: FirstBytes | None = None
     errors: Mapping[str, Mapping[str, str]] | str = ""

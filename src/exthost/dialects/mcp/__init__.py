@@ -11,6 +11,7 @@ In reading order:
     facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
     config_section  `[mcp_servers.NAME]` of a config
     json_config     `{"mcpServers": …}` files of other programs
+    config_files    where those files are
     errors.toml     the error codes of its own
     hostile_peer    its row of the fault tests
     conformance     its row of `exthost check`
@@ -31,6 +32,7 @@ PACKAGE = DialectPackage(
     section_keys=MappingProxyType({"mcp_servers": "exthost.dialects.mcp.config_section:SECTION"}),
     json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
+    toml_files=(".codex/config.toml",),
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",

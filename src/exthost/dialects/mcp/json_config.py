@@ -1,8 +1,9 @@
-"""`{"mcpServers": …}`: JSON configs that other programs share.
+"""`{"mcpServers": …}`: configs that other programs share, in JSON; Codex's is TOML.
 
-Each program has words of its own: VS Code `servers`, Zed `context_servers`, opencode `mcp`, and
-its own names for the members of a server. Such a file is read leniently: unknown keys are noted and
-ignored, numbers count as text, null counts as not set, and a disabled server stays disabled.
+Each program has words of its own: VS Code `servers`, Zed `context_servers`, opencode `mcp`, Codex
+`mcp_servers`, and its own names for the members of a server. Such a file is read leniently: unknown
+keys are noted and ignored, numbers count as text, null counts as not set, and a disabled server
+stays disabled.
 `${NAME}` for a whole variable is a reference to a variable of the host; other placeholders that are
 still there are noted. The result has the form of `[mcp_servers.NAME]` and is read by that section.
 """
@@ -19,7 +20,18 @@ _FOREIGN_KEYS = frozenset(
 )
 
 # What other programs call our keys.
-_OTHER_NAMES = {"serverUrl": "url", "httpUrl": "url", "environment": "env"}
+_OTHER_NAMES = {
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "http_headers": "headers",
+    "environment": "env",
+}
+
+# Codex's names of our limits, in seconds.
+_LIMITS = {"startup_timeout_sec": "handshake", "tool_timeout_sec": "call"}
+
+# Settings of another program that are named one by one; the rest is counted.
+_MOST_NAMED = 5
 
 # Keys of other programs that mean nothing where a server is run as a process.
 _WITHOUT_MEANING = {"type": ("local", "custom"), "source": ("custom",)}
@@ -30,7 +42,7 @@ _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any, tuple[str, ...]]:
     """Return the servers as a section of our own config, and notes about what was ignored."""
-    notes = [f"{key}: not for us, and left alone" for key in document if key != section]
+    notes = _others([key for key in document if key != section])
     servers = document[section]
     if section == "mcp" and isinstance(servers, dict) and isinstance(servers.get("servers"), dict):
         servers = servers["servers"]  # as VS Code has it in its settings
@@ -40,6 +52,7 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     for called, item in servers.items():
         if isinstance(item, dict):
             renamed = _renamed(item)
+            limits = {ours: renamed.pop(key) for key, ours in _LIMITS.items() if key in renamed}
             unknown = [key for key in renamed if key not in _FOREIGN_KEYS]
             notes += [f"{called}.{key}: unknown here, and left alone" for key in unknown]
             item = {
@@ -49,10 +62,19 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
             if "command" not in item and "url" not in item:
                 # A misspelt key is the likely reason, and the error names it.
                 item |= {key: renamed[key] for key in unknown if nearest(key, ("command", "url"))}
+            if limits:
+                item["limits"] = limits
             if "command" in item:
                 notes += _unfilled(called, item)
         read[called] = item
     return "mcp_servers", read, tuple(notes)
+
+
+def _others(keys: list[str]) -> list[str]:
+    """Return notes about the other settings of a program."""
+    notes = [f"{key}: not for us, and left alone" for key in keys[:_MOST_NAMED]]
+    more = len(keys) - _MOST_NAMED
+    return [*notes, f"{more} more settings: not for us, and left alone"] if more > 0 else notes
 
 
 def _renamed(item: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +90,10 @@ def _renamed(item: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(command, dict):
         renamed["command"] = command.get("path")
         renamed |= {key: command[key] for key in ("args", "env") if command.get(key) is not None}
+    passed, own = renamed.pop("env_vars", None), renamed.get("env") or {}
+    if isinstance(passed, list) and isinstance(own, dict):  # Codex's variables that are passed on
+        references = {name: {"from": name} for name in passed if isinstance(name, str)}
+        renamed["env"] = {**references, **own}
     return renamed
 
 

@@ -1,0 +1,151 @@
+"""Import the MCP servers that editors and agents on this machine have.
+
+  exthost mcp import                    shows what would be added; changes nothing
+  exthost mcp import --write            adds it to the config; comments and the rest stay
+  exthost mcp import github --write     only this one
+  exthost mcp import --from FILE        what this file has, whichever program it is of
+
+It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Zed, opencode, Codex,
+Gemini CLI and others, for this user and the project in this folder. Servers that are disabled,
+reached by a URL, or there already are listed and not added. Secrets are never shown; they are not
+copied either: the config refers to variables of the host, unless --with-secrets is given.
+"""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from exthost.cli.common import (
+    Args,
+    config_option,
+    config_path,
+    no_command,
+    plural,
+    say,
+    show_json,
+    show_table,
+)
+from exthost.cli.config_edit import read_text, tell_reload, write_config
+from exthost.cli.server_files import FoundServers, find_servers, servers_in
+from exthost.cli.server_import import State, Verdict, plan_import
+from exthost.config.entry_edit import add_tables_in_toml
+from exthost.discovery.configfile import config_in
+from exthost.errors import NotFound
+from exthost.names import nearest
+from exthost.process.host_environ import host_environ
+from exthost.spec import Spec
+
+_SECTION = "mcp_servers"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("import",), help="what to do")
+    parser.add_argument(
+        "names", metavar="SERVER", nargs="*", help="only the servers of these names"
+    )
+    parser.add_argument("--write", action="store_true", help="add them to the config")
+    parser.add_argument(
+        "--from",
+        dest="files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="read this file and no other; may be repeated",
+    )
+    parser.add_argument(
+        "--with-secrets", action="store_true", help="copy the values of secrets into the config"
+    )
+    config_option(parser)
+
+
+def run(args: Args) -> int:
+    no_command(args)
+    path = Path(config_path(args))
+    text = read_text(path)
+    config = config_in(path, text.encode())
+    found = _find(args)
+    servers = found.servers
+    if args.names:
+        servers = tuple(server for server in servers if server.name in args.names)
+        _check_names(args.names, found)
+    folder = path.absolute().parent
+    plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
+    new = [verdict for verdict in plan if verdict.state is State.NEW]
+    if args.write and new:
+        tables = {verdict.name: verdict.table for verdict in new}
+        added = [_spec(verdict) for verdict in new]
+        new_text = add_tables_in_toml(text, _SECTION, tables)
+        write_config(path, new_text, (*config.specs, *added), new[0].name)
+    _show(args, path, found, plan)
+    if args.write and new:
+        tell_reload(args)
+    return 0
+
+
+def _find(args: Args) -> FoundServers:
+    if args.files:
+        return servers_in([Path(file) for file in args.files], host_environ())
+    return find_servers(host_environ(), Path.cwd())
+
+
+def _check_names(names: list[str], found: FoundServers) -> None:
+    """Raise NotFound for a name that no server has."""
+    known = {server.name for server in found.servers}
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            raise NotFound(
+                "X1490",
+                f"no program has an MCP server {name!r}",
+                help=f"did you mean {near!r}?" if near else "exthost mcp import lists them all",
+            )
+
+
+def _spec(verdict: Verdict) -> Spec:
+    argv = (verdict.table["command"], *verdict.table.get("args", ()))
+    return Spec(id=verdict.name, argv=argv, dialect="mcp")
+
+
+def _show(args: Args, path: Path, found: FoundServers, plan: list[Verdict]) -> None:
+    for problem in found.problems:
+        say(f"warning: {problem}")
+    if args.json:
+        rows = [_row(verdict, args.write) for verdict in plan]
+        files = [str(file) for file in found.files]
+        show_json({"config": str(path.absolute()), "files": files, "servers": rows})
+        return
+    show_table(
+        [(one.name, _state(one, args.write), one.server.program, one.detail) for one in plan],
+        ("NAME", "STATE", "FROM", "COMMAND OR REASON"),
+    )
+    for file in found.files:
+        say(f"read {file}")
+    for verdict in plan:
+        if verdict.variables:
+            say(f"{verdict.name}: set {', '.join(verdict.variables)} for the host")
+    counts = Counter(verdict.state for verdict in plan)
+    if not found.servers:
+        say("no editor or agent on this machine has MCP servers that exthost finds")
+    elif not counts[State.NEW]:
+        say(f"nothing to add to {path}")
+    elif args.write:
+        say(f"{plural(counts[State.NEW], 'server')} added to {path}")
+    else:
+        say(f"{plural(counts[State.NEW], 'server')} would be added to {path}: add --write")
+
+
+def _state(verdict: Verdict, is_written: bool) -> str:
+    return "added" if is_written and verdict.state is State.NEW else verdict.state.value
+
+
+def _row(verdict: Verdict, is_written: bool) -> dict[str, Any]:
+    server = verdict.server
+    return {
+        "name": verdict.name,
+        "state": _state(verdict, is_written),
+        "program": server.program,
+        "file": str(server.file),
+        "detail": verdict.detail,
+        "variables": list(verdict.variables),
+    }
