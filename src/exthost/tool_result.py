@@ -105,20 +105,13 @@ class ResultReader(NamedTuple):
 class ToolResult:
     """What a tool returned. Read-only; `str(result)` is its text."""
 
-    __slots__ = ("_error_reply", "_is_error", "_raw", "_reader", "_warnings")
+    __slots__ = ("_is_error", "_raw", "_reader")
 
-    def __init__(
-        self,
-        raw: Any,
-        reader: ResultReader,
-        error_reply: CallFailed | None = None,
-        warnings: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, raw: Any, reader: ResultReader) -> None:
+        is_error = reader.is_error
         self._raw = raw
         self._reader = reader
-        self._is_error = reader.is_error is not None and reader.is_error(raw)
-        self._error_reply = error_reply
-        self._warnings = warnings
+        self._is_error = is_error is not None and is_error(raw)
 
     @classmethod
     def from_error_reply(cls, error: CallFailed) -> "ToolResult":
@@ -128,15 +121,16 @@ class ToolResult:
             "message": error.error_message if error.error_message.strip() else error.message,
             "data": error.data,
         }
-        return cls(raw, _ERROR_REPLY, error)
+        return _AnnotatedResult(raw, _ERROR_REPLY, error, ())
 
     def with_raw(self, raw: Any) -> "ToolResult":
         """Return the result of the same dialect with this value in place of `raw`."""
-        return ToolResult(raw, self._reader, warnings=self._warnings)
+        return _AnnotatedResult(raw, self._reader, None, self.warnings)
 
     def with_warnings(self, warnings: tuple[str, ...]) -> "ToolResult":
         """Return the same result with these warnings added."""
-        return ToolResult(self._raw, self._reader, self._error_reply, self._warnings + warnings)
+        all_warnings = self.warnings + warnings
+        return _AnnotatedResult(self._raw, self._reader, self.error_reply, all_warnings)
 
     @property
     def raw(self) -> Any:
@@ -169,12 +163,12 @@ class ToolResult:
     @property
     def error_reply(self) -> CallFailed | None:
         """The error reply of the extension, if it sent one instead of a result."""
-        return self._error_reply
+        return None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the host has to say about the call: hooks that failed and were passed over."""
-        return self._warnings
+        return ()
 
     def __str__(self) -> str:
         return self.text
@@ -192,6 +186,31 @@ class ToolResult:
         return self._reader == other._reader and bool(self._raw == other._raw)
 
     __hash__ = None  # type: ignore[assignment]  # its value may be a dict or a list
+
+
+class _AnnotatedResult(ToolResult):
+    """A result with an error reply or with warnings, which most results do not have."""
+
+    __slots__ = ("_error_reply", "_warnings")
+
+    def __init__(
+        self,
+        raw: Any,
+        reader: ResultReader,
+        error_reply: CallFailed | None,
+        warnings: tuple[str, ...],
+    ) -> None:
+        super().__init__(raw, reader)
+        self._error_reply = error_reply
+        self._warnings = warnings
+
+    @property
+    def error_reply(self) -> CallFailed | None:
+        return self._error_reply
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
 
 
 def tool_failed(

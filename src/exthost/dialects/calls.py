@@ -20,6 +20,12 @@ class ToolCall(NamedTuple):
     spec: Spec | None = None
 
 
+def tool_as_method(call: ToolCall) -> tuple[str, Any]:
+    """Return the request of a dialect in which each tool is a method of its own name, with the
+    arguments as params."""
+    return call.name, call.arguments
+
+
 class HookCall(NamedTuple):
     """The params of the operation `hook`: its name, and the event that is about to happen or has
     happened. The event of a tool call has the members `tool_name`, `tool`, `extension_id`,

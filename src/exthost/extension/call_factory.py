@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.calls import ToolCall
+from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import MaybeMore, Operation, Simple
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import checked_timeout
@@ -46,6 +46,7 @@ class CallFactory:
         "_prepared",
         "_spec",
         "_tool_handler",
+        "_tool_is_method",
         "_tool_request",
         "tool_limit",
     )
@@ -67,6 +68,7 @@ class CallFactory:
         self._tool_request = (
             self._call_tool.request if isinstance(self._call_tool, Simple) else None
         )
+        self._tool_is_method = self._tool_request is tool_as_method
         self.tool_limit = self.limit_of("call_tool")
 
     def limit_of(self, method: str) -> float:
@@ -110,24 +112,23 @@ class CallFactory:
         self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
     ) -> CallParts:
         """Return the call of a tool. Raises UsageError if the arguments do not fit its schema."""
-        if arguments is None:
-            arguments = {}
-        prepared = self._prepared.get(tool.name)
+        name = tool.name
+        prepared = self._prepared.get(name)
         if prepared is None or prepared[0] is not tool:
             prepared = self._prepare(tool)
-        passes = prepared[2]
+        if arguments is None:
+            arguments = {}
+        _, checker, passes = prepared
         try:
             fits = passes is not None and passes(arguments)
         except KeyboardInterrupt:
             raise
         except BaseException:  # a panic of the native code, too: `problems` knows what to do
             fits = False
-        if not fits and prepared[1] is not None:
-            problems = prepared[1].problems(arguments)
+        if not fits and checker is not None:
+            problems = checker.problems(arguments)
             if problems:
                 raise self._bad_arguments(tool, problems)
-        # Not ToolCall(…), which takes twice as long and is made for each call.
-        tool_call = _new_tuple(ToolCall, (tool.name, arguments, context, tool, self._spec))
         if timeout is None:
             limit = self.tool_limit
         else:  # the quick check for a usual timeout; NaN is not equal to itself
@@ -137,12 +138,16 @@ class CallFactory:
                 else checked_timeout(timeout)
             )
         handler = self._tool_handler
+        if self._tool_is_method and handler is not None:  # nothing to be translated
+            return name, arguments, handler, limit
+        # Not ToolCall(…), which takes twice as long and is made for each call.
+        tool_call = _new_tuple(ToolCall, (name, arguments, context, tool, self._spec))
         if handler is None:
-            return self._of_tool_operation(tool.name, tool_call, limit, timeout is None)
+            return self._of_tool_operation(name, tool_call, limit, timeout is None)
         if self._tool_request is not None:
             method, params = self._tool_request(tool_call)
             return method, params, handler, limit
-        return tool.name, tool_call, handler, limit
+        return name, tool_call, handler, limit
 
     def _of_tool_operation(
         self, name: str, tool_call: ToolCall, limit: float, is_default: bool

@@ -91,8 +91,10 @@ class Calls:
         """Send a request in the dialect's own words, and return its result."""
         if not wait:
             self.require_session(method)
-        call = AwaitableCall(*self.factory.of_method(method, params, timeout), self._queue)
-        self._queue.submit(call)
+        queue = self._queue
+        wire_method, wire_params, handler, limit = self.factory.of_method(method, params, timeout)
+        call = AwaitableCall(wire_method, wire_params, handler, limit, queue)
+        queue.submit(call)
         try:
             await call
         except RuntimeError as error:
@@ -119,12 +121,13 @@ class Calls:
                 # Its offer is known after the start. The call would start it as well.
                 await self._wait_for_start(timeout)
             tool = self.tool(name)
-        parts = self.factory.of_tool(tool, arguments, timeout, context)
-        call = AwaitableCall(*parts, self._queue)
+        queue = self._queue
+        method, params, handler, limit = self.factory.of_tool(tool, arguments, timeout, context)
+        call = AwaitableCall(method, params, handler, limit, queue)
         call.context = context
         if on_progress is not None:
             call.on_progress = on_progress
-        self._queue.submit(call)
+        queue.submit(call)
         try:
             await call
         except CallFailed as error:

@@ -90,6 +90,9 @@ class AwaitableCall(Call):
         self.deadline = queue.now() + timeout
         self._queue = queue
         self._loop = queue.loop
+        # Every call reads these; in the instance they are found faster than in the class.
+        self.ended = False
+        self.error = None
 
     # -- from the call queue -------------------------------------------------------------------
 

@@ -28,14 +28,17 @@ class Continue(NamedTuple):
 class ReplyHandler:
     """Delivers the result unchanged. Subclasses override what they do differently."""
 
-    __slots__ = ()
+    __slots__ = ("is_simple", "words_request")
 
     # The stream that the call opens, if it opens one.
     stream: StreamQueue | None = None
-    # Whether the call is a single request whose result needs only `on_result`.
-    is_simple = True
-    # Whether `request` makes the request. Otherwise the method and params of the call are sent.
-    words_request = False
+
+    def __init__(self, *, is_simple: bool = True, words_request: bool = False) -> None:
+        """`is_simple`: the call is a single request whose result needs only `on_result`.
+        `words_request`: `request` makes the request; otherwise the method and params of the call
+        are sent. Every call reads both; in the instance they are found faster than in the class."""
+        self.is_simple = is_simple
+        self.words_request = words_request
 
     def request(self, params: Any) -> tuple[str, Any]:
         """Return the method and the params that are sent, from the params of the call."""
@@ -59,6 +62,7 @@ class MapResult(ReplyHandler):
     __slots__ = ("_map_result",)
 
     def __init__(self, map_result: Callable[[Any], Any]) -> None:
+        super().__init__()
         self._map_result = map_result
 
     def on_result(self, params: Any, result: Any) -> Any:
@@ -68,18 +72,17 @@ class MapResult(ReplyHandler):
 class MaybeMoreReply(ReplyHandler):
     """Handles an operation whose first reply is usually its only one."""
 
-    __slots__ = ("_operation",)
-
-    words_request = True
+    __slots__ = ("_finish", "_request")
 
     def __init__(self, operation: MaybeMore) -> None:
-        self._operation = operation
+        super().__init__(words_request=True)
+        self._request, self._finish = operation
 
     def request(self, params: Any) -> tuple[str, Any]:
-        return self._operation.request(params)
+        return self._request(params)
 
     def on_result(self, params: Any, result: Any) -> Any:
-        value = self._operation.finish(params, result)
+        value = self._finish(params, result)
         if type(value) is GeneratorType:
             return Switch(GeneratorReply(value))
         return value
@@ -91,9 +94,8 @@ class GeneratorReply(ReplyHandler):
 
     __slots__ = ("_steps", "is_optional", "limits_each_request", "retires_process")
 
-    is_simple = False
-
     def __init__(self, steps: Exchanges, *, limits_each_request: bool = False) -> None:
+        super().__init__(is_simple=False)
         self._steps = steps
         self.limits_each_request = limits_each_request  # the timeout is not for the whole call
         self.is_optional = False  # the request in flight may stay without a reply
@@ -122,7 +124,6 @@ class StreamReply(ReplyHandler):
 
     __slots__ = ("stream",)
 
-    is_simple = False
-
     def __init__(self, stream: StreamQueue) -> None:
+        super().__init__(is_simple=False)
         self.stream: StreamQueue | None = stream

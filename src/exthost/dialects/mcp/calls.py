@@ -96,8 +96,11 @@ def list_tools(_: Any) -> Exchanges:
 def ask_tool(call: ToolCall) -> tuple[str, Any]:
     """Return the request that calls a tool."""
     request = {"name": call.name, "arguments": _arguments(call)}
-    members = relayed_members(call.context)
-    if members is None and call.context and (traced := _trace_context(call.context)):
+    context = call.context
+    if not context:
+        return "tools/call", request
+    members = relayed_members(context)
+    if members is None and (traced := _trace_context(context)):
         members = {"_meta": traced}
     return "tools/call", request if members is None else {**request, **members}
 
@@ -123,8 +126,9 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
             help='answer with {"content": [{"type": "text", "text": "…"}]}',
             evidence=shown(result),
         )
-    if call.tool is not None and call.tool.output_schema is not None:
-        _check_output(call.tool, result)
+    tool = call.tool
+    if tool is not None and tool.output_schema is not None:
+        _check_output(tool, result)
     return result
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
-from exthost.dialects.calls import ToolCall
+from exthost.dialects.calls import tool_as_method
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.jsonrpc import decoder, noise
@@ -179,10 +179,6 @@ def _log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.shown(message))
 
 
-def _ask_tool(call: ToolCall) -> tuple[str, Any]:
-    return call.name, call.arguments
-
-
 def _health(_: Any) -> Exchanges:
     """Request the health: `{"status", "message"?}`. The method is optional: an extension without it
     counts as healthy."""
@@ -196,7 +192,7 @@ def _health(_: Any) -> Exchanges:
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "call_tool": Simple(_ask_tool),
+        "call_tool": Simple(tool_as_method),
         "health": _health,
     }
 )
