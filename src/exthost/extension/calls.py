@@ -65,8 +65,8 @@ class Calls:
     """Makes and sends the calls of one extension."""
 
     __slots__ = (
-        "_dialect", "_has_error_results", "_queue", "_result_reader", "_spec", "_status",
-        "_supervisor", "factory",
+        "_dialect", "_has_error_results", "_queue", "_spec", "_status", "_supervisor", "factory",
+        "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,7 @@ class Calls:
         self._spec = spec
         self._dialect = dialect
         self._queue = queue
-        self._result_reader = dialect.result_reader
+        self.result_reader = dialect.result_reader
         self._has_error_results = dialect.result_reader.is_error is not None
         self._status = status
         self._supervisor = supervisor
@@ -136,7 +136,7 @@ class Calls:
             return ToolResult.from_error_reply(error)
         except RuntimeError as error:
             raise wrong_loop_error(self._queue, error) from None
-        result = ToolResult(call.value, self._result_reader)
+        result = ToolResult(call.value, self.result_reader)
         if check and self._has_error_results and result.is_error:
             raise self.tool_failed(result, name)
         return result
@@ -151,9 +151,8 @@ class Calls:
     ) -> Call | None:
         """Call a tool without a task: `on_end` gets its value or its error. Return None if no
         process serves yet; `call_tool` waits for one. Raises what keeps it from being sent."""
-        status = self._status
-        tool = status.tools.get(name)
-        if tool is None or not status.offer_is_known or not self._queue.sessions:
+        tool = self.known_tool(name)
+        if tool is None or not self._queue.sessions:
             return None
         parts = self.factory.of_tool(tool, arguments, timeout, context)
         call = CallbackCall(*parts, self._queue, on_end)
@@ -253,10 +252,11 @@ class Calls:
             raise self._supervisor.absence(what)
         return sessions[0]
 
-    def knows(self, tool: str) -> bool:
-        """Return whether the extension itself offers this tool. A manifest may name tools without
-        their schemas, and arguments are not sent unchecked."""
-        return self._status.offer_is_known and tool in self._status.tools
+    def known_tool(self, name: str) -> Tool | None:
+        """Return the tool of this name, if the extension itself offers it. A manifest may name
+        tools without their schemas, and arguments are not sent unchecked."""
+        status = self._status
+        return status.tools.get(name) if status.offer_is_known else None
 
     @property
     def may_have_hooks(self) -> bool:

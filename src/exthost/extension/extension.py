@@ -356,7 +356,7 @@ class Extension(FacetAttributes):
 
     def knows(self, tool: str) -> bool:
         """Return whether the extension itself, and not only its manifest, offers this tool."""
-        return self.calls.knows(tool)
+        return self.calls.known_tool(tool) is not None
 
     @property
     def is_silent(self) -> bool:

@@ -11,6 +11,8 @@ One task awaits a call, once, on the loop's thread. Every other use needs a real
 """
 
 import asyncio
+import os
+from _thread import LockType
 from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import Any, Protocol
@@ -18,20 +20,25 @@ from typing import Any, Protocol
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 
+# Not on every system.
+sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
+
 
 class WakeBatch:
-    """The calls of one queue that have ended and whose tasks were not resumed yet.
+    """The calls of one queue that have ended and whose callers were not resumed yet: tasks, and
+    the `locks` that callers of other threads sleep on.
 
-    While a read is handled (`is_held`), no task runs in between; the reader then calls `wake`. A
+    While a read is handled (`is_held`), no caller runs in between; the reader then calls `wake`. A
     read inside the step of a task (`in_task`) leaves the waking to the loop, because a task cannot
     run inside another one.
     """
 
-    __slots__ = ("_loop", "ended", "in_task", "is_held")
+    __slots__ = ("_loop", "ended", "in_task", "is_held", "locks")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.ended: list[AwaitableCall] = []
+        self.locks: tuple[LockType, ...] = ()
         self.is_held = False
         self.in_task = False
 
@@ -41,7 +48,9 @@ class WakeBatch:
         self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
-        """Resume the tasks. Only from a callback of the loop, unless `in_task` is set."""
+        """Resume the callers. Only from a callback of the loop, unless `in_task` is set."""
+        if self.locks:
+            self._wake_threads()
         if self.in_task:
             self._loop.call_soon(self.wake)
             return
@@ -56,6 +65,14 @@ class WakeBatch:
             self.ended[:0] = ended[ended.index(call) + 1 :]
             self._loop.call_soon(self.wake)
             raise
+
+    def _wake_threads(self) -> None:
+        locks, self.locks = self.locks, ()
+        for lock in locks:
+            lock.release()
+        # Let them send their next calls now. The loop's own work after a read is then done while
+        # the child works, and not before it.
+        sched_yield()
 
 
 class Queue(Protocol):
@@ -87,7 +104,8 @@ class AwaitableCall(Call):
         self.params = params
         self.on_reply = on_reply
         self.timeout = timeout
-        self.deadline = queue.now() + timeout
+        self.started_at = now = queue.now()
+        self.deadline = now + timeout
         self._queue = queue
         self._loop = queue.loop
         # Every call reads these; in the instance they are found faster than in the class.

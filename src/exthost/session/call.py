@@ -43,6 +43,7 @@ class Call:
         self.params = params
         self.on_reply = on_reply
         self.timeout = timeout
+        self.started_at = now  # when the call was accepted
         self.deadline = now + timeout
 
     def __repr__(self) -> str:
@@ -55,12 +56,6 @@ class Call:
     def reject(self, error: BaseException) -> None:
         """Give the caller the error that its call ended with."""
         raise NotImplementedError
-
-    @property
-    def started_at(self) -> float:
-        """The time at which the call was accepted."""
-        last = self.deadline if self.final_deadline is None else self.final_deadline
-        return last - self.timeout - self.extended
 
     def limit_request(self, deadline: float | None) -> None:
         """Give the request in flight its own deadline. None restores the deadline of the call."""

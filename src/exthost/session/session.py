@@ -281,7 +281,7 @@ class Session:
                 self._reader.noise += self.diagnostics.take_noise()
         finally:
             wakes.is_held = False
-            if wakes.ended:
+            if wakes.ended or wakes.locks:
                 wakes.wake()
 
     # -- performing effects ------------------------------------------------------------------

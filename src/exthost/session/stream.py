@@ -133,8 +133,6 @@ class StreamCall(Call):
     first reply; after an acknowledgement the stream may take `whole_seconds`, or any time. These
     are counted from the call, or with `from_acknowledgement` from there."""
 
-    started_at = 0.0  # a stored value, because the deadline may become infinite
-
     def __init__(
         self,
         method: str,
@@ -147,7 +145,6 @@ class StreamCall(Call):
         from_acknowledgement: bool = False,
     ) -> None:
         super().__init__(method, params, StreamReply(stream), timeout, now)
-        self.started_at = now
         self.stream = stream
         self._whole_seconds = whole_seconds
         self._from_acknowledgement = from_acknowledgement

@@ -4,16 +4,20 @@ The caller's thread writes the request itself. That is three times faster than h
 to the loop's thread for each call.
 """
 
-import threading
+from _thread import allocate_lock
+from collections.abc import Mapping
 from typing import Any
 
-from exthost.errors import UsageError
+from exthost.dialects.meanings import OnProgress
+from exthost.errors import CallFailed, UsageError
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.extension import Extension
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
-from exthost.sync.loop_thread import LOOP_SECONDS
+from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread
+from exthost.tool_result import ToolResult
 
-__all__ = ["BlockingCall"]
+__all__ = ["BlockingCall", "call_tool"]
 
 
 class BlockingCall(Call):
@@ -26,27 +30,38 @@ class BlockingCall(Call):
         self.params = params
         self.on_reply = on_reply
         self.timeout = timeout
-        self.deadline = queue.now() + timeout
+        self.started_at = now = queue.now()
+        self.deadline = now + timeout
         self._queue = queue
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._lock.acquire()
         self._value: Any = None
         self._error: BaseException | None = None
+        self.ended = False
 
     def deliver(self, value: Any) -> None:
         self._value = value
-        self._lock.release()
+        self._wake()
 
     def reject(self, error: BaseException) -> None:
         self._error = error
-        self._lock.release()
+        self._wake()
+
+    def _wake(self) -> None:
+        wakes = self._queue.wakes
+        if wakes.is_held:  # the whole read is handled first: the outcome is counted by then
+            wakes.locks += (self._lock,)
+        else:
+            self._lock.release()
 
     def wait(self) -> Any:
         """Sleep until the call ends; at its deadline, have it ended."""
         queue = self._queue
         try:
-            while not self._lock.acquire(timeout=max(0.0, self.deadline - queue.now())):
-                if self.deadline > queue.now():
+            seconds = self.deadline - queue.now()
+            while not self._lock.acquire(True, seconds if seconds > 0.0 else 0.0):
+                seconds = self.deadline - queue.now()
+                if seconds > 0.0:
                     continue  # progress has extended it
                 queue.loop.call_soon_threadsafe(queue.expire, self)
                 if not self._lock.acquire(timeout=LOOP_SECONDS):
@@ -58,3 +73,40 @@ class BlockingCall(Call):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+def call_tool(
+    extension: Extension,
+    loop_thread: LoopThread,
+    name: str,
+    arguments: Any,
+    timeout: float | None,
+    context: Mapping[str, Any],
+    wait: bool,
+    on_progress: OnProgress | None,
+    check: bool,
+) -> ToolResult:
+    """Call a tool by its own name; see `Extension.call_tool`."""
+    calls = extension.calls
+    tool = calls.known_tool(name)
+    if tool is None or on_progress is not None or not wait:
+        # A tool that is not known is offered after a start, or is a mistake.
+        return loop_thread.run(
+            lambda: calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
+        )
+    queue = extension.queue
+    method, params, handler, limit = calls.factory.of_tool(tool, arguments, timeout, context)
+    call = BlockingCall(method, params, handler, limit, queue)
+    call.context = context
+    queue.submit_threadsafe(call)
+    try:
+        raw = call.wait()
+    except CallFailed as error:
+        if check:
+            raise
+        return ToolResult.from_error_reply(error)
+    result = ToolResult(raw, calls.result_reader)
+    if check and result.is_error:
+        # Only the loop's thread may read the evidence.
+        raise loop_thread.run_plain(lambda: calls.tool_failed(result, name))
+    return result

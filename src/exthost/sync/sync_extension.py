@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from exthost.dialects.base import Dialect
 from exthost.dialects.meanings import OnProgress
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import CallFailed, ExthostError
+from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Health, State
 from exthost.extension.stats import Stats
@@ -19,7 +19,7 @@ from exthost.extension.toolbox import Toolbox
 from exthost.offer import Offer, Tool
 from exthost.process.environment import Environment
 from exthost.spec import Spec
-from exthost.sync.blocking_call import BlockingCall
+from exthost.sync.blocking_call import BlockingCall, call_tool
 from exthost.sync.blocking_view import BlockingView, blocking_view
 from exthost.sync.facets import FacetProperty
 from exthost.sync.forwarded import forward, forward_plain, forward_stream
@@ -112,8 +112,9 @@ class SyncExtension:
         if not wait:
             call = extension.call
             return self.loop_thread.run(lambda: call(method, params, timeout=timeout, wait=False))
-        queue = extension.queue
-        blocking = BlockingCall(*extension.calls.factory.of_method(method, params, timeout), queue)
+        queue, factory = extension.queue, extension.calls.factory
+        wire_method, wire_params, handler, limit = factory.of_method(method, params, timeout)
+        blocking = BlockingCall(wire_method, wire_params, handler, limit, queue)
         queue.submit_threadsafe(blocking)
         return blocking.wait()
 
@@ -130,37 +131,17 @@ class SyncExtension:
     ) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`. `on_progress`
         is called on the loop's thread."""
-        extension = self.target
-        if on_progress is not None or not wait or not extension.knows(name):
-            # A tool that is not known is offered after a start, or is a mistake.
-            return self.loop_thread.run(
-                lambda: extension.call_tool(
-                    name,
-                    arguments,
-                    timeout=timeout,
-                    context=context,
-                    wait=wait,
-                    on_progress=on_progress,
-                    check=check,
-                )
-            )
-        queue = extension.queue
-        calls = extension.calls
-        parts = calls.factory.of_tool(calls.tool(name), arguments, timeout, context)
-        call = BlockingCall(*parts, queue)
-        call.context = context
-        queue.submit_threadsafe(call)
-        try:
-            raw = call.wait()
-        except CallFailed as error:
-            if check:
-                raise
-            return ToolResult.from_error_reply(error)
-        result = ToolResult(raw, extension.dialect.result_reader)
-        if check and result.is_error:
-            # Only the loop's thread may read the evidence.
-            raise self.loop_thread.run_plain(lambda: calls.tool_failed(result, name))
-        return result
+        return call_tool(
+            self.target,
+            self.loop_thread,
+            name,
+            arguments,
+            timeout,
+            context,
+            wait,
+            on_progress,
+            check,
+        )
 
     list_tools = forward(Extension.list_tools)
     run_hook = forward(Extension.run_hook)

@@ -26,6 +26,7 @@ from exthost.host.registry import Registry
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
+from exthost.sync.blocking_call import call_tool
 from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension
@@ -171,18 +172,22 @@ class SyncHost:
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         loop's thread."""
-        host = self.target
+        host, loop_thread = self._host, self._loop_thread
+        if host is None or loop_thread is None:
+            raise not_open()
         found = host.registry.get(name)
         if found is None:
-            found = self.loop_thread.run(lambda: host.find_tool(name))
-        return self[found.extension].call_tool(
+            found = loop_thread.run(lambda: host.find_tool(name))
+        return call_tool(
+            host[found.extension],
+            loop_thread,
             found.tool,
             arguments,
-            timeout=timeout,
-            context=context,
-            wait=wait,
-            on_progress=on_progress,
-            check=check,
+            timeout,
+            context,
+            wait,
+            on_progress,
+            check,
         )
 
     run_tool = forward(Host.run_tool)
