@@ -1,5 +1,6 @@
 """Where the token of an HTTP face comes from."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path
     file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
     made = token.find(str(file), environ)
     assert made == token.find(str(file), {}) and len(made.text) > 30
-    assert token.find(None, environ) == ("from-the-environment", token.VARIABLE)
+    assert token.find(None, environ) == token.Token("from-the-environment", token.VARIABLE)
     new = token.find(None, {})
     assert new.source == "" and new.text != token.find(None, {}).text
 
@@ -36,3 +37,39 @@ def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
         token.find(str(tmp_path / "no" / "such"), {})
     with pytest.raises(ConfigError):
         token.find(None, {token.VARIABLE: " "})
+
+
+def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    tokens = token.Tokens(token.find(str(file), {}))
+    first = file.read_text().strip()
+    assert tokens.accept(first) and not tokens.accept("second") and not tokens.accept("")
+    replace(file, f"second\n{first}\n")
+    assert tokens.accept(first) and tokens.accept("second")
+    replace(file, "second\n")
+    assert tokens.texts == ("second",) and not tokens.accept(first)
+
+
+def test_a_token_file_that_cannot_be_used_any_more_lets_nobody_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    tokens = token.Tokens(token.find(str(file), {}))
+    (text,) = tokens.texts
+    file.chmod(0o644)
+    assert not tokens.accept(text) and tokens.texts == ()
+    assert "nobody can connect" in caplog.text and text not in caplog.text
+    file.chmod(0o600)
+    assert tokens.accept(text)
+    file.unlink()
+    assert not tokens.accept(text) and not tokens.accept("")
+    replace(file, text)
+    assert tokens.accept(text)
+
+
+def replace(file: Path, text: str) -> None:
+    """Write the file anew, as an operator should: readers see the old or the new one."""
+    beside = file.with_suffix(".new")
+    beside.touch(0o600)
+    beside.write_text(text)
+    os.replace(beside, file)  # noqa: PTH105

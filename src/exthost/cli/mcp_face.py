@@ -8,12 +8,14 @@ import importlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from exthost.cli.common import Args, say, show_json
 from exthost.cli.face import Face, FacedHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.errors import ConfigError, UsageError
 from exthost.http_server.listener import listen, url
+from exthost.http_server.token import Tokens
 
 
 def http_options(parser: argparse.ArgumentParser) -> None:
@@ -25,18 +27,53 @@ def http_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--token-file", metavar="FILE", help="the file of the bearer token of HTTP")
     parser.add_argument(
+        "--allow-origin",
+        dest="origins",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        type=read_origin,
+        help="let web pages of this origin use MCP on HTTP: https://example.org; repeatable",
+    )
+    parser.add_argument(
         "--plain-names",
         action="store_true",
         help="MCP clients see a tool under its own name where only one extension has it",
     )
 
 
+def read_origin(text: str) -> str:
+    """Return an origin as browsers send it: scheme, host, and port unless it is the usual one.
+    Raises ArgumentTypeError."""
+    wrong = argparse.ArgumentTypeError(
+        f"{text!r} is not an origin: write https://example.org or http://localhost:5173"
+    )
+    try:
+        parts = urlsplit(text)
+        is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
+        if parts.scheme not in _USUAL_PORTS or not parts.hostname or "@" in text or not is_bare:
+            raise wrong
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        port = "" if parts.port in (None, _USUAL_PORTS[parts.scheme]) else f":{parts.port}"
+    except ValueError:  # a port that is none
+        raise wrong from None
+    if "*" in host:
+        raise wrong
+    return f"{parts.scheme}://{host}{port}"
+
+
+_USUAL_PORTS = {"http": 80, "https": 443}
+
+
 def check_http_options(args: Args, host: str | None = None) -> None:
     """Raise UsageError for options that are about HTTP where there is none."""
     is_on_http = args.http is not None or getattr(args, "web", None) is not None
-    if (args.token_file is not None and not is_on_http) or (host is not None and args.http is None):
+    needs_mcp = host is not None or args.origins
+    if (args.token_file is not None and not is_on_http) or (needs_mcp and args.http is None):
         raise UsageError(
-            "X1366", "--host and --token-file are about HTTP", help="add --http PORT, or leave out"
+            "X1366",
+            "--host, --allow-origin and --token-file are about HTTP",
+            help="add --http PORT, or leave out",
         )
 
 
@@ -83,7 +120,14 @@ def _http(args: Args, host: str, port: int) -> Iterator[Face]:
     found = find_token(args)
 
     async def serve(faced: FacedHost) -> None:
-        await http.serve(faced.mcp_server, listener, host, found.text, faced.probes)
+        await http.serve(
+            faced.mcp_server,
+            listener,
+            host,
+            Tokens(found),
+            faced.probes,
+            origins=args.origins,
+        )
 
     with listen(host, port) as listener:
         address = url(listener, host, http.PATH)

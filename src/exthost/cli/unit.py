@@ -60,6 +60,8 @@ def run_words(args: Args) -> list[str]:
     words = [*_program(), "run", "--quiet", "--config", _whole(config_path(args))]
     if args.http is not None:
         words += ["--http", str(args.http)]
+    for origin in args.origins:
+        words += ["--allow-origin", origin]
     if args.web is not None:
         words += ["--web", str(args.web)]
     if args.token_file is not None:

@@ -84,6 +84,8 @@ def _words(args: Args, path: str) -> list[str]:
     words = ["--config", str(Path(path).absolute())]
     if args.http is not None:
         words += ["--http", str(args.http)]
+    for origin in args.origins:
+        words += ["--allow-origin", origin]
     if args.web is not None:
         words += ["--web", str(args.web)]
     if args.otel:

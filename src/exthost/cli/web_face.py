@@ -14,6 +14,7 @@ from exthost.cli.face import Face, FacedHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.errors import ConfigError
 from exthost.http_server.listener import listen, url
+from exthost.http_server.token import Tokens
 
 
 def web_options(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,7 @@ def web_faces(args: Args) -> Iterator[list[Face]]:
             config=faced.path,
             listener=listener,
             address=host,
-            token=found.text,
+            tokens=Tokens(found),
         )
 
     with listen(host, args.web.port) as listener:

@@ -17,5 +17,4 @@ outside this package imports it. In reading order:
     meta           what a request says about its client
     mcp_values     tools, results and errors in the words of MCP
     stdio, http    the two transports
-    token          the bearer token of HTTP
 """

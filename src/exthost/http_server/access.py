@@ -5,10 +5,10 @@ site reaches us under a name of its own (DNS rebinding); a foreign Origin, that 
 site asks us directly. Both are refused before anything else is looked at.
 """
 
-import hmac
 from collections.abc import Mapping
 
 from exthost.http_server.listener import names
+from exthost.http_server.token import Tokens
 
 MISDIRECTED = 421
 FORBIDDEN = 403
@@ -16,12 +16,12 @@ UNAUTHORIZED = 401
 
 
 class Access:
-    """The rules of one face: the names that it may be asked for, and its token."""
+    """The rules of one face: the names that it may be asked for, and its tokens."""
 
-    def __init__(self, host: str, token: str) -> None:
+    def __init__(self, host: str, tokens: Tokens) -> None:
         """`host` is the address that the face listens on."""
         self._names = frozenset(name.lower() for name in names(host))
-        self._token = token.encode()
+        self._tokens = tokens
 
     def objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return the status and the reason for which a request is refused, whatever it asks."""
@@ -48,8 +48,8 @@ class Access:
         return kind.lower() == "bearer" and self.is_token(text)
 
     def is_token(self, text: str) -> bool:
-        """Return whether this is the token."""
-        return hmac.compare_digest(text.strip().encode("utf-8", "replace"), self._token)
+        """Return whether this is a valid token."""
+        return self._tokens.accept(text.strip())
 
 
 def without_port(host: str) -> str:

@@ -21,6 +21,9 @@ GRACE_SECONDS = 1
 # A client that takes longer to send the head of a request is cut off.
 HEADER_SECONDS = 10.0
 
+# A connection without a request is closed after this.
+IDLE_SECONDS = 30
+
 # The number of connections at a time, if descriptors allow it; further ones are closed. Half of the
 # descriptors stay for extensions.
 MAX_CONNECTIONS = 512
@@ -78,6 +81,7 @@ async def serve_app(app: Any, listener: socket.socket, *, has_lifespan: bool = F
         ws="none",
         http=LimitedProtocol,
         server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = QuietServer(config)

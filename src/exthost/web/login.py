@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from exthost.http_server.access import Access
+from exthost.http_server.token import Tokens
 
 # A token is one short line.
 MAX_FORM_BYTES = 4096
@@ -24,10 +25,10 @@ MAX_FORM_BYTES = 4096
 class Login:
     """Who may load the page."""
 
-    def __init__(self, access: Access, token: str, port: int) -> None:
+    def __init__(self, access: Access, tokens: Tokens, port: int) -> None:
         self._access = access
+        self._tokens = tokens
         self._cookie = f"exthost_{port}"
-        self._value = hmac.new(token.encode(), b"exthost page", hashlib.sha256).hexdigest()
 
     def may_load(self, request: Request) -> bool:
         """Return whether the browser has shown the token before, or shows it now as a header."""
@@ -38,7 +39,9 @@ class Login:
             return False
         morsel = cookies.get(self._cookie)
         shown = morsel.value if morsel is not None else ""
-        is_known = hmac.compare_digest(shown.encode("utf-8", "replace"), self._value.encode())
+        given = shown.encode("utf-8", "replace")
+        valid = [_cookie_value(token).encode() for token in self._tokens.texts]
+        is_known = any(hmac.compare_digest(given, value) for value in valid)
         return is_known or self._access.has_token(request.headers)
 
     async def by_form(self, request: Request) -> Response | None:
@@ -57,5 +60,10 @@ class Login:
         if not token or not self._access.is_token(token):
             return None
         response = RedirectResponse(f"/#token={quote(token, safe='')}", status_code=303)
-        response.set_cookie(self._cookie, self._value, httponly=True, samesite="lax", path="/")
+        value = _cookie_value(token)
+        response.set_cookie(self._cookie, value, httponly=True, samesite="lax", path="/")
         return response
+
+
+def _cookie_value(token: str) -> str:
+    return hmac.new(token.encode(), b"exthost page", hashlib.sha256).hexdigest()

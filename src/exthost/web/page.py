@@ -9,6 +9,7 @@ from exthost.host.host import Host
 from exthost.http_server.access import Access
 from exthost.http_server.probes import Probes
 from exthost.http_server.server import serve_app
+from exthost.http_server.token import Tokens
 from exthost.web.application import build_application
 from exthost.web.endpoints import Endpoints
 from exthost.web.login import Login
@@ -23,12 +24,12 @@ async def serve(
     config: str,
     listener: socket.socket,
     address: str,
-    token: str,
+    tokens: Tokens,
 ) -> None:
     """Serve the page of this host. `address` is what the listener is bound to."""
-    access = Access(address, token)
+    access = Access(address, tokens)
     endpoints = Endpoints(host, report, requests, config)
-    login = Login(access, token, listener.getsockname()[1])
+    login = Login(access, tokens, listener.getsockname()[1])
     app = probes.beside(build_application(endpoints, access, login), access)
     serving = asyncio.get_running_loop().create_task(serve_app(app, listener))
     try:
