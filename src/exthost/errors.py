@@ -183,7 +183,8 @@ class HandshakeFailed(ExthostError):
     """The process started, but its handshake failed.
 
     If `permanent` is true, another start cannot succeed. If `process_ended` is true, the process
-    ended by itself before the handshake was complete.
+    ended by itself before the handshake was complete. If `has_read` is false, it did so without
+    reading all that it was sent.
     """
 
     exit_code = 5
@@ -195,6 +196,7 @@ class HandshakeFailed(ExthostError):
         *,
         permanent: bool = False,
         process_ended: bool = False,
+        has_read: bool = True,
         extension: str = "",
         help: str = "",
         evidence: Evidence = NOTHING,
@@ -202,6 +204,7 @@ class HandshakeFailed(ExthostError):
         super().__init__(code, message, extension=extension, help=help, evidence=evidence)
         self.permanent = permanent
         self.process_ended = process_ended
+        self.has_read = has_read
 
 
 class ProtocolViolation(ExthostError):

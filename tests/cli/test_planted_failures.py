@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.planted_failures import FAILURES, UPDATES, Failure, normalised
-from tests.cli.running import run_inside
+from tests.cli.planted_failures import FAILURES, LOOPS, UPDATES, Failure, normalised
+from tests.cli.running import run_inside, running, wait_for
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -30,8 +30,23 @@ def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> 
     shown = f"exit {done.returncode}\n{done.stdout}{done.stderr}"
     assert done.returncode == failure.code, shown
     assert "t0p-secret" not in shown
+    _compare(failure, shown, tmp_path)
+
+
+@pytest.mark.more
+def test_a_crash_loop_is_told_as_ever(tmp_path: Path) -> None:
+    LOOPS.write(tmp_path)
+    with running(tmp_path) as host:
+        last = wait_for(host, "x: failed")
+        done = run_inside(*LOOPS.words, cwd=tmp_path, env=dict(os.environ))
+    shown = f"{last}exit {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == LOOPS.code, shown
+    _compare(LOOPS, shown, tmp_path)
+
+
+def _compare(failure: Failure, shown: str, folder: Path) -> None:
     snapshot = SNAPSHOTS / f"{failure.name}.txt"
-    text = normalised(shown, tmp_path)
+    text = normalised(shown, folder)
     if UPDATES:
         snapshot.parent.mkdir(exist_ok=True)
         snapshot.write_text(text)
@@ -42,4 +57,4 @@ def test_a_planted_failure_is_told_as_ever(failure: Failure, tmp_path: Path) -> 
 
 def test_every_snapshot_belongs_to_a_failure() -> None:
     names = {path.stem for path in SNAPSHOTS.glob("*.txt")}
-    assert names == {failure.name for failure in FAILURES}
+    assert names == {failure.name for failure in [*FAILURES, LOOPS]}

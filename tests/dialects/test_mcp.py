@@ -141,8 +141,12 @@ def lines(path: Path) -> list[str]:
 
 async def test_one_that_always_dies_tells_how() -> None:
     command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
-    error = await failing(exthost.connect(command, dialect="mcp").__aenter__())
+    bus = Bus()
+    spawned: list[Spawned] = []
+    bus.subscribe(Spawned, spawned.append)
+    error = await failing(exthost.connect(command, dialect="mcp", events=bus).__aenter__())
     assert isinstance(error, HandshakeFailed) and "exited with 3" in error.message
+    assert len(spawned) == 1  # it has not read the discovery, so it did not die of it
 
 
 @shows("mcp-wire-02")

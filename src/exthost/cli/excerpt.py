@@ -1,7 +1,7 @@
 """The line of a config or manifest that has a mistake, with a caret under the place.
 
-A value may be a secret, so its letters and digits are shown as dots; what is wrong about it is in
-the message. The file is read again for this, and a file that cannot be read has no excerpt.
+A value may be a secret, so its letters and digits are shown as dots, save what the message quotes.
+The file is read again for this, and a file that cannot be read has no excerpt.
 """
 
 import re
@@ -14,6 +14,7 @@ from exthost.errors import Evidence, escape_controls
 # A longer line is cut: a minified file has all of its text in one.
 _MAX_LINE_CHARS = 160
 
+_QUOTED = re.compile(r"'([^']+)'")
 _COLUMN = re.compile(r"\bcolumn (\d+)")
 
 
@@ -30,7 +31,7 @@ def excerpt(evidence: Evidence, message: str) -> Excerpt | None:
     line = _read_line(evidence.path, evidence.line)
     if line is None:
         return None
-    shown = _without_values(line)
+    shown = _with_quoted(_without_values(line), line, message)
     column = _COLUMN.search(message)
     if column is not None:
         at = min(int(column[1]) - 1, len(shown))
@@ -41,6 +42,14 @@ def excerpt(evidence: Evidence, message: str) -> Excerpt | None:
         start = len(shown) - len(shown.lstrip())
         return Excerpt(shown, start, max(1, len(shown.strip())))
     return Excerpt(shown, found.start(), len(found[0]))
+
+
+def _with_quoted(shown: str, line: str, message: str) -> str:
+    """Return the shown line with the values that the message quotes, which are no secrets."""
+    for quoted in _QUOTED.findall(message):
+        for found in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", line):
+            shown = shown[: found.start()] + quoted + shown[found.end() :]
+    return shown
 
 
 def _read_line(path: str, number: int) -> str | None:

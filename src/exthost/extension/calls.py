@@ -215,7 +215,8 @@ class Calls:
             return tool
         may_change = self._dialect.traits.tools != "manifest"  # the next process may offer it
         if may_change and self._status.state is not State.READY and self._status.cause is not None:
-            raise copy_error(self._status.cause)
+            closed = self._queue.closed
+            raise copy_error(self._status.cause) if closed is None else closed(name)
         near = nearest(name, self._status.tools)
         raise NotFound(
             "X1202",

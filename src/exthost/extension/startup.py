@@ -230,8 +230,8 @@ class Start:
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            # Only a process that died of the handshake gets a second chance.
-            if not error.process_ended or self.was_killed:
+            # Only a process that died of the handshake gets a second chance: it has read it.
+            if not (error.process_ended and error.has_read) or self.was_killed:
                 raise
         starter.falls_back = True
         try:

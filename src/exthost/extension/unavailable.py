@@ -28,7 +28,8 @@ def given_up(cause: ExthostError, reason: str) -> ExthostError:
     """Return the cause for a call that came too late, with the reason for no further start."""
     error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
-        error.help = f"it is not started again: {reason}; restart() or a new load does"
+        again = f"restart(), or `exthost restart {cause.extension}`, starts it"
+        error.help = f"it is not started again: {reason}; {again}"
     return error
 
 

@@ -9,21 +9,43 @@ from exthost.process.environment import Environment
 # Shorter names turn up in any text.
 _SHORTEST_NAME = 4
 
+# How programs complain about a variable: Python's own error, and the usual words, the name before
+# or after them. A name has an underscore, or else it might be any word in capitals.
+_UNSET = re.compile(
+    r"KeyError: '([A-Z][A-Z0-9_]{3,})'"
+    r"|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.{0,40}\b(?:not set|be set|is required|is missing|undefined)"
+    r"|\b(?:[Mm]issing|[Ss]et|[Rr]equires?)\b.{0,40}\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
+)
+
 
 def suggest_variable(environment: Environment, stderr: Iterable[str]) -> str:
-    """Return how to pass on a variable of the host that the program misses on stderr; "" if it
-    misses none."""
+    """Return how to give the program a variable that it misses on stderr, from the host or with a
+    value; "" if it misses none."""
+    stderr = tuple(stderr)
     words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", "\n".join(stderr)))
     missed = [
         name for name in environment.held_back if name in words and len(name) >= _SHORTEST_NAME
     ]
     if not missed:
-        return ""
+        return _suggest_value(environment, stderr)
     name = missed[0]
     return (
         f"held back: {', '.join(missed)}. It is set here, and not passed on to the extension: use "
         f'-e {name}, or env = {{ {name} = {{ from = "{name}" }} }} in the config'
     )
+
+
+def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
+    """Return how to set a variable that is set nowhere."""
+    for line in stderr:
+        found = _UNSET.search(line)
+        name = found and (found[1] or found[2] or found[3])
+        if name and name not in environment.variables:
+            return (
+                f"{name} is not set: use -e {name}=VALUE, env in the config, or set it where the "
+                "host is started"
+            )
+    return ""
 
 
 def suggest_network(enforced: Mapping[str, Any], help: str, *, is_silent: bool) -> str:

@@ -46,6 +46,7 @@ class StdinWriter:
         "_on_stall",
         "_thread",
         "_timer",
+        "_unread_at_end",
         "_watching",
         "stall_seconds",
         "unwritten_bytes",
@@ -78,6 +79,7 @@ class StdinWriter:
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
         self._is_wide = False
+        self._unread_at_end = 0
 
     def write(self, data: bytes) -> None:
         """Write what fits into the pipe now, and the rest when there is room."""
@@ -135,9 +137,10 @@ class StdinWriter:
             self._flush_gathered()
 
     def unread_bytes(self) -> int:
-        """Return how many bytes the child has not read yet."""
+        """Return how many bytes the child has not read yet, or had not read when the pipe was
+        closed. A broken pipe counts as at least one."""
         if self._fd is None:
-            return 0
+            return self._unread_at_end
         try:
             in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
         except OSError:  # some systems report it only to the reader
@@ -162,6 +165,7 @@ class StdinWriter:
             if self._gathered:  # written if the pipe has room
                 self._flush_gathered()
             clean = not self._backlog
+            self._unread_at_end = max(self._unread_at_end, self.unread_bytes())
             self._unwatch()
             self._backlog = None
             self.unwritten_bytes = 0
@@ -250,6 +254,7 @@ class StdinWriter:
 
     def _break(self) -> None:
         """Handle a broken pipe: the child closed its stdin or has exited."""
+        self._unread_at_end = 1
         self._unwatch()
         self._backlog = None
         self.unwritten_bytes = 0

@@ -5,6 +5,7 @@ and, where the first bytes show it, that the program speaks another dialect.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ from exthost.errors import (
 from exthost.offer import Offer
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.session import Session
+
+# What env says of the program that a first line such as `#!/usr/bin/env python3` names.
+_MISSING_INTERPRETER = re.compile(r"\benv: \W?([\w.+-]+?)\W?: No such file or directory")
 
 # A child that has sent what cannot be used is silent for this long: it waits for us.
 _QUIET_SECONDS = 1.0
@@ -59,6 +63,11 @@ async def greet(session: Session, steps: Exchanges) -> None:
 
 def _help_for_exit(session: Session) -> str:
     evidence = session.diagnostics.evidence()
+    if (found := _MISSING_INTERPRETER.search("\n".join(evidence.stderr))) is not None:
+        return (
+            f"the first line of the script names {found[1]}, which is not on PATH: install it, or "
+            "correct that line"
+        )
     if any("\\r" in line and "No such file" in line for line in evidence.stderr):
         return "the line ends of the script are those of Windows: save it with plain \\n ones"
     if evidence.exit == "exited with 0" and not evidence.stderr:
@@ -66,7 +75,9 @@ def _help_for_exit(session: Session) -> str:
             "it exited by itself, without an error: an extension reads requests in a loop, until "
             "its stdin ends"
         )
-    return "run its command by hand: what it writes to stderr tells why"
+    if evidence.stderr:
+        return "what it wrote to stderr tells why"
+    return "run its command by hand: it wrote nothing to stderr that tells why"
 
 
 def _ignore(_: Any) -> None:
@@ -229,5 +240,6 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
         help=help,
         permanent=sniffed is not None,
         process_ended=isinstance(error, ExtensionGone) and sniffed is None,
+        has_read=not session.unread_bytes(),
         evidence=replace(evidence, bytes=first.decode("utf-8", "backslashreplace")),
     )

@@ -96,7 +96,9 @@ def read(file: Found) -> Verdict:
     id = plugin.get("id") or ""
     for section in ("plugin", "capabilities", "transport"):
         if section not in document:
-            place.at(section).wrong(WRONG_VALUE, f"there is no [{section}]", f"add [{section}]")
+            meant = nearest(section, document.keys() - _SECTIONS.keys())
+            fix = f"rename [{meant}] to [{section}]" if meant else f"add [{section}]"
+            place.at(section).wrong(WRONG_VALUE, f"there is no [{section}]", fix)
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
     if problems.found:
         return Rejected(_errors(file, problems, id))

@@ -19,6 +19,7 @@ from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat
 from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
+from exthost.names import nearest
 from exthost.offer import Tool
 from exthost.spec import Limits, Spec, UniqueName
 from exthost.versionreq import NotAVersion, Version, VersionReq
@@ -172,7 +173,10 @@ def _service(table: "_Table") -> Mapping[str, Any]:
     kind = table.text("type")
     if kind not in _SERVICES:
         known = ", ".join(_SERVICES)
-        raise table.wrong(f"there is no service type {kind!r}; there are: {known}", "type")
+        error = table.wrong(f"there is no service type {kind!r}; there are: {known}", "type")
+        if near := nearest(kind, _SERVICES):
+            error.help = f"did you mean {near!r}?"
+        raise error
     service: dict[str, Any] = {"type": kind, "id": table.text("id")}
     if kind == "tool_provider":
         service["tools"] = [

@@ -28,7 +28,7 @@ def judge_echo(manifest: Manifest, echo: Any, protocol: str) -> None:
         raise _bad_echo("X0543", message, "the same, in the same order, with the same tools")
     if echo.get("manifestChecksum") != manifest.checksum:
         message = f"it runs with another manifest: checksum {_cut(echo.get('manifestChecksum'))}"
-        raise _bad_echo("X0544", message, f"{manifest.checksum!r}, of the file's bytes")
+        raise _bad_echo("X0544", message, f"{manifest.checksum!r}, the FNV-1a of the file's bytes")
 
 
 def _counted(service: Any) -> Any:
