@@ -47,9 +47,9 @@ def command(*flags: str) -> list[str]:
 
 def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
     """One hostile extension, as any user would start it."""
-    settings.setdefault(
-        "dialect", "morphir"
-    )  # found out, each test would start other processes first
+    # Found out, the dialect would cost each test other processes first.
+    settings.setdefault("dialect", "morphir")
+    settings.setdefault("limits", {"call": NEVER})
     return exthost.connect(command(*flags), name="hostile", **settings)
 
 
@@ -68,7 +68,8 @@ def unstarted(
     """Return an extension that is not started. The caller must close it."""
     program, *args = command(*flags)
     source = {"type": "process", "command": program, "args": args}
-    entry = {"name": "hostile", "source": source, **settings}
+    limits = {"call": NEVER}
+    entry = {"name": "hostile", "source": source, "limits": limits, **settings}
     return Extension(spec_from_mapping(entry), dialect, bus=bus, shared=shared)
 
 
