@@ -67,7 +67,10 @@ def main() -> None:
         code = base64.b85encode(program).decode()
         lines = "\n".join(f'    b"{line}"' for line in textwrap.wrap(code, 90))
         text += f"_{machine.upper()} = (\n{lines}\n)\n\n"
-    names = "".join(f'    "{one}": base64.b85decode(_{one.upper()}),\n' for one in COMPILERS)
+    names = "".join(
+        f'    "{architecture}": base64.b85decode(_{architecture.upper()}),\n'
+        for architecture in COMPILERS
+    )
     text += (
         f"# By the machine's name, as uname has it.\nINIT: Mapping[str, bytes] = {{\n{names}}}\n"
         f"INIT_SHA256: Mapping[str, str] = {{\n{digests}}}\n"

@@ -36,12 +36,12 @@ def one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
 def in_flight(call: Call) -> Callable[[], Awaitable[None]]:
     """A hundred tasks that each call again as soon as they are answered."""
 
-    async def one() -> None:
+    async def call_once() -> None:
         for _ in range(IN_FLIGHT_CALLS // IN_FLIGHT):
             await call()
 
     async def block() -> None:
-        await asyncio.gather(*(one() for _ in range(IN_FLIGHT)))
+        await asyncio.gather(*(call_once() for _ in range(IN_FLIGHT)))
 
     return block
 

@@ -24,11 +24,11 @@ async def _block(extension: subject.Extension) -> None:
 async def _age(extension: subject.Extension) -> None:
     call = small_call(extension)
 
-    async def one() -> None:
+    async def call_once() -> None:
         for _ in range(OLD_CALLS // AT_ONCE):
             await call()
 
-    await asyncio.gather(*(one() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(call_once() for _ in range(AT_ONCE)))
 
 
 def old_session(setting: Setting) -> Reading:

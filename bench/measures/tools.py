@@ -205,8 +205,8 @@ def observed(*, calls: bool, uvloop: bool = False) -> Measure:
             subject.host(entry(setting)) as host,
         ):
             observed_host.events.subscribe(kinds, listener)
-            for one in (observed_host, host):
-                await check(tool_call(one))
+            for opened in (observed_host, host):
+                await check(tool_call(opened))
             assert received == (2 if calls else 0), received
             note = cores.pin(pair)
             compared = {"observed": tool_call(observed_host), "alone": tool_call(host)}
@@ -231,8 +231,8 @@ def traced_before(*, uvloop: bool = False) -> Measure:
             subject.host(entry(setting)) as host,
         ):
             end = traced_host.traffic.subscribe(listener)
-            for one in (traced_host, host):
-                await check(tool_call(one))
+            for opened in (traced_host, host):
+                await check(tool_call(opened))
             assert records == 2, records
             end()
             note = cores.pin(pair)
@@ -272,16 +272,16 @@ def run_tool(*, hooks: int, many: bool = False) -> Measure:
         hooked = [subject.entry(f"hook{n}", argv, dialect="nexo") for n in range(hooks)]
         async with subject.host(entry(setting), *hooked) as host:
             # Where hooks start at first use, run_tool would pass over them.
-            for one in hooked:
-                await host[one["name"]].start()
+            for hook_entry in hooked:
+                await host[hook_entry["name"]].start()
             name = subject.registered("x")
 
             def run() -> Awaitable[Any]:
                 return host.run_tool(name, ARGUMENTS, timeout=subject.CALL_S)
 
             await check(run)
-            for one in hooked:
-                answered = host[one["name"]].stats.result
+            for hook_entry in hooked:
+                answered = host[hook_entry["name"]].stats.result
                 assert answered == 2, f"{answered} hooks were run, not 2"
             note = cores.pin(pair)
             order = in_flight if many else one_by_one

@@ -128,8 +128,10 @@ def escape_controls(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
-        for one in text
+        char
+        if char.isprintable() or char in "\t\n"
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 

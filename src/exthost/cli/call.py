@@ -258,7 +258,9 @@ async def _find_and_call(
 
 def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence[str]) -> None:
     """Raise for an option that this extension's dialect has no meaning for, before it is called."""
-    if args.capability and not any(capability_fits(args.capability, one) for one in offered):
+    if args.capability and not any(
+        capability_fits(args.capability, capability) for capability in offered
+    ):
         raise UsageError(
             "X1324",
             f"it does not have the capability {args.capability}",

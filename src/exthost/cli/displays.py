@@ -58,7 +58,8 @@ class Lines:
     def __init__(self, host: Host) -> None:
         self._talk = NonblockingWriter(STDERR)
         host.events.subscribe(
-            (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
+            (StateChanged, Exited, ManifestChanged, LogLine),
+            lambda event: self.say(event_line(event)),
         )
 
     def say(self, text: str) -> None:

@@ -76,8 +76,8 @@ def _print(args: Args, report: dict[str, Any]) -> int:
 
 def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
-    for one in report["tried"]:
-        say(f"  tried {one['dialect']}: {one['answer']}")
+    for attempt in report["tried"]:
+        say(f"  tried {attempt['dialect']}: {attempt['answer']}")
     say(escape_controls(f"{report['id']}{version} speaks {report['dialect']}"))
     if report["name"]:
         has = ", ".join(report["capabilities"])

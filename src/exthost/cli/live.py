@@ -66,7 +66,7 @@ class LiveTable:
         self._live.start()
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
-            (Exited, ManifestChanged, LogLine), lambda one: self._heard(event_line(one))
+            (Exited, ManifestChanged, LogLine), lambda event: self._heard(event_line(event))
         )
         self._draw()
 

@@ -65,7 +65,7 @@ def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
     there = {candidate.id for candidate in found.report.candidates}
     if config.discovery is None or id not in there | set(off):
         raise _no_such(found, id)
-    kept = tuple(one for one in off if one != id)
+    kept = tuple(name for name in off if name != id)
     disabled = kept if on else off if id in off else (*off, id)
     expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
     return (

@@ -32,15 +32,15 @@ def run(args: Args) -> int:
         diagnostics = found.diagnostics
     else:
         report = manifests_at(Path(args.target))
-        rows, specs = _found(report), [one.spec for one in report.candidates]
+        rows, specs = _found(report), [candidate.spec for candidate in report.candidates]
         diagnostics = report.diagnostics
     too_new = _too_new(specs)
     rows = [row for row in rows if row[0] not in too_new]
     diagnostics = (*diagnostics, *too_new.values())
-    errors = [one for one in diagnostics if one.level == "error"]
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
-        shown = [diagnostic_row(one) for one in told(diagnostics, every=args.all)]
+        shown = [diagnostic_row(diagnostic) for diagnostic in told(diagnostics, every=args.all)]
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
@@ -51,7 +51,7 @@ def run(args: Args) -> int:
 
 
 def _found(report: Report) -> list[tuple[str, str, str]]:
-    return [(one.id, one.dialect, one.path) for one in report.candidates]
+    return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 
 def _named(found: Wanted) -> list[tuple[str, str, str]]:

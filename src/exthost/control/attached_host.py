@@ -220,7 +220,7 @@ class AttachedExtension:
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """Its tools by their own names, at the last refresh."""
-        return {one.tool: one for one in self._host.tools.values() if one.extension == self.id}
+        return {tool.tool: tool for tool in self._host.tools.values() if tool.extension == self.id}
 
     async def call(
         self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True

@@ -55,7 +55,7 @@ VERBS = (
     "trace", "cancel",
 )  # fmt: skip
 
-_EVIDENCE = frozenset(one.name for one in fields(Evidence))
+_EVIDENCE = frozenset(field.name for field in fields(Evidence))
 
 
 class Request(NamedTuple):

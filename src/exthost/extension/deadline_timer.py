@@ -115,7 +115,9 @@ class _KernelClock:
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
         now = loop.time()
-        due = sorted((one for one in self._timers if one.when <= now), key=lambda one: one.when)
+        due = sorted(
+            (timer for timer in self._timers if timer.when <= now), key=lambda timer: timer.when
+        )
         self._timers.difference_update(due)
         self._set_for = math.inf  # setting it again also clears that it has fired
         for timer in due:

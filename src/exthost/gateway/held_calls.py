@@ -107,7 +107,7 @@ class HeldCalls:
     async def close(self) -> None:
         """Cancel every call that is held."""
         held, self._held = list(self._held.values()), {}
-        for one in held:
-            one.expiry.cancel()
-            one.work.cancel()
-        await asyncio.gather(*(one.work for one in held), return_exceptions=True)
+        for call in held:
+            call.expiry.cancel()
+            call.work.cancel()
+        await asyncio.gather(*(call.work for call in held), return_exceptions=True)

@@ -131,8 +131,8 @@ async def _read(
 ) -> None:
     with heard, answers:
         async for line in _lines(fd):
-            for one in _messages(line):
-                await _take(one, heard, answers, under_way)
+            for message in _messages(line):
+                await _take(message, heard, answers, under_way)
         await under_way.end()
 
 
@@ -156,7 +156,7 @@ def _messages(line: bytes) -> list[bytes]:
     if line[:1] == b"[":
         try:
             several = json.loads(line)
-            return [json.dumps(one).encode() for one in several] or [line]
+            return [json.dumps(message).encode() for message in several] or [line]
         except (ValueError, RecursionError):
             pass
     return [line]
@@ -191,8 +191,8 @@ async def _write(
     fd: int, said: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
 ) -> None:
     with said:
-        async for one in said:
-            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+        async for item in said:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
             left = memoryview(text.encode() + b"\n")
             while left:
                 await _until(asyncio.get_running_loop().add_writer, _forget_writer, fd)
@@ -201,7 +201,7 @@ async def _write(
                     left = left[os.write(fd, left[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     return
-            under_way.remove(one.message)
+            under_way.remove(item.message)
 
 
 async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:

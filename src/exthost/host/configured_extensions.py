@@ -59,7 +59,11 @@ class ConfiguredExtensions:
             replacing = await asyncio.gather(*(self._replace(wanted[id]) for id in changed))
             failed = [error for error in replacing if error is not None]
             added = [spec for id, spec in wanted.items() if id not in there]
-            failed += [one.cause for one in await self._add(added) if one.cause is not None]
+            failed += [
+                extension.cause
+                for extension in await self._add(added)
+                if extension.cause is not None
+            ]
             not_replaced = {error.extension for error in failed} & set(changed)
             # What was not replaced is tried again by the next reload.
             kept = {id: spec for id, spec in self._specs.items() if id in not_replaced}
@@ -74,7 +78,7 @@ class ConfiguredExtensions:
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
         stored = [await self._api.with_stored_settings(spec) for spec in specs]
         added = [self._extensions.add(spec, self._factory) for spec in stored]
-        await start_all(one.start for one in added if one.starts_eagerly)
+        await start_all(extension.start for extension in added if extension.starts_eagerly)
         return added
 
     async def _replace(self, spec: Spec) -> ExthostError | None:

@@ -126,10 +126,14 @@ class Hooks:
 
     def handlers(self, name: str) -> list[Hooked]:
         """Return the extensions that are asked about `name`, in order, up to MAX_HANDLERS."""
-        offering = [one for one in self._extensions() if name in one.offer.hooks]
-        offering.sort(key=lambda one: one.spec.priority)  # stable: the host's order among equals
-        for one in offering[MAX_HANDLERS:]:
-            self._warn_once(f"{one.id}: {name} has {MAX_HANDLERS} handlers already; not asked")
+        offering = [extension for extension in self._extensions() if name in extension.offer.hooks]
+        offering.sort(
+            key=lambda extension: extension.spec.priority
+        )  # stable: the host's order among equals
+        for extension in offering[MAX_HANDLERS:]:
+            self._warn_once(
+                f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
+            )
         return offering[:MAX_HANDLERS]
 
     async def run(
@@ -185,9 +189,9 @@ class Hooks:
 
     async def _start_unknown(self) -> None:
         """Start those that would start at first use, if only they know whether they have hooks."""
-        unknown = [one for one in self._extensions() if one.may_have_hooks]
+        unknown = [extension for extension in self._extensions() if extension.may_have_hooks]
         if unknown:
-            await asyncio.gather(*(_start(one) for one in unknown))
+            await asyncio.gather(*(_start(extension) for extension in unknown))
 
     def _report(
         self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float

@@ -140,7 +140,7 @@ class Registry:
 
 
 def _has(tool: RegisteredTool, capability: str) -> bool:
-    return any(capability_fits(capability, one) for one in tool.capabilities)
+    return any(capability_fits(capability, offered) for offered in tool.capabilities)
 
 
 def _registered(server: Server, tool: Tool) -> RegisteredTool:

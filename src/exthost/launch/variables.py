@@ -67,7 +67,7 @@ def grant_line(spec: Spec) -> str:
 
 
 def _secrets(spec: Spec) -> tuple[str, ...]:
-    return tuple(one.secret for one in spec.settings if one.secret)
+    return tuple(setting.secret for setting in spec.settings if setting.secret)
 
 
 def _by_operator(spec: Spec) -> Mapping[str, str]:

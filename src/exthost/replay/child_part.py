@@ -88,7 +88,7 @@ class ChildPart:
         return list(self._say(_group(recorded)))
 
     def _number(self, index: int) -> int:
-        return sum(one.is_message for one in self._records[: index + 1])
+        return sum(record.is_message for record in self._records[: index + 1])
 
     def _match(self, actual: TraceRecord) -> int | None:
         """Return the recorded message that plays this part: an equal one, else the first."""

@@ -20,7 +20,7 @@ class HostPart:
     """Plays one script. Members of the names in `ignored` may differ."""
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
-        self._records = [one for one in script.records if one.is_message]
+        self._records = [record for record in script.records if record.is_message]
         self._has_ended = script.has_ended
         self._chosen = ChosenIds()
         self._rules = Rules(self._chosen, ignored)

@@ -71,7 +71,7 @@ def _user_text(message: Any) -> str | None:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict))
+    return "".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
 class Thinking(NamedTuple):

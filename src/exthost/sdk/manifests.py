@@ -114,7 +114,7 @@ def _toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         members = [
-            f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items() if one is not None
+            f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items() if item is not None
         ]
         return f"{{ {', '.join(members)} }}" if members else "{}"
-    return f"[{', '.join(_toml(one) for one in value if one is not None)}]"
+    return f"[{', '.join(_toml(item) for item in value if item is not None)}]"

@@ -240,8 +240,8 @@ class Conversation:
             case Skipped():
                 self._handle_skipped(message, effects)
             case Batch(messages):
-                for one in messages:
-                    self._handle(one, size // len(messages), effects)
+                for part in messages:
+                    self._handle(part, size // len(messages), effects)
 
     def _oldest(self) -> Call | None:
         """Return the call that a reply without an id belongs to. In dialects with ids it is None:
@@ -379,7 +379,7 @@ class Conversation:
         """Return every call in flight, those of acknowledged streams included."""
         calls = list(self.pending.values())
         if self._streams:
-            calls += [one.call for one in self._streams.all() if one.acknowledged]
+            calls += [stream.call for stream in self._streams.all() if stream.acknowledged]
         return calls
 
     @property

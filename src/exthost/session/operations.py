@@ -124,7 +124,7 @@ class Operations:
     def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
         """Return the calls that still wait; those that timed out or were given up are dropped."""
         pending = self._requests.pending
-        self.waits = {id: one for id, one in self.waits.items() if pending.get(id) is one[0]}
+        self.waits = {id: wait for id, wait in self.waits.items() if pending.get(id) is wait[0]}
         return dict(self.waits)
 
     def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:

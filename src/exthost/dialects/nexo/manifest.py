@@ -323,7 +323,7 @@ def _transport(value: Any, place: Place) -> _Transport | None:
     if not isinstance(checked, str) or checked not in _KINDS:
         near = nearest(checked, _KINDS) if isinstance(checked, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
-        known = ", ".join(f'"{one}"' for one in _KINDS)
+        known = ", ".join(f'"{known_kind}"' for known_kind in _KINDS)
         place.at(named).wrong(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
     keys = _KINDS[checked]

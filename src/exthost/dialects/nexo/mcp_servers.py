@@ -77,7 +77,7 @@ def _transport(value: Any, place: Place) -> str | None:
         return value
     near = nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
     guess = f'; did you mean "{near}"?' if near else ""
-    known = ", ".join(f'"{one}"' for one in _TRANSPORTS)
+    known = ", ".join(f'"{transport}"' for transport in _TRANSPORTS)
     place.wrong(WRONG_VALUE, f"must be one of {known}{guess}")
     return None
 
@@ -259,7 +259,7 @@ def expanded(
     return replace(
         server,
         command=fill(server.command),
-        args=tuple(fill(one) for one in server.args),
+        args=tuple(fill(arg) for arg in server.args),
         env=fill_all(server.env),
         cwd=None if server.cwd is None else fill(server.cwd),
         url=fill(server.url),

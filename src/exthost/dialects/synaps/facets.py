@@ -40,7 +40,9 @@ class Providers(_Facet, ModelProvider):
     @property
     def all(self) -> tuple[Provider, ...]:
         """The providers that the plugin registered."""
-        return tuple(one for one in self._caller.offer.details if isinstance(one, Provider))
+        return tuple(
+            detail for detail in self._caller.offer.details if isinstance(detail, Provider)
+        )
 
     async def complete(
         self,

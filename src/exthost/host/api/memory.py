@@ -197,7 +197,7 @@ def _rows(
 def _matches(row: _Row, action: Recall) -> bool:
     _, _, content, tags, _ = row
     prefix, words = action.tag_prefix, action.content_contains
-    if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
+    if prefix is not None and not any(tag.startswith(prefix) for tag in json.loads(tags)):
         return False
     return not words or words.lower() in content.lower()
 

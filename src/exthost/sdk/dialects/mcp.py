@@ -57,11 +57,11 @@ class McpEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._shapes = {name: content.Shape(one) for name, one in self._functions.items()}
+        self._shapes = {name: content.Shape(function) for name, function in self._functions.items()}
         self._log_level = "info"
         resources = self.registry.resources.values()
-        self._fixed = [one for one in resources if not one.is_template]
-        self._templates = [one for one in resources if one.is_template]
+        self._fixed = [resource for resource in resources if not resource.is_template]
+        self._templates = [resource for resource in resources if resource.is_template]
         methods: dict[str, Method] = {
             "initialize": self._initialize,
             "notifications/initialized": lambda id, params: None,
@@ -252,11 +252,11 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- resources ---------------------------------------------------------------------------
 
     def _list_resources(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(one, "uri") for one in self._fixed]
+        listed = [content.resource(resource, "uri") for resource in self._fixed]
         return self._listed(id, params, "resources", listed)
 
     def _list_templates(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(one, "uriTemplate") for one in self._templates]
+        listed = [content.resource(template, "uriTemplate") for template in self._templates]
         return self._listed(id, params, "resourceTemplates", listed)
 
     def _read_resource(self, id: Any, params: Any) -> bytes | None:

@@ -73,17 +73,17 @@ def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
     return f"{head}{block}]{structured}}}}}".encode()
 
 
-def resource(one: Resource, key: str) -> dict[str, Any]:
+def resource(source: Resource, key: str) -> dict[str, Any]:
     """Return the entry of a resource, or of a template, in a list."""
-    told = {key: one.uri, "name": one.name, "description": one.description}
-    return told | ({"mimeType": one.mime_type} if one.mime_type else {})
+    told = {key: source.uri, "name": source.name, "description": source.description}
+    return told | ({"mimeType": source.mime_type} if source.mime_type else {})
 
 
-def resource_contents(one: Resource, uri: str, value: Any) -> dict[str, Any]:
+def resource_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     """Return the result of `resources/read`."""
     told: dict[str, Any] = {"uri": uri}
-    if one.mime_type:
-        told["mimeType"] = one.mime_type
+    if source.mime_type:
+        told["mimeType"] = source.mime_type
     if isinstance(value, bytes):
         told["blob"] = base64.b64encode(value).decode()
     else:

@@ -26,7 +26,7 @@ class NexoEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._hooks = {name: one for name, one in self.registry.hooks.items() if name in HOOKS}
+        self._hooks = {name: hook for name, hook in self.registry.hooks.items() if name in HOOKS}
         self.methods = {
             "initialize": self._initialize,
             "tools/list": lambda id, params: self.result(id, {"tools": self._tools()}),

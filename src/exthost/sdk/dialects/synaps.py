@@ -75,12 +75,12 @@ class SynapsEndpoint(JsonRpcEndpoint):
     def _providers(self) -> list[dict[str, Any]]:
         return [
             {
-                "id": one.id,
-                "display_name": one.name,
-                "description": one.description,
-                "models": [providers.synaps_model(model) for model in one.models],
+                "id": provider.id,
+                "display_name": provider.name,
+                "description": provider.description,
+                "models": [providers.synaps_model(model) for model in provider.models],
             }
-            for one in self.registry.providers.values()
+            for provider in self.registry.providers.values()
         ]
 
     def _info(self, id: Any, params: Any) -> bytes | None:

@@ -78,7 +78,7 @@ def _check_read(vector: Vector) -> None:
         why, expected = "" if end is None else end.why, vector.row.get("end", "")
         assert expected in why and bool(expected) == bool(why), f"the end: {why}"
         if "answers" in vector.row:
-            answered = [reading.answers(one) for one in heard if isinstance(one, Skipped)]
+            answered = [reading.answers(part) for part in heard if isinstance(part, Skipped)]
             answers = vector.row["answers"]  # TOML has no null
             _assert_equal(answered, [None if answers == "nothing" else answers])
     if vector.row.get("canonical"):

@@ -97,13 +97,13 @@ def _decoded(codec: Codec, item: Item) -> Sequence[object]:
         return [item]
     frame = bytes(item)
     try:
-        said = messages_in(codec.decode(item))
+        messages = messages_in(codec.decode(item))
     except ProtocolViolation as violation:
         return [violation]
-    for one in said:
-        if isinstance(one, Noise):
-            assert one.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
-    return said
+    for message in messages:
+        if isinstance(message, Noise):
+            assert message.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
+    return messages
 
 
 def fit(expected: list[Stated | Garbage], heard: list[Any]) -> bool:

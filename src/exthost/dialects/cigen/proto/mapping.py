@@ -51,12 +51,12 @@ def _bytes_in(kind: Any, given: Any) -> Iterable[tuple[str, str]]:
         leaf, values = field, value if isinstance(value, list) else [value]
         if _is_map(field) and isinstance(value, Mapping):
             leaf, values = field.message_type.fields_by_name["value"], list(value.values())
-        for one in values:
-            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(one, str):
-                yield name, one
+        for item in values:
+            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(item, str):
+                yield name, item
             elif leaf.message_type is not None:
                 yield from (
-                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, one)
+                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, item)
                 )
 
 
@@ -109,8 +109,8 @@ def mistyped(message: Message, place: str = "") -> str:
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):
             continue
-        for one in value if isinstance(value, Iterable) else (value,):
-            if where := mistyped(one, f"{place}{field.name}."):
+        for item in value if isinstance(value, Iterable) else (value,):
+            if where := mistyped(item, f"{place}{field.name}."):
                 return where
     return ""
 
