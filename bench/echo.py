@@ -88,17 +88,17 @@ def answer_hooks(line: bytes) -> bytes:
 
 
 def serve_lines(answer: Callable[[bytes], bytes]) -> None:
-    kept = bytearray()
+    buffer = bytearray()
     searched = 0
     while data := os.read(0, READ_BYTES):
-        kept += data
+        buffer += data
         replies = []
         start = 0
-        while (stop := kept.find(b"\n", searched)) >= 0:
-            replies.append(answer(bytes(kept[start:stop])))
+        while (stop := buffer.find(b"\n", searched)) >= 0:
+            replies.append(answer(bytes(buffer[start:stop])))
             start = searched = stop + 1
-        del kept[:start]
-        searched = len(kept)
+        del buffer[:start]
+        searched = len(buffer)
         send(b"".join(replies))
 
 

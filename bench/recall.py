@@ -92,8 +92,8 @@ def main() -> int:
                 half = median(took)
                 verdict = "ok" if half <= most else "MISSED"
                 missed += verdict != "ok"
-                told = f"{half:8.2f} ms of {most:g}, busy {median(busy):.2f} ms"
-                print(f"{name:38} {told:36} {len(found):3} found  {verdict}")
+                line = f"{half:8.2f} ms of {most:g}, busy {median(busy):.2f} ms"
+                print(f"{name:38} {line:36} {len(found):3} found  {verdict}")
         finally:
             store.close()
     return 1 if missed else 0

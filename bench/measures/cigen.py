@@ -29,9 +29,9 @@ def starting(step: str) -> Callable[[Setting], Reading]:
         took: list[float] = []
         for turn in range(-1, setting.rounds):
             async with subject.connect(_plugin(setting), dialect="cigen") as extension:
-                told: Any = extension
+                target: Any = extension
                 if turn >= 0:
-                    took.append(told.stats.timings_ms[step])
+                    took.append(target.stats.timings_ms[step])
         return read_values(took)
 
     return lambda setting: subject.run(work(setting))

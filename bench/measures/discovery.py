@@ -32,8 +32,8 @@ def _plant(root: Path, count: int) -> None:
 
 def _search(root: Path, count: int) -> None:
     report = discover(DiscoverySettings(search_paths=(str(root),)), find.manifest_formats())
-    kept = count - count // NESTED_EVERY
-    assert (report.scanned, len(report.candidates)) == (count, kept), report.diagnostics[:3]
+    expected = count - count // NESTED_EVERY
+    assert (report.scanned, len(report.candidates)) == (count, expected), report.diagnostics[:3]
 
 
 def many_manifests(setting: Setting) -> Reading:

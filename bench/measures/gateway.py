@@ -1,5 +1,5 @@
 """What the gateway costs: one `tools/call` through `exthost gateway` on stdio, to the same C server
-that is called directly in turn. The client is ours both times; the difference is one process more,
+that is called directly in turn. The client is ours both times; the difference is one more process,
 and the official package's server in it."""
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import cores, subject
 from bench.measures.calls import BLOCK_CALLS, one_by_one
-from bench.measures.peers import installed, ours, server
+from bench.measures.peers import installed, server, tool_call
 from bench.rounds import duration, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
 
@@ -28,8 +28,8 @@ def one_call(setting: Setting) -> Reading:
         ):
             note = cores.pin(cores.apart())
             blocks = {
-                "directly": one_by_one(ours(direct)),
-                "gateway": one_by_one(ours(through, "ext_c_echo")),
+                "directly": one_by_one(tool_call(direct)),
+                "gateway": one_by_one(tool_call(through, "ext_c_echo")),
             }
             took = await take_turns_async(blocks, setting.few, BLOCK_CALLS)
         absolute = tuple((name, duration(took[name])) for name in ("gateway", "directly"))

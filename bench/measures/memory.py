@@ -48,14 +48,14 @@ def idle_extension(setting: Setting) -> Reading:
     async def work() -> Reading:
         async with crowd(setting.child) as people:
             await people.grow(FEW_EXTENSIONS)
-            few = memory.resident()
+            before = memory.resident()
             await people.grow(MANY_EXTENSIONS - FEW_EXTENSIONS)
             # One turn of the loop, so that what the starts left to it is gone.
             await asyncio.sleep(0.1)
             many = memory.resident()
-        each = (many - few) / (MANY_EXTENSIONS - FEW_EXTENSIONS) / KIB
+        each = (many - before) / (MANY_EXTENSIONS - FEW_EXTENSIONS) / KIB
         absolute = (
-            (f"{FEW_EXTENSIONS} extensions", f"{few / MIB:.1f} MiB"),
+            (f"{FEW_EXTENSIONS} extensions", f"{before / MIB:.1f} MiB"),
             (f"{MANY_EXTENSIONS} extensions", f"{many / MIB:.1f} MiB"),
         )
         return Reading(each, absolute)
@@ -87,12 +87,12 @@ def long_line_refused(setting: Setting) -> Reading:
             echoed = await extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
             assert echoed == baselines.SMALL
             grown = memory.peak() - before
-            kept = memory.resident() - before
+            retained = memory.resident() - before
         absolute = (
             ("refused with", refusal),
             ("peak", f"+{grown / MIB:.1f} MiB under a cap of {DEFAULT_CAP_BYTES // MIB}"),
-            ("kept", f"{kept / MIB:+.1f} MiB"),
+            ("kept", f"{retained / MIB:+.1f} MiB"),
         )
-        return Reading(max(grown - DEFAULT_CAP_BYTES, kept, 0) / MIB, absolute)
+        return Reading(max(grown - DEFAULT_CAP_BYTES, retained, 0) / MIB, absolute)
 
     return subject.run(work())

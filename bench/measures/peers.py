@@ -38,7 +38,7 @@ def server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
     return (*setting.child, mode)
 
 
-def ours(extension: Any, tool: str = "echo") -> Call:
+def tool_call(extension: Any, tool: str = "echo") -> Call:
     """The call of a tool through one extension."""
     return lambda: extension.call_tool(tool, ARGUMENTS, timeout=subject.CALL_S)
 
@@ -63,7 +63,7 @@ async def _against(
             "host.call_tool": lambda: host.call_tool(
                 subject.registered("x"), ARGUMENTS, timeout=subject.CALL_S
             ),
-            "ext.call_tool": ours(host["x"]),
+            "ext.call_tool": tool_call(host["x"]),
         }
         call = calls[through]
         answer = subject.raw(await call())

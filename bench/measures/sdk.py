@@ -97,9 +97,9 @@ def against(
                 blocks[name] = _together(server, request_line) if in_flight else one_by_one
             note = cores.pin(cores.pair(Pin.SPLIT))
             took = take_turns(blocks, rounds, IN_FLIGHT if in_flight else calls)
-        ours, theirs = took[subject[0]], took[other[0]]
-        absolute = ((subject[0], duration(ours)), (other[0], duration(theirs)))
-        values = ratios(theirs, ours) if faster else ratios(ours, theirs)
+        own_times, other_times = took[subject[0]], took[other[0]]
+        absolute = ((subject[0], duration(own_times)), (other[0], duration(other_times)))
+        values = ratios(other_times, own_times) if faster else ratios(own_times, other_times)
         return read_values(values, absolute, note)
 
     return measure

@@ -41,9 +41,10 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
-    mine = [diagnostic for diagnostic in report.diagnostics if diagnostic.path == path]
+    diagnostics = [diagnostic for diagnostic in report.diagnostics if diagnostic.path == path]
     findings = tuple(
-        Finding(rule, _message(diagnostic), fix=diagnostic.help) for diagnostic in _flat(mine)
+        Finding(rule, _message(diagnostic), fix=diagnostic.help)
+        for diagnostic in _flat(diagnostics)
     )
     return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
 

@@ -20,7 +20,14 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, enforcement, path_lines, secret_words, told, unheld
+from exthost.cli.list import (
+    all_diagnostics,
+    all_option,
+    enforcement,
+    path_lines,
+    secret_words,
+    unheld,
+)
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
@@ -90,8 +97,8 @@ def run(args: Args) -> int:
     findings += _of_the_machine()
     sound: list[Spec] = []
     for spec in specs:
-        findings += (told := _before_start(found, spec, sound))
-        if spec.enabled and not any(finding.exit for finding in told):
+        findings += (own_findings := _before_start(found, spec, sound))
+        if spec.enabled and not any(finding.exit for finding in own_findings):
             sound.append(spec)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
@@ -118,7 +125,7 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
             diagnostic.code,
             ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for diagnostic in told(found.diagnostics, every=every)
+        for diagnostic in all_diagnostics(found.diagnostics, every=every)
     ]
 
 
@@ -163,14 +170,14 @@ def _as_data(result: ProbeResult) -> dict[str, Any]:
 
 
 def _of_the_machine() -> list[Finding]:
-    told = machine()
+    facts = machine()
     findings = []
-    if not told["tree"]["works"]:
-        message = f"a process that leaves its group can outlive the host: {told['tree']['why']}"
-        findings.append(Finding("warning", "", "", message, told["tree"]["fix"]))
-    if not told["strict"]["works"]:
-        message = f"no permissions can be enforced here: {told['strict']['why']}"
-        findings.append(Finding("warning", "", "", message, told["strict"]["fix"]))
+    if not facts["tree"]["works"]:
+        message = f"a process that leaves its group can outlive the host: {facts['tree']['why']}"
+        findings.append(Finding("warning", "", "", message, facts["tree"]["fix"]))
+    if not facts["strict"]["works"]:
+        message = f"no permissions can be enforced here: {facts['strict']['why']}"
+        findings.append(Finding("warning", "", "", message, facts["strict"]["fix"]))
     return findings
 
 
@@ -285,8 +292,8 @@ async def _drifted(extension: Extension) -> list[Finding]:
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
         findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
-        hooks, mine = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
-        findings += _drift(spec, "hooks", hooks, mine, "its manifest", "its handshake")
+        hooks, offered_hooks = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
+        findings += _drift(spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake")
     if "list_tools" in extension.dialect.operations:
         findings += await _listed(extension, offered)
     return findings
@@ -303,11 +310,14 @@ async def _listed(extension: Extension, offered: set[str]) -> list[Finding]:
 
 
 def _drift(
-    spec: Spec, what: str, said: set[str], is_: set[str], where: str, there: str
+    spec: Spec, what: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
 ) -> list[Finding]:
     findings = []
     fix = "make the two agree; what the handshake says is what can be called"
-    for names, has, lacks in ((said - is_, where, there), (is_ - said, there, where)):
+    for names, has, lacks in (
+        (declared - actual, declared_in, actual_in),
+        (actual - declared, actual_in, declared_in),
+    ):
         if names:
             message = f"{what} in {has} and not in {lacks}: {', '.join(sorted(names))}"
             findings.append(Finding("warning", spec.id, spec.origin, message, fix))

@@ -59,8 +59,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
         "manifest": plain(spec.manifest),
-        "limits": said(plain(limits_of(spec, dialect))),
-        "restart": said(plain(restart_of(spec, dialect))),
+        "limits": plain_settings(plain(limits_of(spec, dialect))),
+        "restart": plain_settings(plain(restart_of(spec, dialect))),
         "environment": environment(spec),
         "sandbox": enforcement(spec),
     }
@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def said(settings: dict[str, Any]) -> dict[str, Any]:
+def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 

@@ -64,7 +64,7 @@ def run(args: Args) -> int:
     running = _running(args)
     for shown_row in rows:
         shown_row |= running.get(shown_row["id"], {})
-    diagnostics = told(found.diagnostics, every=args.all)
+    diagnostics = all_diagnostics(found.diagnostics, every=args.all)
     if args.json:
         report = found.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
@@ -127,8 +127,8 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(asked := found.asks_for_secrets(spec)),
-        "is_given": [name for name in asked if name in os.environ],
+        "asks_for": list(secrets := found.asks_for_secrets(spec)),
+        "is_given": [name for name in secrets if name in os.environ],
         "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
     }
 
@@ -151,9 +151,13 @@ def unheld(sandbox: Mapping[str, Any]) -> str:
 def secret_words(names: Sequence[str]) -> str:
     """Return in words which secrets a discovered manifest asks for, and which it is given: those
     that are set here."""
-    given = [name for name in names if name in os.environ]
+    set_names = [name for name in names if name in os.environ]
     words = f"asks for a secret: {', '.join(names)}"
-    return f"{words}; it is given {', '.join(given)}" if given else f"{words}, which is not set"
+    return (
+        f"{words}; it is given {', '.join(set_names)}"
+        if set_names
+        else f"{words}, which is not set"
+    )
 
 
 def limit_words(sandbox: Mapping[str, Any]) -> str:
@@ -191,7 +195,7 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
     return state, reason
 
 
-def told(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
+def all_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
     """The first mistake of each manifest, or every one."""
     if not every:
         return tuple(diagnostics)

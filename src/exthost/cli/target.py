@@ -56,15 +56,15 @@ def read_targeted(args: Args) -> Wanted:
     if has_config(args):
         found = read_wanted(args)
         specs = tuple(spec for spec in found.specs if spec.id == target)
-        told = tuple(
+        own_diagnostics = tuple(
             diagnostic for diagnostic in found.diagnostics if diagnostic.extension == target
         )
-        if specs or told or not Path(target).exists():
-            if not specs and not told:
+        if specs or own_diagnostics or not Path(target).exists():
+            if not specs and not own_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
             off = tuple(name for name in found.report.off if name.spec.id == target)
             report = replace(found.report, off=off)
-            return replace(found, specs=specs, diagnostics=told, report=report)
+            return replace(found, specs=specs, diagnostics=own_diagnostics, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises
     report = manifests_at(Path(target))
@@ -289,12 +289,14 @@ def printing_bus() -> Bus:
 def print_events(bus: Bus) -> None:
     """Print log lines and progress of this bus to stderr."""
     bus.subscribe(LogLine, lambda line: show_line(line.extension, line.text))
-    bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_progress_text(told)}"))
+    bus.subscribe(
+        Progressed, lambda progress: say(f"[{progress.extension}] {_progress_text(progress)}")
+    )
 
 
-def _progress_text(told: Progressed) -> str:
-    of = f" of {told.total:g}" if told.total is not None else ""
-    return f"{told.method}: {told.progress:g}{of} {told.message}".rstrip()
+def _progress_text(progress: Progressed) -> str:
+    of = f" of {progress.total:g}" if progress.total is not None else ""
+    return f"{progress.method}: {progress.progress:g}{of} {progress.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:

@@ -97,11 +97,11 @@ class AttachedHost:
         if name in self._rows:
             return AttachedExtension(self, name)
         near = nearest(name, self._rows)
-        there = f"the extensions here are: {', '.join(self._rows) or 'none'}"
+        advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"
         raise NotFound(
             "X1205",
             f"there is no extension {name!r}",
-            help=f"did you mean {near!r}?" if near else there,
+            help=f"did you mean {near!r}?" if near else advice,
         )
 
     def __contains__(self, name: object) -> bool:

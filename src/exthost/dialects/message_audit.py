@@ -205,9 +205,9 @@ def _is_python(text: str) -> bool:
         return False
 
 
-def _is_written_as(id: Any, asked: Id) -> bool:
+def _is_written_as(id: Any, request_id: Id) -> bool:
     """Return whether an id looks like that of a request and has another type."""
-    return type(id) is not type(asked) and (id == asked or str(id) == str(asked))
+    return type(id) is not type(request_id) and (id == request_id or str(id) == str(request_id))
 
 
 def _error_problem(error: Any) -> str:

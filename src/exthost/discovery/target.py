@@ -39,10 +39,10 @@ def spec_at(path: Path) -> Spec:
     wrong = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
     if len(wrong) == 1:
         raise wrong[0].as_error()
-    told = [diagnostic.message for diagnostic in report.diagnostics]
+    messages = [diagnostic.message for diagnostic in report.diagnostics]
     raise NotFound(
         "X1206",
-        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
+        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in messages),
         help="a bare program is run with -- COMMAND ARGS…",
     )
 

@@ -139,9 +139,9 @@ class Starter:
         """Yield the secrets that its processes get, and those of the host."""
         spec, host = self.spec, self.environ()
         launch = self.prepared()
-        given = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
-        given += [setting.secret for setting in spec.settings]
-        yield from find_secrets(launch.plan.env or {}, given, launch.context.config)
+        secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
+        secret_names += [setting.secret for setting in spec.settings]
+        yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
         yield from find_secrets(host, (), None)
 
     def prepared(self) -> Launch:

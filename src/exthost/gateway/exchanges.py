@@ -91,10 +91,10 @@ class Exchanges:
         self._by_extension.setdefault(exchange.extension, {})[id(exchange)] = exchange
 
     def remove(self, exchange: Exchange) -> None:
-        here = self._by_extension.get(exchange.extension)
-        if here is not None:
-            here.pop(id(exchange), None)
-            if not here:
+        exchanges = self._by_extension.get(exchange.extension)
+        if exchanges is not None:
+            exchanges.pop(id(exchange), None)
+            if not exchanges:
                 del self._by_extension[exchange.extension]
 
     def of(self, extension: str) -> Iterable[Exchange]:
@@ -104,10 +104,10 @@ class Exchanges:
     def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
         """Return the exchange that a request of this extension belongs to, None if there is none.
         Raises CallFailed if that cannot be known, or its client does not serve such requests."""
-        here = list(self.of(extension))
-        if not here:
+        exchanges = list(self.of(extension))
+        if not exchanges:
             return None
-        if len({exchange.client for exchange in here}) > 1:
+        if len({exchange.client for exchange in exchanges}) > 1:
             raise CallFailed(
                 "X0741",
                 f"several clients have calls at {extension}, so {method} cannot be assigned to one",
@@ -117,7 +117,7 @@ class Exchanges:
                 help='set options.era = "stateless" if the server has that era, or start one '
                 "gateway for each client",
             )
-        latest = here[-1]
+        latest = exchanges[-1]
         if not can_answer(latest.ctx.session, method, params):
             raise no_client(extension, method)
         return latest

@@ -56,28 +56,28 @@ class HeldCalls:
         exchange = held.exchange
         exchange.ctx = ctx
         answers = params.get("inputResponses")
-        given = answers if isinstance(answers, Mapping) else {}
+        responses = answers if isinstance(answers, Mapping) else {}
         for key, question in held.questions.items():
             if question.answer.done():
                 continue
-            if key in given:
-                question.answer.set_result(given[key])
+            if key in responses:
+                question.answer.set_result(responses[key])
             else:  # it is asked again
                 exchange.questions.put_nowait(question)
         return await self._wait(exchange, held.work)
 
     async def _wait(self, exchange: Exchange, work: "asyncio.Task[Any]") -> Any:
-        asked = asyncio.get_running_loop().create_task(exchange.questions.get())
+        question = asyncio.get_running_loop().create_task(exchange.questions.get())
         try:
-            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, question}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            return self._hold(exchange, work, asked.result())
+            return self._hold(exchange, work, question.result())
         except BaseException:
             work.cancel()
             raise
         finally:
-            asked.cancel()
+            question.cancel()
 
     def _hold(
         self, exchange: Exchange, work: "asyncio.Task[Any]", first: Question

@@ -79,12 +79,12 @@ def _input_schema(schema: Any) -> Any:
 def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     """Return a tool's result as a client of this protocol version reads it. Raises
     ProtocolViolation for one that cannot be written as JSON."""
-    said = _result(result, native=native, version=version)
+    answer = _result(result, native=native, version=version)
     if result.warnings:
-        meta = said.get("_meta")
+        meta = answer.get("_meta")
         warnings = [clean(warning) for warning in result.warnings]
-        said["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
-    return said
+        answer["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
+    return answer
 
 
 def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
@@ -103,18 +103,18 @@ def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
     """An MCP server's result, if it is one."""
     if not isinstance(result, dict):
         return None
-    said = {"resultType": "complete", **result}
-    if "structuredContent" in said:
-        said.setdefault("content", [])  # some leave it out then
+    answer = {"resultType": "complete", **result}
+    if "structuredContent" in answer:
+        answer.setdefault("content", [])  # some leave it out then
     try:
-        types.CallToolResult.model_validate(said)
+        types.CallToolResult.model_validate(answer)
     except ValidationError:
         return None
     if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
-        said.get("structuredContent"), dict
+        answer.get("structuredContent"), dict
     ):
-        said.pop("structuredContent", None)  # anything but an object is newer than this client
-    return said
+        answer.pop("structuredContent", None)  # anything but an object is newer than this client
+    return answer
 
 
 def error(error: ExthostError) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def error(error: ExthostError) -> dict[str, Any]:
 
 def about_error(error: ExthostError) -> dict[str, Any]:
     """An error as data: which one, whose, and what to do."""
-    told: dict[str, Any] = {
+    block: dict[str, Any] = {
         "code": error.code,
         "kind": error.kind,
         "extension": error.extension,
@@ -142,22 +142,22 @@ def about_error(error: ExthostError) -> dict[str, Any]:
         "help": clean(error.help),
     }
     if isinstance(error, CallFailed):
-        told["answer"] = {
+        block["answer"] = {
             "code": error.error_code,
             "message": clean(error.error_message),
             "data": error.data,
         }
-    return told
+    return block
 
 
 def _content(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def is_json(said: Any) -> bool:
+def is_json(value: Any) -> bool:
     """Whether this can be written as JSON where it goes, a few levels down in a message."""
     try:
-        to_json([[[said]]])
+        to_json([[[value]]])
     except (ValueError, RecursionError):
         return False
     return True

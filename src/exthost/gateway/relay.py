@@ -73,8 +73,8 @@ class Relay:
         stateless = speaks_stateless(extension)
         meta = relayed_meta(params, ctx.session, server_is_stateless=stateless)
         own: dict[str, Any] = {"_meta": meta} if meta else {}
-        given = {name: params[name] for name in _INPUT if name in params} if stateless else {}
-        result = await send(exchange, {**own, **given})
+        responses = {name: params[name] for name in _INPUT if name in params} if stateless else {}
+        result = await send(exchange, {**own, **responses})
         for _ in range(INPUT_ROUNDS):
             if not is_question(result) or is_stateless(ctx.protocol_version):
                 return result

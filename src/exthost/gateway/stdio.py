@@ -105,12 +105,12 @@ class _UnderWay:
 
 async def serve(server: McpServer, wire: Wire) -> None:
     """Serve the one client at the other end, until it closes our stdin or stops reading."""
-    heard, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write_stream, said = anyio.create_memory_object_stream[SessionMessage](0)
+    received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()
     under_way = _UnderWay()
-    reading = loop.create_task(_read(wire.reads, heard, write_stream.clone(), under_way))
-    writing = loop.create_task(_write(wire.writes, said, under_way))
+    reading = loop.create_task(_read(wire.reads, received, write_stream.clone(), under_way))
+    writing = loop.create_task(_write(wire.writes, outgoing, under_way))
     writing.add_done_callback(lambda _: reading.cancel())  # nobody is there to be answered
     try:
         await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -119,26 +119,26 @@ async def serve(server: McpServer, wire: Wire) -> None:
         for task in (reading, writing):
             task.cancel()
         await asyncio.wait([reading, writing])
-        for stream in (heard, said):
+        for stream in (received, outgoing):
             stream.close()
 
 
 async def _read(
     fd: int,
-    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    received: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
     under_way: _UnderWay,
 ) -> None:
-    with heard, answers:
+    with received, answers:
         async for line in _lines(fd):
             for message in _messages(line):
-                await _take(message, heard, answers, under_way)
+                await _take(message, received, answers, under_way)
         await under_way.end()
 
 
 async def _take(
     line: bytes,
-    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    received: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
     under_way: _UnderWay,
 ) -> None:
@@ -148,7 +148,7 @@ async def _take(
         await answers.send(SessionMessage(_complaint(line)))
     else:
         under_way.add(message)
-        await heard.send(SessionMessage(message))
+        await received.send(SessionMessage(message))
 
 
 def _messages(line: bytes) -> list[bytes]:
@@ -188,10 +188,10 @@ def _complaint(line: bytes) -> types.JSONRPCError:
 
 
 async def _write(
-    fd: int, said: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
+    fd: int, outgoing: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
 ) -> None:
-    with said:
-        async for item in said:
+    with outgoing:
+        async for item in outgoing:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
             left = memoryview(text.encode() + b"\n")
             while left:

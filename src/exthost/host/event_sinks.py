@@ -129,26 +129,29 @@ class EventSinks:
     def _envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
         self._seq += 1
         context = getattr(event, "context", None)
-        said = context if isinstance(context, Mapping) else {}
-        told = {
+        passed = context if isinstance(context, Mapping) else {}
+        envelope = {
             "event_id": str(uuid.uuid4()),
             "seq": self._seq,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": about or "exthost",
             "kind": kind,
-            "context": dict(said),
+            "context": dict(passed),
         }
         match event:
             case HostEvent():
-                told |= {"source": event.source or "exthost", "event": event.event}
+                envelope |= {"source": event.source or "exthost", "event": event.event}
             case ExtensionEvent():
-                told["event"] = {"schema_version": event.schema_version, "payload": event.payload}
+                envelope["event"] = {
+                    "schema_version": event.schema_version,
+                    "payload": event.payload,
+                }
             case _:
                 body = event._asdict()
                 body.pop("context", None)
                 body.pop("key", None)
-                told["event"] = body
-        return told
+                envelope["event"] = body
+        return envelope
 
 
 class _Sink:
@@ -207,8 +210,8 @@ class _Sink:
     def _lose(self, reason: str) -> None:
         self.lost += 1
         if self.lost & (self.lost - 1) == 0:  # 1, 2, 4, 8 …: a flood must not flood the log, too
-            told = "%d events were not forwarded so far, the last because: %s"
-            _log.warning(f"[%s] {told}", self.extension.id, self.lost, reason)
+            message = "%d events were not forwarded so far, the last because: %s"
+            _log.warning(f"[%s] {message}", self.extension.id, self.lost, reason)
         if SinkFailed in self._bus.kinds:
             self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
 

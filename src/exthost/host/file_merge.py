@@ -91,21 +91,21 @@ def _file(path: str, pieces: list[FileFragment], existing: Callable[[str], str |
         elif piece.strategy == "append":
             appended.append(piece)
         else:
-            there = existing(path) if base is None else base
-            base = _merged(path, there, piece)
+            content = existing(path) if base is None else base
+            base = _merged(path, content, piece)
     appended.sort(key=lambda piece: piece.order)  # stable: arrival decides among equals
     return (base or "") + "".join(piece.content for piece in appended)
 
 
-def _merged(path: str, there: str | None, piece: FileFragment) -> str:
-    if there is None or not there.strip():
+def _merged(path: str, content: str | None, piece: FileFragment) -> str:
+    if content is None or not content.strip():
         return piece.content
     load, dump = _language(path, piece.format)
     try:
-        values = [load(text) for text in (there, piece.content)]
+        values = [load(text) for text in (content, piece.content)]
         budget = [MAX_MERGED_KEYS]
         if values[1] is None:
-            return there
+            return content
         if not all(isinstance(value, dict) for value in values):
             raise _unusable(path, "only mappings can be merged")
         return dump(_deep_merge(values[0], values[1], budget))
@@ -130,12 +130,12 @@ _Language = tuple[Callable[[str], Any], Callable[[Any], str]]
 
 
 def _language(path: str, format: str) -> _Language:
-    said = format.lower()
-    if said == "json" or (not said and path.endswith(".json")):
+    name = format.lower()
+    if name == "json" or (not name and path.endswith(".json")):
         return json.loads, lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if said in ("yaml", "yml") or (not said and path.endswith(_YAML_SUFFIXES)):
+    if name in ("yaml", "yml") or (not name and path.endswith(_YAML_SUFFIXES)):
         return _yaml()
-    raise _unusable(path, f"only YAML and JSON can be merged, and it is {said or 'neither'}")
+    raise _unusable(path, f"only YAML and JSON can be merged, and it is {name or 'neither'}")
 
 
 def _yaml() -> _Language:

@@ -130,32 +130,32 @@ def _place_all(root: str, files: dict[str, bytes]) -> None:
 @contextmanager
 def _inside(top: int, folders: list[str]) -> Iterator[int]:
     """Open the folder below `top`, created where it is missing; no link is followed."""
-    here = os.dup(top)
+    folder_fd = os.dup(top)
     try:
         for name in folders:
             try:
-                os.mkdir(name, dir_fd=here)
+                os.mkdir(name, dir_fd=folder_fd)
             except FileExistsError:
                 pass
-            below = os.open(name, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
-        yield here
+            below = os.open(name, _FOLDER, dir_fd=folder_fd)
+            os.close(folder_fd)
+            folder_fd = below
+        yield folder_fd
     finally:
-        os.close(here)
+        os.close(folder_fd)
 
 
 def _write(inside: int, name: str, beside: str, content: bytes) -> None:
     """Write the content to a file beside its place, with the mode of the file that is there."""
     try:
-        there = os.stat(name, dir_fd=inside, follow_symlinks=False)
+        existing = os.stat(name, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:
-        there = None
-    if there is not None and stat.S_ISDIR(there.st_mode):
+        existing = None
+    if existing is not None and stat.S_ISDIR(existing.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", name)
     with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=inside), "wb") as file:
-        if there is not None:
-            os.fchmod(file.fileno(), there.st_mode & 0o777)
+        if existing is not None:
+            os.fchmod(file.fileno(), existing.st_mode & 0o777)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -56,17 +56,17 @@ async def complete_with_tools(
             f"max_tool_output is a number of bytes, at least 1, and not {output_bytes!r}",
             help=f"leave it out for {OUTPUT_BYTES:,}",
         )
-    said = list(messages)
+    conversation = list(messages)
     rounds = max(1, rounds)
     for left in range(rounds - 1, -1, -1):
-        completion = await complete(said)
+        completion = await complete(conversation)
         uses = [_use(block, provider) for block in completion.content if _asks(block)]
         if not uses:
             return completion
         if left:
-            said.append({"role": "assistant", "content": list(completion.content)})
+            conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _result(use, run_tool, output_bytes) for use in uses]
-            said.append({"role": "user", "content": results})
+            conversation.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
         "X0754",
@@ -110,8 +110,8 @@ async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, 
         text, failed = f"Tool call blocked by extension: {refused.message}", True
     except ExthostError as error:
         text, failed = f"Tool execution failed: {error.message}", True
-    told = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
-    return told | {"is_error": True} if failed else told
+    block = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
+    return block | {"is_error": True} if failed else block
 
 
 def cut(text: str, most: int) -> str:

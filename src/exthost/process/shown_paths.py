@@ -72,18 +72,18 @@ class Collection:
             if part == "..":
                 at = at.rpartition("/")[0]
                 continue
-            here = f"{at}/{part}"
+            current = f"{at}/{part}"
             try:
-                target = os.readlink(here)  # noqa: PTH115
+                target = os.readlink(current)  # noqa: PTH115
             except FileNotFoundError:
                 return "", links
             except OSError:  # no link
-                at = here
+                at = current
                 continue
             if len(links) == _MAX_LINKS:
                 return "", links
-            links.append(here)
-            self._links[here] = target
+            links.append(current)
+            self._links[current] = target
             if target.startswith("/"):
                 at = ""
             left = [name for name in target.split("/") if name] + left
@@ -97,12 +97,12 @@ class Collection:
         return View(shown=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
 
     def _outermost(self, read: set[str]) -> list[str]:
-        kept = []
+        shown = []
         for path in read:
             above = {str(parent) for parent in Path(path).parents}
             if not above & read or above & self._write.keys():
-                kept.append(path)
-        return kept
+                shown.append(path)
+        return shown
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -42,7 +42,7 @@ class HostPart:
 
     def say(self) -> list[Message]:
         """Return what is to be said now."""
-        said: list[Message] = []
+        messages: list[Message] = []
         while (index := self._advance()) < len(self._records):
             record = self._records[index]
             if record.direction == "received":
@@ -53,8 +53,8 @@ class HostPart:
             is_answer = record.kind in ("reply", "failure")
             id = self._ids.get(record.id, record.id) if is_answer else record.id
             record = record._replace(data=self._chosen.apply(record.data))
-            said.append(message_of(record, id))
-        return said
+            messages.append(message_of(record, id))
+        return messages
 
     def hear(self, message: Message) -> Difference | None:
         """Compare a message of the child with the one that plays its part."""

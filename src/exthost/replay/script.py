@@ -48,19 +48,21 @@ def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Scri
 
 
 def _find_extension(recording: Recording, extension: str) -> str:
-    there = [name for name in recording.dialects if name]
+    dialects = [name for name in recording.dialects if name]
     if extension:
-        if extension not in there:
-            raise _no_session(recording, f"it has no extension {extension!r}: {', '.join(there)}")
+        if extension not in dialects:
+            raise _no_session(
+                recording, f"it has no extension {extension!r}: {', '.join(dialects)}"
+            )
         return extension
-    if len(there) != 1:
+    if len(dialects) != 1:
         raise UsageError(
             "X1387",
-            f"the recording has several extensions: {', '.join(there)}",
+            f"the recording has several extensions: {', '.join(dialects)}",
             help="name one: exthost replay FILE --name NAME",
             evidence=Evidence(path=recording.path),
         )
-    return there[0]
+    return dialects[0]
 
 
 def _records_of(records: list[TraceRecord], pid: int) -> Iterator[TraceRecord]:

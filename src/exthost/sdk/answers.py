@@ -63,8 +63,8 @@ class Turn(NamedTuple):
 def _user_text(message: Any) -> str | None:
     if not isinstance(message, dict):
         return None
-    if isinstance(said := message.get("UserMessage"), dict):  # a transcript of roder
-        return str(said.get("text", ""))
+    if isinstance(user_message := message.get("UserMessage"), dict):  # a transcript of roder
+        return str(user_message.get("text", ""))
     if message.get("role") != "user":
         return None
     content = message.get("content")

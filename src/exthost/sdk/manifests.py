@@ -94,8 +94,8 @@ def _synaps(identity: Identity, command: list[str]) -> str:
         "hooks": [{"hook": name} for name in hooks],
     }
     about = {"name": identity.name, "version": identity.version}
-    told = {**about, "description": identity.description, "extension": extension}
-    return json.dumps(told, indent=2) + "\n"
+    document = {**about, "description": identity.description, "extension": extension}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _entries(**values: Any) -> list[str]:

@@ -41,12 +41,12 @@ class Operations:
         self.offer: Offer = NO_OFFER  # the result of the handshake
         self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # calls that wait for a notification
 
-    def run(self, call: Call, heard: Any, effects: list[Effect]) -> None:
+    def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields."""
         handler = call.on_reply
         assert isinstance(handler, GeneratorReply)
         try:
-            outcome = handler.advance(heard)
+            outcome = handler.advance(received)
             while type(outcome) is Continue:
                 if self._waits_after(call, handler, outcome.step, effects):
                     return

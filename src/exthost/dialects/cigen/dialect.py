@@ -174,8 +174,10 @@ def _generate(params: Any) -> Exchanges:
     that only the PlanRequest gets (capabilities, flags, repo)."""
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
-    given = fields(messages.GenerateRequest, params)
-    request = {name: value for name, value in given.items() if value is not None}  # null: not set
+    request_fields = fields(messages.GenerateRequest, params)
+    request = {
+        name: value for name, value in request_fields.items() if value is not None
+    }  # null: not set
     for_plan = fields(messages.PlanRequest, request.pop("plan", None))
     earlier: list[Any] = []
     if offer.extra["plan"]:

@@ -197,8 +197,8 @@ def _output(event: Mapping[str, Any]) -> str | None:
     data = text.encode("utf-8", "replace")
     if len(data) <= HOOK_OUTPUT_BYTES:
         return text
-    kept = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
-    return f"{kept}\n[cut: {len(data)} bytes in all]"
+    shortened = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
+    return f"{shortened}\n[cut: {len(data)} bytes in all]"
 
 
 def _hook(call: HookCall) -> Exchanges:

@@ -135,8 +135,8 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     manifest = Manifest(
         permissions=permissions,
         subscriptions=tuple(_hook(hook, permissions) for hook in table.tables("hooks")),
-        version=_said(document, "version"),
-        description=_said(document, "description"),
+        version=_text_of(document, "version"),
+        description=_text_of(document, "description"),
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
     )
@@ -260,7 +260,7 @@ def _line_of(data: bytes, reason: str) -> int:
     return data[: int(place[1])].count(b"\n") + 1 if place is not None else 0
 
 
-def _said(document: Mapping[str, Any], key: str) -> str:
+def _text_of(document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
     return value if type(value) is str else ""
 
@@ -340,16 +340,16 @@ def join(spec: Spec, found: Found) -> Spec:
             help="name the plugin.json of a plugin that is one",
             evidence=Evidence(path=found.path),
         )
-    theirs, manifest = parsed
+    parsed_spec, manifest = parsed
     settings = tuple(
         setting._replace(variables=_variables(spec.id, setting.key, setting.secret))
-        for setting in theirs.settings
+        for setting in parsed_spec.settings
     )
     return replace(
         spec,
-        version=theirs.version,
-        declared_hooks=theirs.declared_hooks,
-        advisory_hooks=theirs.advisory_hooks,
+        version=parsed_spec.version,
+        declared_hooks=parsed_spec.declared_hooks,
+        advisory_hooks=parsed_spec.advisory_hooks,
         settings=settings,
         manifest=manifest,
     )

@@ -104,8 +104,8 @@ def append(
     n = space.n
     last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
     at = max(at, last[0]) if last is not None else at
-    asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
-    record = connection.execute(asked, (at, action.content, tags, meta)).lastrowid
+    statement = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
+    record = connection.execute(statement, (at, action.content, tags, meta)).lastrowid
     assert record is not None
     connection.executemany(
         f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in action.tags]
@@ -142,8 +142,8 @@ def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
 
 
 def _add_block(connection: sqlite3.Connection, space: _Space) -> None:
-    asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
-    texts = [row[0] for row in connection.execute(asked, (space.closed,))]
+    statement = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
+    texts = [row[0] for row in connection.execute(statement, (space.closed,))]
     text_index.add_block(connection, space.n, space.closed + 1, texts)
 
 
@@ -168,10 +168,10 @@ def _span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, 
     """Return the first and the last record of the requested time."""
     since = 0 if action.since_ms is None else min(action.since_ms, _MOST)
     until = _MOST if action.until_ms is None else min(action.until_ms, _MOST)
-    asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
-    first = connection.execute(asked, (since,)).fetchone()
-    asked = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
-    last = connection.execute(asked, (until,)).fetchone()
+    statement = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
+    first = connection.execute(statement, (since,)).fetchone()
+    statement = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
+    last = connection.execute(statement, (until,)).fetchone()
     return None if first is None or last is None else (first[0], last[0])
 
 
@@ -188,10 +188,10 @@ def _rows(
     elif numbers is None and prefix is not None:
         numbers = _merge_tags(connection, n, prefix, first, last)
     if numbers is not None:
-        asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
-        return (connection.execute(asked, (number,)).fetchone() for number in numbers)
-    asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-    return connection.execute(asked, (first, last))
+        statement = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
+        return (connection.execute(statement, (number,)).fetchone() for number in numbers)
+    statement = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    return connection.execute(statement, (first, last))
 
 
 def _matches(row: _Row, action: Recall) -> bool:
@@ -210,8 +210,8 @@ def _few_tagged(
     many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
     if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
         return None
-    few = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
-    return sorted({row[0] for row in few if first <= row[0] <= last}, reverse=True)
+    rows = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
+    return sorted({row[0] for row in rows if first <= row[0] <= last}, reverse=True)
 
 
 def _merge_tags(
@@ -221,9 +221,9 @@ def _merge_tags(
     tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
     if len(tags) > _FEW_TAGS:
         return None
-    asked = f"""SELECT record FROM tags_{n}
+    statement = f"""SELECT record FROM tags_{n}
         WHERE tag = ? AND record BETWEEN ? AND ? ORDER BY record DESC"""
-    each = [connection.execute(asked, (tag, first, last)) for tag in tags]
+    each = [connection.execute(statement, (tag, first, last)) for tag in tags]
     merged = heapq.merge(*each, reverse=True)
     return (row[0] for row, _ in groupby(merged))  # a record may have several of them
 
@@ -236,8 +236,8 @@ def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
     row = connection.execute(f"SELECT min(tag) FROM tags_{n} WHERE {tags}", ends).fetchone()
     while row[0] is not None:
         yield row[0]
-        asked = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
-        row = connection.execute(asked, (row[0], *ends[1:])).fetchone()
+        statement = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
+        row = connection.execute(statement, (row[0], *ends[1:])).fetchone()
 
 
 def _tag_range(prefix: str) -> tuple[str, list[str]]:
@@ -256,8 +256,8 @@ def _containing(
 ) -> Iterator[int]:
     """Yield the records whose content contains these words, newest first."""
     n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
-    asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-    for number, content in connection.execute(asked, (low, last)):
+    statement = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    for number, content in connection.execute(statement, (low, last)):
         if lowered in content.lower():
             yield number
     yield from text_index.find(connection, n, words, first, min(last, space.closed))
@@ -274,6 +274,6 @@ def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
                 f"the answer would be larger than {_ANSWER_BYTES} bytes",
                 help="ask for fewer records, by `limit` or by time",
             )
-        kept = None if meta is None else json.loads(meta)
-        found.append(Memory(at, content, tuple(json.loads(tags)), kept))
+        meta_value = None if meta is None else json.loads(meta)
+        found.append(Memory(at, content, tuple(json.loads(tags)), meta_value))
     return found

@@ -185,10 +185,10 @@ class _StoreThread:
     def _translated(self, error: Exception) -> Exception:
         if not isinstance(error, sqlite3.Error | OSError):
             return error
-        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return ConfigError(
             "X0150",
-            f"the store {self._path} cannot be used: {told}",
+            f"the store {self._path} cannot be used: {reason}",
             help="make room, or let us write there; EXTHOST_HOME names another folder",
             evidence=Evidence(path=self._path),
         )

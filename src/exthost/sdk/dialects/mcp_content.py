@@ -42,12 +42,12 @@ def _wrap(schema: Schema) -> Schema:
 def tool(name: str, shape: Shape) -> dict[str, Any]:
     """Return the entry of a tool in `tools/list`."""
     function = shape.function
-    told = {
+    entry = {
         "name": name,
         "description": function.description,
         "inputSchema": function.input_schema,
     }
-    return told if shape.output_schema is None else told | {"outputSchema": shape.output_schema}
+    return entry if shape.output_schema is None else entry | {"outputSchema": shape.output_schema}
 
 
 def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
@@ -75,17 +75,17 @@ def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
 
 def resource(source: Resource, key: str) -> dict[str, Any]:
     """Return the entry of a resource, or of a template, in a list."""
-    told = {key: source.uri, "name": source.name, "description": source.description}
-    return told | ({"mimeType": source.mime_type} if source.mime_type else {})
+    entry = {key: source.uri, "name": source.name, "description": source.description}
+    return entry | ({"mimeType": source.mime_type} if source.mime_type else {})
 
 
 def resource_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     """Return the result of `resources/read`."""
-    told: dict[str, Any] = {"uri": uri}
+    contents: dict[str, Any] = {"uri": uri}
     if source.mime_type:
-        told["mimeType"] = source.mime_type
+        contents["mimeType"] = source.mime_type
     if isinstance(value, bytes):
-        told["blob"] = base64.b64encode(value).decode()
+        contents["blob"] = base64.b64encode(value).decode()
     else:
-        told["text"] = value if type(value) is str else encode_text(value)
-    return {"contents": [told]}
+        contents["text"] = value if type(value) is str else encode_text(value)
+    return {"contents": [contents]}

@@ -36,8 +36,8 @@ class NexoEndpoint(JsonRpcEndpoint):
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
         hooks = list(self._hooks)
-        told = {"server_version": self.identity.version, "tools": self._tools(), "hooks": hooks}
-        return self.result(id, told)
+        result = {"server_version": self.identity.version, "tools": self._tools(), "hooks": hooks}
+        return self.result(id, result)
 
     def _tools(self) -> list[dict[str, Any]]:
         return [

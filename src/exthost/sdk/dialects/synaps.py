@@ -69,8 +69,8 @@ class SynapsEndpoint(JsonRpcEndpoint):
         ]
         offered = {"tools": tools, "providers": self._providers()}
         capabilities = {kind: listed for kind, listed in offered.items() if listed}
-        told = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
-        return self.result(id, told)
+        result = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
+        return self.result(id, result)
 
     def _providers(self) -> list[dict[str, Any]]:
         return [

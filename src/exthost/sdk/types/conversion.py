@@ -262,15 +262,17 @@ def _mapping(convert_key: Converter, convert_value: Converter) -> Converter:
 
 def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -> Converter:
     def convert(value: Any, path: str) -> Any:
-        given = _OBJECT(value, path)
+        values = _OBJECT(value, path)
         prefix = f"{path}." if path else ""
-        for name in given:
+        for name in values:
             if name not in members:
                 raise Mismatch(f"{prefix}{name}", unknown_name(name, members))
         for name in members:
-            if name in required and name not in given:
+            if name in required and name not in values:
                 raise Mismatch(f"{prefix}{name}", "is missing")
-        return cls(**{name: members[name](item, f"{prefix}{name}") for name, item in given.items()})
+        return cls(
+            **{name: members[name](item, f"{prefix}{name}") for name, item in values.items()}
+        )
 
     return convert
 
