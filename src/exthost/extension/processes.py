@@ -7,8 +7,8 @@ woken whenever one of them has ended.
     serving    ready: calls go to them
     exiting    ended by themselves, and not reaped yet; nothing starts in their place until then,
                since they may still lock files or ports that the next process needs
-    leaving    dismissed: they end when their calls are answered; only the end of the extension
-               waits for them
+    leaving    dismissed: they end after their last reply; only a stop of the extension waits for
+               them
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class Processes:
         self._wake()
 
     def is_quiet(self) -> bool:
-        """Return whether no call waits or is under way, on whichever of them."""
+        """Return whether no call waits or is in flight."""
         return not self._queue.waiting and all(
             session.is_idle for session in self._queue.live_sessions
         )
