@@ -1,6 +1,6 @@
-"""The figures that cigen's own documentation gives: spawn < 50 ms, handshake < 100 ms, < 1 ms a
-message. Each target is a tenth of that, in absolute numbers, because those of cigen are
-absolute."""
+"""The figures in the documentation of cigen: spawn < 50 ms, handshake < 100 ms, < 1 ms per message.
+Each target is a tenth of that, in absolute numbers, because the figures of cigen are absolute.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,7 @@
-"""What the gateway costs: one `tools/call` through `exthost gateway` on stdio, to the same C server
-that is called directly in turn. The client is ours both times; the difference is one more process,
-and the official package's server in it."""
+"""The cost of the gateway: one `tools/call` through `exthost gateway` on stdio, compared with a
+direct call of the same C server. Both use the client of exthost; the difference is one more
+process, and the server of the official package in it.
+"""
 
 import json
 import os
@@ -20,7 +21,7 @@ def one_call(setting: Setting) -> Reading:
 
     async def work(config: Path) -> Reading:
         gateway = (sys.executable, "-m", "exthost", "gateway", "--config", str(config))
-        # Where exthost is not installed, only importable.
+        # For the case that exthost is importable and not installed.
         env = {"PYTHONPATH": os.pathsep.join(sys.path)}
         async with (
             subject.connect(server(setting), dialect="mcp") as direct,

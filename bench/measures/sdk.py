@@ -1,7 +1,7 @@
-"""Servers written with exthost.sdk, by hand and with FastMCP, asked by the same bare client.
+"""Servers written with exthost.sdk, by hand and with FastMCP, called by the same bare client.
 
-The client is as lean as Python can be, so that what is compared is the servers. Each is a Python
-process of its own, with an MCP tool that returns its text.
+The client is as lean as Python allows, so that the servers are compared. Each is a Python process
+of its own, with an MCP tool that returns its text.
 """
 
 import json
@@ -78,7 +78,7 @@ def against(
     in_flight: bool = False,
     faster: bool = False,
 ) -> Callable[[Setting], Reading]:
-    """Time of the subject / time of the other; the other way round if `faster`."""
+    """The time of the subject / the time of the other; inverted if `faster` is true."""
 
     def measure(setting: Setting) -> Reading:
         if other is FASTMCP:
