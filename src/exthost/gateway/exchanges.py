@@ -1,12 +1,12 @@
-"""The requests of clients that extensions are serving, and the questions that come up meanwhile.
+"""The requests of clients that extensions are serving, and the requests of servers that they cause.
 
-A server may ask the client of a call for something: a sample of a model, a form that a person fills
-in, the roots of a workspace. On stdio such a request does not name the call that it belongs to. It
-goes to the client of the only call under way; if several clients have calls there, it is refused,
-since one client must not see what another one is asked.
+A server may request something of the client of a call: a sample of a model, a form that a person
+fills in, the roots of a workspace. On stdio such a request does not name its call. It goes to the
+client of the only call in flight; if several clients have calls there, it is refused, since no
+client may see what another one is asked.
 
-A client of the handshake era is sent the request. One of the stateless era has no such requests: it
-gets its answer later, as `input_required` (see `held_calls`).
+A client of the handshake era gets the request itself. The stateless era has no such requests: the
+client gets it later, as `input_required` (see `held_calls`).
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""Our tools, results and errors in the words of MCP.
+"""The tools, results and errors of the host as values of MCP.
 
-What an MCP server answered goes on as it came; a result of another dialect becomes its text, and
-structured content if it is an object. One extension must
-not spoil the answer of all: a schema that the protocol has no room for is shown as "any object"
-(arguments are checked by the host against the real one all the same), and what JSON cannot say is
-said as text.
+The result of an MCP server is passed on unchanged. The result of another dialect becomes its text,
+and structured content if it is an object. One extension must not spoil the list of all: a schema
+that the protocol does not allow is shown as "any object" (the host still checks arguments against
+the real one), and a value that JSON cannot express becomes text.
 """
 
 import re
@@ -23,14 +22,14 @@ from exthost.names import prefixed_description
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
-# The dialect whose results and tools are in these words already.
+# The dialect whose tools and results are values of MCP already.
 NATIVE = "mcp"
 
 # Where an error result has what is known about the error, as data. Not in structuredContent: many
 # clients hold that to the schema of the tool, and would show a complaint in place of the error.
 ERROR = "exthost/error"
 
-# Where a result has what the host has to say about its call.
+# The key of the warnings of the host in a result.
 WARNINGS = "exthost/warnings"
 
 _ANYTHING = {"type": "object"}
@@ -70,7 +69,7 @@ def _listed(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input_schema(schema: Any) -> Any:
-    """Arguments are always an object in MCP; a schema that leaves that open is told so."""
+    """Return the schema with type "object": arguments are always an object in MCP."""
     if not isinstance(schema, Mapping):
         return _ANYTHING
     return schema if "type" in schema else {**schema, "type": "object"}
@@ -100,7 +99,7 @@ def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]
 
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
-    """An MCP server's result, if it is one."""
+    """Return the result of an MCP server unchanged, if it is valid."""
     if not isinstance(result, dict):
         return None
     answer = {"resultType": "complete", **result}
@@ -118,10 +117,10 @@ def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
 
 
 def error(error: ExthostError) -> dict[str, Any]:
-    """A call that failed, as a result that says so: the model may read it and try again.
+    """Return a failed call as a result, which the model may read.
 
-    Without the evidence: what a child wrote to its stderr is the operator's to read. Help is only
-    for whoever can follow it: a client can correct its arguments and no configuration.
+    The evidence is left out: the stderr of a child is for the operator. Help is included only if a
+    client can follow it: a client can correct its arguments, and no configuration.
     """
     about = f"{error.extension}: " if error.extension else ""
     lines = [f"{about}{error.message} [{error.code}]"]
@@ -133,7 +132,7 @@ def error(error: ExthostError) -> dict[str, Any]:
 
 
 def about_error(error: ExthostError) -> dict[str, Any]:
-    """An error as data: which one, whose, and what to do."""
+    """Return an error as data: its code, whose fault it is, and what to do."""
     block: dict[str, Any] = {
         "code": error.code,
         "kind": error.kind,
@@ -155,7 +154,7 @@ def _content(text: str) -> dict[str, Any]:
 
 
 def is_json(value: Any) -> bool:
-    """Whether this can be written as JSON where it goes, a few levels down in a message."""
+    """Return whether a value can be written as JSON, a few levels deep in a message."""
     try:
         to_json([[[value]]])
     except (ValueError, RecursionError):
@@ -164,5 +163,5 @@ def is_json(value: Any) -> bool:
 
 
 def clean(text: str) -> str:
-    """Without lone surrogates, which a child may send and nobody can encode."""
+    """Return the value without lone surrogates, which a child may send and JSON encoders refuse."""
     return _SURROGATE.sub("\ufffd", text)

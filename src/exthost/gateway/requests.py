@@ -1,9 +1,9 @@
-"""What the gateway answers to each request of a client.
+"""Answers each request of a client.
 
-A call runs as the host's own tool loop would run it, between its hooks. Its failure is its own
-result: no extension can end the gateway or another's call. An error that an MCP server replied with
-is passed on as it came. A client's cancellation arrives as the cancellation of the handler here,
-and goes on to the extension in the words of its dialect.
+A call runs between its hooks, as in the tool loop of the host. A failed call is a result: no
+extension can end the gateway or another call. An error reply of an MCP server is passed on
+unchanged. A cancellation by the client cancels the handler here, which cancels the call of the
+extension in its dialect.
 """
 
 import logging

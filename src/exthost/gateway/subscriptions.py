@@ -1,8 +1,8 @@
-"""Who wants to hear of changes of which resource.
+"""The clients that subscribed to changes of resources.
 
-Servers are asked once for each URI, by the first subscriber, and released by the last. A server
-that was started again is asked again. Subscribers are clients of the handshake era and open
-`subscriptions/listen` requests of the stateless one; each is any hashable key.
+The first subscriber of a URI subscribes at the server, and the last one unsubscribes. A restarted
+server gets the subscription again. Subscribers are clients of the handshake era and open
+`subscriptions/listen` requests of the stateless era; each is a hashable key.
 """
 
 import logging

@@ -1,12 +1,12 @@
-"""Writes the files of a result into a folder: inside it only, and all of them or none.
+"""Writes the files of a result into a folder: only inside it, and all of them or none.
 
-Used by `exthost call --write`. `file_merge` decides what the files contain.
+`exthost call --write` uses it. `file_merge` decides what the files contain.
 
-Each path is resolved first, links included, and refused if it leads out. Then it is walked again
-from the folder's own descriptor without following any link, so that one that is put there in
-between changes nothing. New contents are written to files beside their places and renamed onto
-them when all of them are complete: who reads meanwhile sees the old file or the new one, and what
-goes wrong before the first rename leaves no file.
+Each path is resolved first, links included, and refused if it leads out of the folder. Then it is
+opened from the descriptor of the folder without following any link, so that a link that is created
+in between has no effect. New contents are written to temporary files in the same folders, and
+renamed when all of them are complete: a concurrent reader sees the old file or the new one, and an
+error before the first rename leaves no file.
 """
 
 import errno
@@ -92,7 +92,7 @@ def is_protected(path: str) -> bool:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Return where a path really leads, relative to the root. Raises Refused if that is outside."""
+    """Return the real path, relative to the root. Raises Refused if it is outside."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
         raise path_refused(path, "a link leads it out of the folder")
@@ -129,7 +129,7 @@ def _place_all(root: str, files: dict[str, bytes]) -> None:
 
 @contextmanager
 def _inside(top: int, folders: list[str]) -> Iterator[int]:
-    """Open the folder below `top`, created where it is missing; no link is followed."""
+    """Open the folder below `top`, creating what is missing. Follows no link."""
     folder_fd = os.dup(top)
     try:
         for name in folders:
@@ -146,7 +146,7 @@ def _inside(top: int, folders: list[str]) -> Iterator[int]:
 
 
 def _write(inside: int, name: str, beside: str, content: bytes) -> None:
-    """Write the content to a file beside its place, with the mode of the file that is there."""
+    """Write the content to a temporary file beside the existing one, with the same mode."""
     try:
         existing = os.stat(name, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:

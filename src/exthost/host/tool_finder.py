@@ -1,4 +1,4 @@
-"""Finds a tool by its name; starts extensions whose tools only a handshake tells."""
+"""Finds a tool by its name; starts extensions whose tools only a handshake shows."""
 
 import asyncio
 

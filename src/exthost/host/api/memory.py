@@ -1,15 +1,15 @@
 """The memory of extensions: records with a time and tags, newest first, a namespace for each.
 
-Each namespace has its own tables, so that looking through one reads nobody else's pages. Records
-are numbered from 1 without a gap, and their times never go backwards, whatever the clock does: so
-the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
-first" is reading from the end.
+Each namespace has its own tables, so that a search in one reads no pages of another. Records are
+numbered from 1 without a gap, and their times never decrease, even if the clock does. So the order
+of the numbers is the order of time, a span of time is a span of numbers, and "newest first" is
+reading from the end.
 
 **Content** is searched in blocks of records (`text_index.py`); the last records, which do not fill
 a block yet, are read one by one.
 
-**Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
-that matches much, under many tags, is so common that it is met soon among the newest records.
+**Tags.** A prefix that matches few records, or few different tags, is looked up in an index. One
+that matches many records under many tags is so common that the newest records have matches.
 """
 
 import heapq
@@ -29,15 +29,15 @@ from exthost.wire import jsontext
 
 __all__ = ["Memories"]
 
-# Gathering and sorting so many numbers takes a few milliseconds; so does merging so many tags.
+# Collecting and sorting this many numbers, or merging this many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000
 _FEW_TAGS = 250
 
-# A block is full at so many records, or bytes: few enough to be read in one piece.
+# A block is full at this many records or bytes: few enough to be read at once.
 _BLOCK_RECORDS = 1024
 _BLOCK_BYTES = 256 * 1024
 
-# An answer has to fit into a message; and whoever asks for everything must not have us hold it.
+# An answer must fit into a message, and a request for everything must not fill our memory.
 _ANSWER_BYTES = 3 * 2**20
 
 # SQLite's integers are signed.
