@@ -216,7 +216,7 @@ class _LibcTimerfd:
         return fd
 
     def set(self, fd: int, when: float) -> None:
-        seconds, rest = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
-        spec = self._spec(0, 0, int(seconds), int(rest * 1e9))
+        seconds, fraction = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
+        spec = self._spec(0, 0, int(seconds), int(fraction * 1e9))
         if self._settime(fd, _TFD_TIMER_ABSTIME, spec, None) < 0:
             raise OSError(self._errno(), "the timer could not be set")

@@ -280,8 +280,8 @@ class Start:
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup
-            held = (starter.prepared() if refused else launch).enforced
-            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
+            enforced = (starter.prepared() if refused else launch).enforced
+            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, enforced))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,
@@ -303,7 +303,7 @@ class Start:
         began = queue.loop.time()
         try:
             self.offer = await shake_hands(session, launch.context, fallback=starter.falls_back)
-            known = check_tools(starter.spec, self.offer.tools, starter.known_tools)
+            tools_digest = check_tools(starter.spec, self.offer.tools, starter.known_tools)
             if starter.vet is not None:
                 starter.vet(self.offer)
             for steps in starter.on_new_process:
@@ -315,7 +315,7 @@ class Start:
                 if starter.spec.is_dialect_assumed:
                     error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
-        starter.known_tools = known
+        starter.known_tools = tools_digest
         self.seconds = queue.loop.time() - began
         return session
 

@@ -206,7 +206,7 @@ async def _write(
 
 
 async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:
-    """Wait until this descriptor is ready. Regular files are always ready; they cannot be watched."""
+    """Wait until this descriptor is ready. Regular files always are, and cannot be watched."""
     ready = asyncio.Event()
     try:
         watch(fd, ready.set)

@@ -49,16 +49,16 @@ class ConfiguredExtensions:
     async def reload(self, specs: Sequence[Spec]) -> ReloadOutcome:
         """Have these extensions from now on. Returns when the new ones are ready or have failed."""
         async with self._lock:
-            wanted = {spec.id: spec for spec in specs if spec.enabled}
+            enabled = {spec.id: spec for spec in specs if spec.enabled}
             by_id = self._extensions.by_id
-            removed = [id for id in self._specs if id not in wanted and id in by_id]
+            removed = [id for id in self._specs if id not in enabled and id in by_id]
             for id in removed:
                 await self._extensions.retire(id)
-            differing = [id for id, spec in wanted.items() if self._specs.get(id) != spec]
+            differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
             changed = [id for id in differing if id in by_id]
-            replacing = await asyncio.gather(*(self._replace(wanted[id]) for id in changed))
+            replacing = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
             failed = [error for error in replacing if error is not None]
-            added = [spec for id, spec in wanted.items() if id not in by_id]
+            added = [spec for id, spec in enabled.items() if id not in by_id]
             failed += [
                 extension.cause
                 for extension in await self._add(added)
@@ -67,7 +67,7 @@ class ConfiguredExtensions:
             not_replaced = {error.extension for error in failed} & set(changed)
             # What was not replaced is tried again by the next reload.
             unchanged = {id: spec for id, spec in self._specs.items() if id in not_replaced}
-            self._specs = wanted | unchanged
+            self._specs = enabled | unchanged
         return ReloadOutcome(
             tuple(spec.id for spec in added),
             tuple(id for id in changed if id not in not_replaced),

@@ -101,9 +101,9 @@ class ManifestReloader:
                 await self._replace_found(server, "")
             except ExthostError as error:
                 notes.append(f"its server {server.id} is not: {error.message}")
-        left = {server.id for server in change.also}
+        removed = {server.id for server in change.also}
         for server in before:
-            if server.id not in left:
+            if server.id not in removed:
                 await self._unload_found(server.id)
         return "; ".join(notes)
 

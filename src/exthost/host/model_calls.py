@@ -38,8 +38,8 @@ async def run_model_calls(
         except ExthostError as error:
             return Answer(error.message, is_error=True)
 
-    found = read_calls(response)
-    return found.messages(await asyncio.gather(*map(run, found.calls)))
+    calls = read_calls(response)
+    return calls.messages(await asyncio.gather(*map(run, calls.calls)))
 
 
 class ModelCall(NamedTuple):

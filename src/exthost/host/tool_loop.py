@@ -58,12 +58,12 @@ async def complete_with_tools(
         )
     conversation = list(messages)
     rounds = max(1, rounds)
-    for left in range(rounds - 1, -1, -1):
+    for rounds_left in range(rounds - 1, -1, -1):
         completion = await complete(conversation)
         uses = [_use(block, provider) for block in completion.content if _asks(block)]
         if not uses:
             return completion
-        if left:
+        if rounds_left:
             conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _result(use, run_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})

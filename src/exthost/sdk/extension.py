@@ -280,7 +280,7 @@ class Extension:
 
 
 def _is_option(words: Sequence[str]) -> bool:
-    """Return whether the command line says that the program is to run as an extension."""
+    """Return whether the command line has an option that runs the program as an extension."""
     return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
 
 

@@ -94,8 +94,8 @@ class Operations:
                 self.waits[requests.hold(call)] = call, step
                 return True
             case AskHost(method, params):
-                held = requests.hold(call)
-                effects.append(RunHandler(call, Request(method, params, held)))
+                request = requests.hold(call)
+                effects.append(RunHandler(call, Request(method, params, request)))
                 return True
             case RetireProcess():
                 handler.retires_process = True

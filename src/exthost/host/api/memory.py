@@ -122,14 +122,14 @@ def append(
 
 def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
     try:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
         ).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None
         raise
-    return None if found is None else _Space(*found)
+    return None if row is None else _Space(*row)
 
 
 def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
@@ -264,7 +264,7 @@ def _containing(
 
 
 def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
-    found = []
+    records = []
     size = 0
     for _, at, content, tags, meta in rows:
         size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
@@ -275,5 +275,5 @@ def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
                 help="ask for fewer records, by `limit` or by time",
             )
         meta_value = None if meta is None else json.loads(meta)
-        found.append(Memory(at, content, tuple(json.loads(tags)), meta_value))
-    return found
+        records.append(Memory(at, content, tuple(json.loads(tags)), meta_value))
+    return records

@@ -134,13 +134,13 @@ class _StoreThread:
                 job.done.set_exception(self._translated(error))
 
     def _write(self, batch: list[_Job]) -> None:
-        wanted = [job for job in batch if job.done.set_running_or_notify_cancel()]
+        jobs = [job for job in batch if job.done.set_running_or_notify_cancel()]
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         try:
             connection = self._opened(make=True)
             connection.execute("BEGIN IMMEDIATE")
             try:
-                for job in wanted:
+                for job in jobs:
                     outcomes.append((job, *_guarded(connection, job.work)))  # noqa: PERF401
                 connection.execute("COMMIT")
             except BaseException:
@@ -148,7 +148,7 @@ class _StoreThread:
                     connection.execute("ROLLBACK")
                 raise
         except Exception as error:
-            for job in wanted:
+            for job in jobs:
                 job.done.set_exception(self._translated(error))
             return
         for job, result, failed in outcomes:
