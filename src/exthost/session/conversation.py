@@ -18,7 +18,6 @@ The rules of this module:
 
 import logging
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -45,6 +44,7 @@ from exthost.session.effects import (
     Write,
 )
 from exthost.session.operations import Operations
+from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import DELIVER, GeneratorReply, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
@@ -55,25 +55,6 @@ _log = logging.getLogger("exthost.session")
 
 # The part of a stray line that is searched for an id: a flood of stray lines must stay cheap.
 _SEARCHED_BYTES = 256
-
-
-class Phase(Enum):
-    """Where a conversation stands."""
-
-    HANDSHAKE = "handshake"
-    OPEN = "open"
-    DRAINING = "draining"
-    CLOSED = "closed"
-
-
-PHASES = {
-    (Phase.HANDSHAKE, "open"): Phase.OPEN,
-    (Phase.HANDSHAKE, "drain"): Phase.DRAINING,
-    (Phase.HANDSHAKE, "end"): Phase.CLOSED,
-    (Phase.OPEN, "drain"): Phase.DRAINING,
-    (Phase.OPEN, "end"): Phase.CLOSED,
-    (Phase.DRAINING, "end"): Phase.CLOSED,
-}
 
 
 class Conversation:
