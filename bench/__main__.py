@@ -1,4 +1,4 @@
-"""The command: choose rows, measure each, print the table, judge."""
+"""The command line: choose rows, measure each, print the table and judge it."""
 
 import argparse
 import fnmatch
@@ -19,12 +19,13 @@ from bench.rows import ROWS
 from bench.table import Layout, cells, summary
 
 QUICK_ROUNDS, QUICK_FEW = 7, 3
-# A niceness at which other programs get a few hundredths of a core that the bench wants.
+# At this niceness other programs get only a few hundredths of a core that the bench uses.
 PRIORITY = -15
 
 
 def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
-    """Rows whose key or name contains one of the patterns, or fits it as a shell pattern."""
+    """Return the rows whose key or name contains one of the patterns, or matches it as a shell
+    pattern."""
 
     def fits(row: Row, pattern: str) -> bool:
         wanted = f"*{pattern.lower()}*"
@@ -34,7 +35,7 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
 
 
 def machine(child: str) -> dict[str, str]:
-    """What the numbers depend on."""
+    """Return the facts about this machine that the numbers depend on."""
     usable = cores.usable()
     load = os.getloadavg()[0]
     facts = {
@@ -58,7 +59,7 @@ def machine(child: str) -> dict[str, str]:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="exthost's speed, judged")
     parser.add_argument(
         "patterns",
@@ -87,7 +88,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 1 when a must is missed or could not be measured, 2 for usage."""
+    """Return the exit status: 1 if a "must" is missed or was not measured, 2 for wrong usage."""
     args = parse(words)
     patterns = [*args.patterns, *args.only]
     rows = chosen(ROWS, patterns)

@@ -1,7 +1,7 @@
-"""What the same machine does without exthost: the denominators.
+"""The baselines: what the same machine does without exthost.
 
-The raw ones are as lean as Python can be, on purpose: they hold no codec, match no ids and know
-no time limit. `Streams` is the client that one would write in an afternoon.
+The raw baselines are as lean as Python allows: they have no codec, match no ids and know no time
+limit. `Streams` is a simple client of asyncio streams and json.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from bench.children import STOP_S, Bare, end, popen
 
 LINE_BYTES = 100
 READ_BYTES = 65536
-# Above any line that is measured, else StreamReader ends at 64 KiB.
+# Above any line that is measured; the default of StreamReader is 64 KiB.
 STREAM_LIMIT = 1 << 28
-# A child that has said nothing for so long has hung.
+# A child that is silent for this long hangs.
 SILENCE_MS = 20_000
 
 _HEAD, _TAIL = b'{"id":1000,"method":"echo","params":{"text":"', b'"}}\n'
-# Params that make a request of exthost's a line of 100 bytes, with an id of four digits.
+# With these params and an id of four digits a request of exthost is a line of 100 bytes.
 SMALL: dict[str, str] = {"text": "x" * (LINE_BYTES - len(_HEAD) - len(_TAIL))}
 SMALL_LINE = _HEAD + SMALL["text"].encode() + _TAIL
 assert len(SMALL_LINE) == LINE_BYTES
@@ -38,7 +38,8 @@ _COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def ping_pong(child: Bare, calls: int, line: bytes = SMALL_LINE) -> Callable[[], None]:
-    """`calls` rounds of one line, blocking: the 1.00 of every latency row."""
+    """Send `calls` lines, one after another, and read each echo, blocking. Every latency row is a
+    ratio to this."""
     to, back = child.stdin, child.stdout
     write, read = os.write, os.read
 
@@ -52,14 +53,14 @@ def ping_pong(child: Bare, calls: int, line: bytes = SMALL_LINE) -> Callable[[],
 
 
 def large_line(size: int) -> bytes:
-    """A request whose text has `size` bytes."""
+    """Return a request whose text has `size` bytes."""
     return _HEAD + b"x" * size + _TAIL
 
 
 def round_trip(child: Bare, line: bytes, expected: int) -> Callable[[], None]:
-    """One large line out and `expected` bytes back, both at once.
+    """Send one large line and read `expected` bytes at the same time.
 
-    Each trip reads straight into memory of its own, as whoever wants to keep the bytes must.
+    Each trip reads into memory of its own, as a program does that keeps the bytes.
     """
     child.widen()
     to, back = child.stdin, child.stdout
@@ -89,12 +90,12 @@ def round_trip(child: Bare, line: bytes, expected: int) -> Callable[[], None]:
 
 
 def reply_bytes(line: bytes) -> int:
-    """How long the answer to a request of ours is."""
+    """Return the length of the reply to a request."""
     return len(line) - len(b'"method":"echo","params":') + len(b'"result":')
 
 
 def start_many(argv: tuple[str, ...], count: int) -> list[subprocess.Popen[bytes]]:
-    """`count` children started, each asked once, then each answer read. The caller ends them."""
+    """Start `count` children, send each a request, then read each reply. The caller ends them."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(count):
@@ -111,7 +112,8 @@ def start_many(argv: tuple[str, ...], count: int) -> list[subprocess.Popen[bytes
 
 
 class Streams:
-    """asyncio streams + json: ids, futures and one reading task; no time limits, no supervision."""
+    """A client on asyncio streams and json: ids, futures and one reading task; no time limits, no
+    supervision."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -120,7 +122,7 @@ class Streams:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
 
     async def call(self, method: str, params: Any) -> Any:
-        """Ask, and wait for the answer."""
+        """Send a request and return its result."""
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         request = {"id": number, "method": method, "params": params}
@@ -128,7 +130,7 @@ class Streams:
         return await answer
 
     async def read(self) -> None:
-        """Until end of input."""
+        """Read replies until end of input."""
         while line := await self._reader.readline():
             message = json.loads(line)
             self._waiting.pop(message["id"]).set_result(message["result"])
@@ -136,7 +138,7 @@ class Streams:
 
 @asynccontextmanager
 async def streams(argv: tuple[str, ...]) -> AsyncIterator[Streams]:
-    """A child behind asyncio streams for the length of an `async with` block."""
+    """Start a child behind asyncio streams for an `async with` block."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=pipe, stdout=pipe, limit=STREAM_LIMIT

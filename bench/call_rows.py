@@ -1,14 +1,12 @@
-"""The rows about small calls: `host.call_tool`, which users call and which is judged; `ext.call`
-beside it, told; and other programs' clients on the same server.
-
-Targets are those of PERFORMANCE.md.
+"""The rows about small calls: `host.call_tool`, which users call and which is judged; `ext.call`,
+which is only reported; and clients of other projects on the same server.
 """
 
 from bench.cores import Pin
 from bench.measures import calls, events, peers, tools
 from bench.row import Direction, Row
 
-# A row with a hundred in flight takes some seconds on a quiet machine; on a busy one far more.
+# A row with a hundred in flight takes some seconds on an idle machine, and more on a busy one.
 LIMIT_S = 240.0
 LOOPS = {"asyncio": False, "uvloop": True}
 
@@ -33,7 +31,7 @@ def _one_call() -> tuple[Row, ...]:
 
 
 def _in_flight(loop: str) -> tuple[Row, ...]:
-    """Calls a second with a hundred in flight, as ratios to something in the same run."""
+    """Return a row of calls per second with a hundred in flight, as a ratio in the same run."""
     uvloop = LOOPS[loop]
     measures = (
         ("streams", "streams + json", tools.against_streams(uvloop=uvloop), 3, None),
@@ -41,7 +39,7 @@ def _in_flight(loop: str) -> tuple[Row, ...]:
         # A subscriber costs 15 % at most, 8 % at best.
         ("observed", "without subscriber", tools.observed(calls=True, uvloop=uvloop), 0.85, 0.92),
         ("other-events", "unobserved", tools.observed(calls=False, uvloop=uvloop), 0.97, None),
-        # A trace that has ended leaves nothing in the way of a call.
+        # A trace that has ended must not slow down calls.
         ("traced-before", "never traced", tools.traced_before(uvloop=uvloop), 0.97, None),
         ("pool-4", "one process", tools.pool(4, uvloop=uvloop), None, None),
         ("pool-16", "one process", tools.pool(16, uvloop=uvloop), 0.9, None),

@@ -1,6 +1,6 @@
-"""The echo child: compiled on the fly, or its Python twin; and a bare process of it.
+"""The echo child, compiled from C or its Python equivalent, and a bare process of it.
 
-Owns every process a baseline starts: each is ended and reaped when its `with` block is left.
+Owns every process that a baseline starts: each is ended and reaped at the end of its `with` block.
 """
 
 import fcntl
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import IO
 
 HERE = Path(__file__).parent
-# What PERFORMANCE.md's large messages are measured with; also the default system-wide maximum.
+# The pipe size for large messages; also the default system-wide maximum.
 PIPE_BYTES = 1 << 20
-# It ends at end of input; a child that has not by then is killed.
+# A child ends at end of input; after this many seconds it is killed.
 STOP_S = 5.0
 
 
 def build(folder: Path, *, compiled: bool = True) -> tuple[tuple[str, ...], str]:
-    """The argv of the child, and a word about it for the head of the table."""
+    """Return the argv of the child, and a note about it for the head of the table."""
     names = ("cc", "gcc", "clang") if compiled else ()
     compiler = next((found for name in names if (found := shutil.which(name))), None)
     twin = (sys.executable, "-I", "-S", str(HERE / "echo.py"))
@@ -36,12 +36,12 @@ def build(folder: Path, *, compiled: bool = True) -> tuple[tuple[str, ...], str]
 
 
 def is_c(child: tuple[str, ...]) -> bool:
-    """Whether `build` found a compiler."""
+    """Return whether `build` found a C compiler."""
     return len(child) == 1
 
 
 class Bare:
-    """A child and the two ends of its pipes, nothing between."""
+    """A child and its two pipe ends, without a layer between."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -50,7 +50,7 @@ class Bare:
         self.stdout: int = process.stdout.fileno()
 
     def widen(self) -> None:
-        """Large pipes and no blocking, for messages that do not fit in one."""
+        """Make the pipes large and non-blocking, for messages that do not fit into one."""
         for fd in (self.stdin, self.stdout):
             os.set_blocking(fd, False)
             if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -61,13 +61,13 @@ class Bare:
 
 
 def popen(argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Three pipes, as any host of extensions needs them."""
+    """Start a process with three pipes, as any host of extensions does."""
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Close its pipes, and see it gone."""
+    """Close the pipes and reap the process."""
     streams: tuple[IO[bytes] | None, ...] = (process.stdin, process.stdout, process.stderr)
     for stream in streams:
         if stream is not None:
@@ -81,7 +81,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def bare(argv: tuple[str, ...]) -> Iterator[Bare]:
-    """One child for the length of a `with` block."""
+    """Start one child for a `with` block."""
     process = popen(argv)
     try:
         yield Bare(process)

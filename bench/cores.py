@@ -1,11 +1,12 @@
-"""Which core runs what. Unpinned, the same program flips between 4 and 12 us a round trip.
+"""Pins processes to cores. Without pinning, the same program varies between 4 and 12 µs a round
+trip.
 
-`same` puts host and child on one core, `split` on one each. Linux only; elsewhere the rows run
-unpinned and say so. Affinity belongs to threads, so both ends are pinned thread by thread after
-everything has started; what starts later inherits it from its starter.
+`same` puts host and child on one core, `split` on one each. Linux only; on other systems the rows
+run unpinned and report that. Affinity belongs to threads, so both ends are pinned thread by thread
+after everything has started; later threads inherit the affinity of their creator.
 
-The host gets the core that serves the fewest device interrupts, which on a machine with two cores
-leaves the other one to the child, and to the interrupts.
+The host gets the core that serves the fewest device interrupts. On a machine with two cores the
+child and the interrupts share the other one.
 """
 
 import os
@@ -19,27 +20,27 @@ PROC = Path("/proc")
 PID_NAMESPACE = PROC / "self" / "ns" / "pid"
 
 
-# A core is avoided when it has served so many times the device interrupts of another. Less is
-# no reason: the choice should be the same in each run.
+# A core is avoided if it has served this many times the device interrupts of another. The factor
+# is large, so that the choice is the same in each run.
 BUSY_FACTOR = 4
 
 
 class Pin(Enum):
-    """Where the two ends run."""
+    """The cores of host and child."""
 
     SAME = "same"
     SPLIT = "split"
 
 
 def usable() -> list[int]:
-    """The cores this process may use, or none known where there is no affinity."""
+    """Return the cores that this process may use; empty if the system has no affinity."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     return sorted(os.sched_getaffinity(0))
 
 
 def pair(pin: Pin) -> tuple[int, int] | None:
-    """The core of the host and the core of its child; None where pinning is impossible."""
+    """Return the core of the host and the core of its child; None if pinning is impossible."""
     cores = usable()
     if not cores:
         return None
@@ -59,7 +60,7 @@ def _interrupts_text() -> str:
 
 
 def interrupts(text: str) -> dict[int, int]:
-    """Device interrupts that each core has served, out of the text of /proc/interrupts."""
+    """Return the number of device interrupts that each core has served, from /proc/interrupts."""
     lines = text.splitlines()
     cores = [int(word.removeprefix("CPU")) for word in lines[0].split()] if lines else []
     counts = dict.fromkeys(cores, 0)
@@ -73,7 +74,7 @@ def interrupts(text: str) -> dict[int, int]:
 
 
 def by_interrupts(cores: Sequence[int], counts: Mapping[int, int]) -> list[int]:
-    """The cores, those first that serve few interrupts; among equals the last core first."""
+    """Return the cores, those with few interrupts first; of equal cores, the last one first."""
     least = min((counts.get(core, 0) for core in cores), default=0)
 
     def is_busy(core: int) -> bool:
@@ -83,12 +84,12 @@ def by_interrupts(cores: Sequence[int], counts: Mapping[int, int]) -> list[int]:
 
 
 def apart() -> tuple[int, int] | None:
-    """A core each where there are two; for rows in which both ends just have much to do."""
+    """Return two different cores if there are two, for rows in which both ends are busy."""
     return pair(Pin.SPLIT if len(usable()) > 1 else Pin.SAME)
 
 
 def _children() -> dict[int, list[int]]:
-    """Every process there is, by its parent."""
+    """Return every process by its parent."""
     found: dict[int, list[int]] = {}
     for entry in PROC.iterdir() if PROC.is_dir() else ():
         if not entry.name.isdigit():
@@ -103,12 +104,12 @@ def _children() -> dict[int, list[int]]:
 
 
 def children_of(parent: int) -> list[int]:
-    """The direct children of a process."""
+    """Return the direct children of a process."""
     return _children().get(parent, [])
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`."""
+    """Return every process below `root`."""
     children = _children()
     found: list[int] = []
     waiting = [root]
@@ -120,7 +121,7 @@ def descendants(root: int) -> list[int]:
 
 
 def namespaced_below() -> int:
-    """How many processes below this one live in a PID namespace of their own."""
+    """Return how many processes below this one are in another PID namespace."""
     found = 0
     for pid in descendants(os.getpid()):
         try:
@@ -151,14 +152,14 @@ def _prefer_session(pid: int) -> None:
     try:
         (PROC / str(pid) / "autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
     except OSError:
-        pass  # the process has ended, or this kernel shares in another way
+        pass  # the process has ended, or this kernel has no autogroups
 
 
 def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
-    """Pin this process and all below it now; returns a note when nothing could be pinned.
+    """Pin this process and all below it; return a note if nothing could be pinned.
 
-    `hosts` are processes below that are hosts themselves, and get the host's core.
-    `cores` comes from `pair`, asked before anything was pinned: afterwards it would see one core.
+    `hosts` are processes below that are hosts themselves, and get the host's core. `cores` is the
+    result of `pair` from before anything was pinned: afterwards `pair` would see one core.
     """
     if cores is None:
         return "not pinned: this system has no affinity"

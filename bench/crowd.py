@@ -1,4 +1,4 @@
-"""Many extensions at once, opened and closed together."""
+"""Many extensions that are opened and closed together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from bench import subject
 
 
 class Crowd:
-    """Extensions that live until the `crowd` block is left."""
+    """Extensions that run until the end of the `crowd` block."""
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, Any]) -> None:
         self._argv = argv
@@ -25,11 +25,11 @@ class Crowd:
         return extension
 
     async def grow(self, count: int) -> list[subject.Extension]:
-        """Start this many more, all at once."""
+        """Start this many more at the same time."""
         return await asyncio.gather(*(self._open() for _ in range(count)))
 
     async def close(self) -> None:
-        """End all, all at once; the first error is raised when all have been tried."""
+        """End all at the same time; raise the first error after all were tried."""
         closing = [context.__aexit__(None, None, None) for context in self._opened]
         self._opened.clear()
         self.extensions.clear()

@@ -1,4 +1,5 @@
-"""What echo.c does, for machines without a C compiler: slower, and the table says so.
+"""A Python equivalent of echo.c, for machines without a C compiler. It is slower, and the table
+says so.
 
     python echo.py             a morphir extension that echoes
     python echo.py --schema    the same, and its tool has a schema for its arguments
@@ -6,7 +7,7 @@
     python echo.py --hooks     a nexo extension that has two hooks and answers both with null
     python echo.py --raw       sends every byte back
 
-Runs as a script in a bare interpreter, so it imports nothing of ours.
+Runs as a script in a bare interpreter, so it imports nothing of exthost.
 """
 
 import json
@@ -35,7 +36,7 @@ def send(data: bytes) -> None:
 
 
 def answer(line: bytes, offer: bytes = OFFER) -> bytes:
-    """The reply to one request in exthost's member order; params is the last member."""
+    """Return the reply to one request in the member order of exthost, in which params is last."""
     head, found, params = line.partition(b'"params":')
     if not found:
         sys.stderr.write(f"echo: not a request: {line[:80]!r}\n")
@@ -54,12 +55,12 @@ def answer(line: bytes, offer: bytes = OFFER) -> bytes:
 
 
 def answer_checked(line: bytes) -> bytes:
-    """The same, where the tool has a schema."""
+    """Return the reply of the extension whose tool has a schema."""
     return answer(line, CHECKED_OFFER)
 
 
 def answer_mcp(line: bytes) -> bytes:
-    """The reply to one JSON-RPC request of an MCP client; empty for a notification."""
+    """Return the reply to one JSON-RPC request of an MCP client; empty for a notification."""
     request = json.loads(line)
     if "id" not in request:
         return b""
@@ -78,7 +79,7 @@ def answer_mcp(line: bytes) -> bytes:
 
 
 def answer_hooks(line: bytes) -> bytes:
-    """The reply to one request of a nexo host; empty for a notification."""
+    """Return the reply to one request of a nexo host; empty for a notification."""
     request = json.loads(line)
     if "id" not in request:
         return b""
@@ -88,17 +89,17 @@ def answer_hooks(line: bytes) -> bytes:
 
 
 def serve_lines(answer: Callable[[bytes], bytes]) -> None:
-    kept = bytearray()
+    buffer = bytearray()
     searched = 0
     while data := os.read(0, READ_BYTES):
-        kept += data
+        buffer += data
         replies = []
         start = 0
-        while (stop := kept.find(b"\n", searched)) >= 0:
-            replies.append(answer(bytes(kept[start:stop])))
+        while (stop := buffer.find(b"\n", searched)) >= 0:
+            replies.append(answer(bytes(buffer[start:stop])))
             start = searched = stop + 1
-        del kept[:start]
-        searched = len(kept)
+        del buffer[:start]
+        searched = len(buffer)
         send(b"".join(replies))
 
 

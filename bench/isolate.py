@@ -1,7 +1,7 @@
 """Runs a row in its own process, with a time limit, and cleans up after it.
 
-Whatever a row leaves running is adopted here (Linux), given a moment, killed, reaped and told.
-Only processes that descend from this one are ever touched.
+Processes that a row leaves running are adopted (Linux), killed after a short grace, reaped and
+reported. Only descendants of this process are touched.
 """
 
 import ctypes
@@ -18,19 +18,19 @@ from bench.cores import children_of
 from bench.row import Outcome, Row, Setting, Verdict, judge
 
 PR_SET_CHILD_SUBREAPER = 36
-# A child that sees the end of its input needs microseconds; a loaded machine some more.
+# A child needs microseconds to end at end of input; a busy machine needs more.
 LEFTOVER_S = 3.0
 POLL_S = 0.01
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a worker leaves behind."""
+    """Become the parent of the processes that a worker leaves behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _reap(killing: bool) -> tuple[int, bool]:
-    """Reap what has ended; returns how many were killed and whether any are left."""
+    """Reap ended processes; return how many were killed and whether any are left."""
     killed = 0
     while True:
         try:
@@ -40,7 +40,7 @@ def _reap(killing: bool) -> tuple[int, bool]:
         if ended is None:
             break
     if killing:
-        # Direct children are not reaped yet, so their numbers cannot have been given away.
+        # Direct children are not reaped yet, so their pids cannot be reused.
         for pid in children_of(os.getpid()):
             os.kill(pid, signal.SIGKILL)
             killed += 1
@@ -87,7 +87,7 @@ def _measure(row: Row, setting: Setting) -> Outcome:
 
 
 def measure(row: Row, setting: Setting) -> Outcome:
-    """Return the outcome of a row. A failure in the row is an outcome, too, and is not raised."""
+    """Return the outcome of a row. A failure in the row is an outcome, and is not raised."""
     try:
         outcome = _measure(row, setting)
     finally:

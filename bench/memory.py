@@ -1,4 +1,4 @@
-"""How much memory this process uses, from /proc. Linux only: elsewhere the rows are skipped."""
+"""The memory of this process, from /proc. Linux only: on other systems the rows are skipped."""
 
 import gc
 import resource
@@ -24,13 +24,14 @@ def _field(file: str, name: str) -> int:
 
 
 def resident() -> int:
-    """Bytes in memory now, counted page by page: VmRSS of `status` may lag by some hundred KiB."""
+    """Return the resident bytes, counted page by page: VmRSS of `status` may lag by some hundred
+    KiB."""
     gc.collect()
     return _field("smaps_rollup", "Rss")
 
 
 def forget_peak() -> int:
-    """Let the peak start again from here; returns the bytes resident now."""
+    """Reset the peak; return the resident bytes."""
     gc.collect()
     try:
         # proc(5): 5 resets the peak resident set size.
@@ -41,12 +42,12 @@ def forget_peak() -> int:
 
 
 def peak() -> int:
-    """The most that was resident since `forget_peak`."""
+    """Return the largest number of resident bytes since `forget_peak`."""
     return _field("status", "VmHWM")
 
 
 def allow_files(count: int) -> None:
-    """Raise the soft limit of open files: hundreds of children take several each."""
+    """Raise the soft limit of open files: hundreds of children need several each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise NotHere(f"needs {count} open files, the hard limit is {hard}")

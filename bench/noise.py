@@ -1,6 +1,6 @@
-"""Other programs on the same cores: how much of them they take.
+"""The share of the machine that other programs use.
 
-It is read from /proc, on Linux; elsewhere it is not known.
+Read from /proc, on Linux; unknown on other systems.
 """
 
 import os
@@ -12,7 +12,7 @@ PROC = Path("/proc")
 
 
 def _busy_seconds() -> float | None:
-    """Return the time that all cores spent on anything, since the machine started."""
+    """Return the processor time that all cores have spent since the machine started."""
     try:
         words = (PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
         ticks = [int(word) for word in words]
@@ -23,7 +23,7 @@ def _busy_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
-    """Return the time that this process and its children that have ended spent on a core."""
+    """Return the processor time of this process and of its children that have ended."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
@@ -32,13 +32,13 @@ def _own_seconds() -> float:
 
 
 class OtherWork:
-    """Measures the part of the machine that other programs take, from its creation on."""
+    """Measures the share of the machine that other programs use, from its creation on."""
 
     def __init__(self) -> None:
         self._before = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def part(self) -> float | None:
-        """Return it as a part of all cores, 0 to 1; None where the system does not tell."""
+        """Return the share of all cores, 0 to 1; None if the system does not report it."""
         start, busy_before, own_before = self._before
         busy, own = _busy_seconds(), _own_seconds()
         if busy is None or busy_before is None:

@@ -1,9 +1,9 @@
-"""What one call costs, in microseconds: `python -m bench.profile_call [--uvloop] [--dialect mcp]`.
+"""Measures one call in microseconds: `python -m bench.profile_call [--uvloop] [--dialect mcp]`.
 
-For whoever makes calls cheaper: it takes seconds, and prints for `ext.call` and `host.call_tool`,
-one at a time and with a hundred in flight, the wall time and the processor time of this process.
-It prints the best block of many, which other programs disturb least, and gives no verdict: the
-table of `python -m bench` does, with ratios.
+A tool for optimising calls. It takes seconds, and prints the wall time and the processor time of
+this process for `ext.call` and `host.call_tool`, one at a time and with a hundred in flight. It
+prints the best of many blocks, which other programs disturb least, and gives no verdict: `python -m
+bench` does that, with ratios.
 """
 
 import argparse
@@ -27,20 +27,20 @@ Blocks = dict[str, tuple[int, Callable[[], Awaitable[object]]]]
 
 
 class Cost(NamedTuple):
-    """The least that one call took, in seconds."""
+    """The least seconds that one call took."""
 
     wall: float
     processor: float
 
 
 async def costs(blocks: Blocks, times: int) -> dict[str, Cost]:
-    """Run each block, of so many calls, `times` times in turn; return the least of each."""
+    """Run each block of `calls` calls `times` times in turn; return the least cost of each."""
     least = dict.fromkeys(blocks, Cost(float("inf"), float("inf")))
     for _ in range(times):
         for name, (calls, block) in blocks.items():
             wall, processor = time.perf_counter(), time.process_time()
             await block()
-            # The processor first: what reads the clock counts, too.
+            # The processor time is read first, so that reading the clock counts as well.
             processor = (time.process_time() - processor) / calls
             wall = (time.perf_counter() - wall) / calls
             before = least[name]
@@ -49,7 +49,7 @@ async def costs(blocks: Blocks, times: int) -> dict[str, Cost]:
 
 
 async def measured(setting: Setting, dialect: str, pin: Pin, times: int) -> dict[str, Cost]:
-    """Return what each kind of call costs, and what the raw pipe does."""
+    """Return the cost of each kind of call, and of the raw pipe."""
     pair = cores.pair(pin)
     with bare(tools.child(setting, dialect)) as raw:
         async with subject.host(tools.entry(setting, dialect=dialect)) as host:
@@ -80,7 +80,7 @@ def lines(found: dict[str, Cost]) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure, and print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.profile_call")
     parser.add_argument("--uvloop", action="store_true")
     parser.add_argument("--dialect", choices=sorted(tools.MODES), default="morphir")

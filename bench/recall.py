@@ -1,9 +1,9 @@
-"""How fast memory is found among a million records: `python -m bench.recall [RECORDS [FOLDER]]`.
+"""Measures searches in a memory of a million records: `python -m bench.recall [RECORDS [FOLDER]]`.
 
-A target of its own, since filling a store takes minutes; in a FOLDER it is kept for the next time.
-Prints the median of several queries of each kind, as the host asks them (through the store's
-thread), with the processor time beside it, and exits with 1 if one takes longer than it may. Each
-kind is tried where it hurts: matches that are rare, common, old, or not there.
+It is a target of its own, because filling a store takes minutes; a store in FOLDER is kept for the
+next time. Prints the median of several queries of each kind, made through the thread of the store
+as the host makes them, with their processor time. Exits with 1 if a kind exceeds its limit. Each
+kind is tried on its hard cases: rare, common, old and missing matches.
 """
 
 import sqlite3
@@ -24,14 +24,14 @@ RECORDS = 1_000_000
 TIMES = 9
 FIRST_MS = 1_000_000
 
-# What the issue allows, in milliseconds.
+# The limits, in milliseconds.
 FAST_MS, SLOW_MS = 20.0, 500.0
 
 WORDS = ("alpha", "beta", "Gamma", "delta", "epsilon", "Zeta", "eta", "theta")
 
 
 def fill(store: Store, records: int) -> float:
-    """The same way as a plugin's appends, but many in each piece of work."""
+    """Fill the store as the appends of a plugin do, but with many records in each transaction."""
     began = time.perf_counter()
     for start in range(0, records, 10_000):
         store.write(partial(_fill, range(start, min(start + 10_000, records)), records)).result()
@@ -92,8 +92,8 @@ def main() -> int:
                 half = median(took)
                 verdict = "ok" if half <= most else "MISSED"
                 missed += verdict != "ok"
-                told = f"{half:8.2f} ms of {most:g}, busy {median(busy):.2f} ms"
-                print(f"{name:38} {told:36} {len(found):3} found  {verdict}")
+                line = f"{half:8.2f} ms of {most:g}, busy {median(busy):.2f} ms"
+                print(f"{name:38} {line:36} {len(found):3} found  {verdict}")
         finally:
             store.close()
     return 1 if missed else 0

@@ -1,7 +1,7 @@
-"""Taking turns: subject and baseline run one after the other, many times, in changing order.
+"""Rounds: subject and baseline run one after the other, many times, in changing order.
 
-A machine that is slow for a while is then slow for both, and the ratio of a round stays what it
-was; the median of these ratios is the value of a row.
+A machine that is slow for a while slows down both, so the ratio of a round stays the same. The
+median of these ratios is the value of a row.
 """
 
 import statistics
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from bench.row import Reading
 
-# Numbers of seconds a call, one for each round.
+# Seconds per call, one number for each round.
 Samples = dict[str, list[float]]
 
 
@@ -43,9 +43,9 @@ class _Clock:
 def take_turns(
     blocks: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1, warm: int = 1
 ) -> Samples:
-    """Time each block once a round, after `warm` rounds that do not count; seconds a call.
+    """Time each block once a round, after `warm` rounds that do not count; return seconds per call.
 
-    A block that returns a float measured itself: its seconds a call.
+    A block that returns a float has measured itself: the float is its seconds per call.
     """
     clock = _Clock(list(blocks), calls)
     for turn in range(-warm, rounds):
@@ -61,7 +61,7 @@ async def take_turns_async(
     calls: int = 1,
     warm: int = 1,
 ) -> Samples:
-    """The same on a running loop. A blocking baseline simply holds the loop for its turn."""
+    """Do the same on a running loop. A blocking baseline blocks the loop during its turn."""
     clock = _Clock(list(blocks), calls)
     for turn in range(-warm, rounds):
         for name in _order(list(blocks), turn):
@@ -71,7 +71,7 @@ async def take_turns_async(
 
 
 def held(block: Callable[[], object]) -> Callable[[], Awaitable[None]]:
-    """A blocking block among those of a loop."""
+    """Return a blocking block in the form of a block for a loop."""
 
     async def step() -> None:
         block()
@@ -80,12 +80,12 @@ def held(block: Callable[[], object]) -> Callable[[], Awaitable[None]]:
 
 
 def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
-    """Round by round."""
+    """Return the ratio of each round."""
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile."""
+    """Return the lower quartile, the median and the upper quartile."""
     if len(values) < 2:
         return (values[0], values[0], values[0])
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -95,13 +95,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 def read_values(
     values: Sequence[float], absolute: tuple[tuple[str, str], ...] = (), note: str = ""
 ) -> Reading:
-    """The median of these, with its quartiles."""
+    """Return the median of these values, with its quartiles."""
     low, middle, high = quartiles(values)
     return Reading(middle, absolute, note, low, high)
 
 
 def duration(seconds: Sequence[float]) -> str:
-    """The median of some times as text, in the unit that suits it."""
+    """Return the median of these times as text, in a fitting unit."""
     middle = statistics.median(seconds)
     if middle < 1e-3:
         return f"{middle * 1e6:.1f} us"

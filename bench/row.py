@@ -1,8 +1,8 @@
-"""What a row is, what a measurement gives back, and how the two are judged. Pure.
+"""A row, its measurement, and the verdict. Pure.
 
-A row without a `must` is told, not judged. A row that could not be measured says why: a piece of
-the host that is not there yet, or something this machine does not have, is no miss; anything else
-that went wrong with a row that has a must is one.
+A row without a `must` is reported and not judged. A row that could not be measured gives the
+reason. A part of the host that does not exist yet, or something that this machine lacks, is not a
+miss; any other failure of a row with a must is one.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ class Direction(Enum):
 
 
 class Verdict(Enum):
-    """The outcome of one row, in the words the table prints."""
+    """The outcome of one row, in the words of the table."""
 
     STRETCH = "stretch"
     MET = "met"
@@ -54,10 +54,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measured value, what stands behind it in absolute numbers, and what to know about it.
+    """One measured value, its absolute numbers, and notes.
 
-    `low` and `high` are the quartiles of the rounds, for a reader who wants to know the noise.
-    `other_work` is the part of all cores that other programs took meanwhile, where it is known.
+    `low` and `high` are the quartiles of the rounds, which show the noise. `other_work` is the
+    share of all cores that other programs used, if it is known.
     """
 
     value: float
@@ -92,18 +92,18 @@ class Outcome:
     why: str = ""
 
 
-# Quartiles further apart than this part of the median: the rounds disagree about the verdict.
+# If the quartiles are further apart than this share of the median, the row is noisy.
 NOISY_SPREAD = 0.1
-# Other programs take more than this part of the machine: subject and baseline suffer unequally.
+# If other programs use more than this share of the machine, the row is noisy.
 NOISY_OTHER_WORK = 0.1
 
 
 def is_noisy(reading: Reading) -> bool:
-    """Whether the rounds differ so much, or other programs took so much of the machine, that the
-    value should be measured again.
+    """Return whether the value should be measured again, because the rounds differ much or other
+    programs used much of the machine.
 
-    It matters in one direction most: other work on the machine delays the lean baseline more than
-    the host, part for part, and makes a ratio look better than it is.
+    Other programs delay the lean baseline relatively more than the host, and so make a ratio look
+    better than it is.
     """
     if reading.other_work is not None and reading.other_work > NOISY_OTHER_WORK:
         return True
@@ -113,7 +113,7 @@ def is_noisy(reading: Reading) -> bool:
 
 
 def judge(row: Row, reading: Reading) -> Verdict:
-    """Compare a reading with the row's targets; a value exactly on a target reaches it."""
+    """Compare a reading with the targets of its row; a value exactly on a target reaches it."""
 
     def reaches(target: float) -> bool:
         if row.direction is Direction.AT_MOST:
@@ -146,7 +146,7 @@ def disagreements(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """One row of `--json`."""
+    """Return one row of `--json`."""
     row, reading = outcome.row, outcome.reading
     found: dict[str, Any] = {
         "key": row.key,

@@ -1,8 +1,8 @@
-"""The table as data: what is measured, against which target, by which function.
+"""The table as data: what is measured, its target, and the function that measures it.
 
-Targets are those of PERFORMANCE.md; `call_rows.py` has the rows about small calls. A new row is
-one function in `measures/` and one entry in one of these two files; a row for a peer that may not
-be installed raises `NotHere`, one for a part of the host that does not exist yet `NotBuiltYet`.
+`call_rows.py` has the rows about small calls. A new row is one function in `measures/` and one
+entry in one of these two files. A row for a peer that may not be installed raises `NotHere`; a row
+for a part of the host that does not exist yet raises `NotBuiltYet`.
 """
 
 from bench.call_rows import CALL_TOOL_ROWS, EXT_CALL_ROWS, PEER_ROWS
@@ -24,7 +24,7 @@ from bench.row import Direction, Row
 from bench.sdk_rows import SDK_ROWS
 
 ROWS: tuple[Row, ...] = (
-    # What the machine does without us.
+    # The machine without exthost.
     Row(
         key="limit-c-split",
         name="C ping-pong / raw Python, split",
@@ -145,7 +145,7 @@ ROWS: tuple[Row, ...] = (
         must=4.5,
         stretch=3.5,
     ),
-    # The cigen seed's figures (50 ms, 100 ms, 1 ms), an order of magnitude below.
+    # An order of magnitude below the figures of cigen itself: 50 ms, 100 ms, 1 ms.
     Row(
         key="cigen-spawn",
         name="cigen: spawning a C plugin",
@@ -184,7 +184,7 @@ ROWS: tuple[Row, ...] = (
         for behaviour in neighbours.BEHAVIOURS
     ),
     *PEER_ROWS,
-    # What extensions are written with.
+    # The SDK.
     *SDK_ROWS,
     Row(
         key="gateway",

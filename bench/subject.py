@@ -1,7 +1,7 @@
-"""The interface to exthost: the only file of the bench that uses its API.
+"""The interface to exthost: the only module of the bench that uses its API.
 
-It is imported by name, when a row needs it: until a piece exists its rows say "not built yet",
-and what is there but does not import is a failure of the row, not of the table.
+exthost is imported when a row needs it. A row whose part of the API does not exist yet reports "not
+built yet"; a part that exists and cannot be imported fails its row, and not the whole table.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from bench.row import NotBuiltYet, NotHere
 
 T = TypeVar("T")
-# As a user would write it: the timer of a call is part of what is measured.
+# Users set a timeout, so the timer of a call is part of what is measured.
 CALL_S = 30.0
 # How long the processes of a pool may take to start, on a machine that is busy.
 START_S = 30.0
@@ -29,13 +29,13 @@ class Extension(Protocol):
 
 
 class Host(Protocol):
-    """What `exthost.Host.from_config` gives, as far as rows use it."""
+    """The members of `exthost.Host` that rows use."""
 
     events: Any
     traffic: Any
 
     def __getitem__(self, name: str) -> Any:
-        """The extension of this name."""
+        """Return the extension of this name."""
 
     def call_tool(
         self, name: str, arguments: Any = None, *, timeout: float | None = None
@@ -56,7 +56,7 @@ class SyncExtension(Protocol):
 
 
 def public(name: str) -> Any:
-    """A name of exthost's public API."""
+    """Return a name of the public API of exthost."""
     exthost = importlib.import_module("exthost")
     if name not in dir(exthost):
         raise NotBuiltYet(f"exthost.{name}")
@@ -69,7 +69,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def connect(argv: tuple[str, ...], **options: Any) -> AbstractAsyncContextManager[Extension]:
-    """One extension, no files; morphir unless `dialect` says otherwise."""
+    """Connect to one extension without files, in morphir unless `dialect` is set."""
     opened: AbstractAsyncContextManager[Extension] = public("connect")(
         list(argv), **{"dialect": "morphir", **options}
     )
@@ -77,7 +77,7 @@ def connect(argv: tuple[str, ...], **options: Any) -> AbstractAsyncContextManage
 
 
 def connect_takes(option: str) -> bool:
-    """Whether `connect` knows this keyword already."""
+    """Return whether `connect` has this keyword."""
     parameters = inspect.signature(public("connect")).parameters
     return option in parameters or any(
         p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
@@ -85,13 +85,13 @@ def connect_takes(option: str) -> bool:
 
 
 def entry(name: str, argv: tuple[str, ...], **options: Any) -> dict[str, Any]:
-    """One extension as an entry of a config."""
+    """Return an extension as an entry of a config."""
     source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
     return {"name": name, "source": source, **options}
 
 
 def host(*entries: dict[str, Any]) -> AbstractAsyncContextManager[Host]:
-    """A host with these extensions."""
+    """Return a host with these extensions."""
     opened: AbstractAsyncContextManager[Host] = public("Host").from_config(
         {"extensions": list(entries)}
     )
@@ -99,7 +99,7 @@ def host(*entries: dict[str, Any]) -> AbstractAsyncContextManager[Host]:
 
 
 def sync_host(argv: tuple[str, ...]) -> AbstractContextManager[Any]:
-    """A blocking host with one extension, `x`."""
+    """Return a blocking host with one extension, `x`."""
     opened: AbstractContextManager[Any] = public("SyncHost").from_config(
         {"extensions": [entry("x", argv)]}
     )
@@ -107,12 +107,12 @@ def sync_host(argv: tuple[str, ...]) -> AbstractContextManager[Any]:
 
 
 def registered(extension: str, tool: str = "echo") -> str:
-    """The name by which a host calls a tool of an extension."""
+    """Return the name under which a host lists a tool of an extension."""
     return f"ext_{extension}_{tool}"
 
 
 def raw(result: Any) -> Any:
-    """The result of a tool as the extension sent it."""
+    """Return the result of a tool as the extension sent it."""
     return getattr(result, "raw", result)
 
 
@@ -124,7 +124,7 @@ async def processes(extension: Any, count: int) -> None:
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop, where it is installed."""
+    """Return the loop factory of uvloop, if it is installed."""
     if importlib.util.find_spec("uvloop") is None:
         raise NotHere("uvloop is not installed")
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(
@@ -134,7 +134,7 @@ def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def run(work: Coroutine[Any, Any, T], *, uvloop: bool = False) -> T:
-    """`asyncio.run` on the wanted loop."""
+    """Run a coroutine on the chosen event loop."""
     try:
         factory = uvloop_factory() if uvloop else None
     except NotHere:

@@ -1,16 +1,16 @@
-"""Outcomes as an aligned plain table. Pure: it returns text and knows no terminal."""
+"""Prints outcomes as an aligned plain table. Pure: returns text and knows no terminal."""
 
 from collections.abc import Iterable, Sequence
 
 from bench.row import NOISY_OTHER_WORK, Outcome, Reading, Row, disagreements, is_noisy
 
 HEADINGS = ("measure", "value", "must", "stretch", "verdict", "quartiles", "absolute")
-# Columns of numbers read best when their last digits stand under one another.
+# Columns of numbers are aligned right.
 RIGHT = frozenset(("value", "must", "stretch"))
 
 
 def number(value: float, unit: str) -> str:
-    """Three digits that matter, and the unit; thousands as 12.3k."""
+    """Return a number with three significant digits and its unit; thousands as 12.3k."""
     size = abs(value)
     # 10.0 and 2.20, not 10 and 2.2: a column of equal precision is easier to compare.
     if size >= 999_500:
@@ -25,7 +25,7 @@ def number(value: float, unit: str) -> str:
 
 
 def target(row: Row, value: float | None) -> str:
-    """A target as written in PERFORMANCE.md: `<= 3x`."""
+    """Return a target as text: `<= 3x`."""
     return "" if value is None else f"{row.direction.value} {value:g}{'x' * (row.unit == 'x')}"
 
 
@@ -39,7 +39,7 @@ def _noise(reading: Reading) -> str:
 
 
 def cells(outcome: Outcome) -> tuple[str, ...]:
-    """The columns of one row."""
+    """Return the columns of one row."""
     row, reading = outcome.row, outcome.reading
     value = spread = absolute = noise = ""
     if reading is not None:
@@ -48,7 +48,7 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
         absolute = ", ".join(f"{label} {text}" for label, text in reading.absolute)
         if reading.low is not None and reading.high is not None:
             spread = f"{number(reading.low, '')} - {number(reading.high, '')}"
-    # The last line of a traceback is the one that says what happened.
+    # The last line of a traceback has the error.
     why = outcome.why.strip().splitlines()[-1:] or [""]
     note = reading.note if reading is not None else ""
     notes = "; ".join(part for part in (noise, absolute, note, why[0]) if part)
@@ -57,14 +57,15 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
 
 
 class Layout:
-    """Column widths, fixed before any value is known, so that each row prints when it is done."""
+    """The column widths, which are fixed before any value is known, so that each row can be printed
+    when it is done."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         names = max([len(HEADINGS[0]), *(len(row.name) for row in rows)])
         self._widths = (names, 13, 7, 7, 13, 13, 0)
 
     def line(self, columns: Sequence[str]) -> str:
-        """One line, no trailing blanks."""
+        """Return one line, without trailing blanks."""
         padded = (
             text.rjust(width) if heading in RIGHT else text.ljust(width)
             for heading, text, width in zip(HEADINGS, columns, self._widths, strict=True)
@@ -72,13 +73,13 @@ class Layout:
         return "  ".join(padded).rstrip()
 
     def heading(self) -> str:
-        """The first line and its rule."""
+        """Return the first line and the rule below it."""
         top = self.line(HEADINGS)
         return f"{top}\n{'-' * len(top)}"
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """How many rows ended how."""
+    """Return how many rows had each verdict."""
     counts: dict[str, int] = {}
     for outcome in outcomes:
         counts[outcome.verdict.value] = counts.get(outcome.verdict.value, 0) + 1

@@ -1,7 +1,6 @@
-"""One row, measured in this process: `python -m bench.worker KEY SETTING-AS-JSON`.
+"""Measures one row in this process: `python -m bench.worker KEY SETTING-AS-JSON`.
 
-Says one line of JSON on stdout; everything else it has to say is on stderr. Started by
-`bench/isolate.py` and by nobody else.
+Prints one line of JSON on stdout; all other output is on stderr. Only `bench/isolate.py` starts it.
 """
 
 import dataclasses
@@ -21,12 +20,12 @@ LAST_WORDS_S = 2.0
 
 
 def setting_to_text(setting: Setting) -> str:
-    """For the command line."""
+    """Return a setting as an argument of the command line."""
     return json.dumps(dataclasses.asdict(setting))
 
 
 def setting_from_text(text: str) -> Setting:
-    """From the command line."""
+    """Read a setting from an argument of the command line."""
     fields = json.loads(text)
     return Setting(**{**fields, "child": tuple(fields["child"])})
 
@@ -46,7 +45,7 @@ def main(words: list[str]) -> None:
     other_work = OtherWork()
     try:
         reading = row.measure(setting_from_text(text))
-        # With priority over other programs, it does not matter how much they take.
+        # With priority over other programs, their load does not matter.
         if os.getpriority(os.PRIO_PROCESS, 0) >= 0:
             reading = dataclasses.replace(reading, other_work=other_work.part())
         fields = {"reading": dataclasses.asdict(reading)}

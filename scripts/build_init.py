@@ -1,10 +1,11 @@
-"""Compile `sandbox/init.c` for each architecture and keep the result in `sandbox/initcode.py`.
+"""Compile `sandbox/init.c` for each architecture into `sandbox/initcode.py`.
 
     python scripts/build_init.py
 
-For whoever changes init.c; needs gcc and aarch64-linux-gnu-gcc. The digests of the source and of
-each program are kept beside the code, and which compiler and linker made it: a test notices when
-one was changed without the others, and builds the program again where the same compiler is.
+Run it after a change of init.c; needs gcc and aarch64-linux-gnu-gcc. The digests of the source and
+of each program, and the versions of compiler and linker, are stored beside the code. A test fails
+if one was changed without the others, and builds the program again if the same compiler is
+installed.
 """
 
 import base64
@@ -45,7 +46,8 @@ def build(compiler: tuple[str, ...], source: Path) -> bytes:
 
 
 def toolchain(compiler: tuple[str, ...]) -> tuple[str, ...]:
-    """The machine that this compiler compiles for, its version, its linker's; () without it."""
+    """Return the machine that this compiler compiles for, its version and that of its linker; ()
+    without the compiler."""
     if shutil.which(compiler[0]) is None:
         return ()
     first_lines = []
@@ -67,7 +69,10 @@ def main() -> None:
         code = base64.b85encode(program).decode()
         lines = "\n".join(f'    b"{line}"' for line in textwrap.wrap(code, 90))
         text += f"_{machine.upper()} = (\n{lines}\n)\n\n"
-    names = "".join(f'    "{one}": base64.b85decode(_{one.upper()}),\n' for one in COMPILERS)
+    names = "".join(
+        f'    "{architecture}": base64.b85decode(_{architecture.upper()}),\n'
+        for architecture in COMPILERS
+    )
     text += (
         f"# By the machine's name, as uname has it.\nINIT: Mapping[str, bytes] = {{\n{names}}}\n"
         f"INIT_SHA256: Mapping[str, str] = {{\n{digests}}}\n"

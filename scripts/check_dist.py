@@ -1,9 +1,9 @@
-"""Try what is in `dist/`: install it into a clean environment of each Python, and use it.
+"""Test the packages in `dist/`: install them into a clean environment of each Python, and use them.
 
     python scripts/check_dist.py [--dist FOLDER] PYTHON …
 
-The wheel on each Python, the sdist on the first. Each installs with its dependencies alone, without
-extras, into a temporary folder; nothing of the source tree is on its path.
+Tests the wheel on each Python, and the sdist on the first. Each is installed without extras, into a
+temporary folder; nothing of the source tree is on its path.
 """
 
 import argparse

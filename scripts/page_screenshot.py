@@ -19,7 +19,7 @@ GUARDED = "permissions = { network = false, filesystem = [] }"
 
 
 def take(browser: Browser, running: Page, file: Path) -> None:
-    """Make calls, so that there is something to see, and take the picture."""
+    """Make some calls, so that the page shows them, and take the picture."""
     browser.look(width=1180, height=860)
     browser.go(f"{running.url}?token={running.token}")
     browser.wait_for("document.querySelectorAll('.ext').length > 3")

@@ -1,10 +1,9 @@
-"""Run a command beside processes that keep the machine busy, and end those in every case.
+"""Run a command beside processes that keep the machine busy, and end those processes in every case.
 
     python scripts/run_under_load.py [--busy 4] [--writers 1] COMMAND [ARGUMENT ...]
 
-A busy process computes without pause; a writer writes a file of 64 MB again and again and forces
-it to disk. Each of them also ends by itself when this process is gone, however it went. The exit
-code is that of the command.
+A busy process computes without pause; a writer writes a file of 64 MB again and again and forces it
+to disk. Each also ends by itself when this process has ended. The exit code is that of the command.
 """
 
 import argparse
@@ -17,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from types import FrameType
 
-# How much a busy process computes before it looks whether its parent is still there.
+# How much a busy process computes between two checks of its parent.
 _STEPS = 1_000_000
 _FILE_BLOCKS, _BLOCK_BYTES = 64, 1_000_000
 
@@ -42,7 +41,7 @@ with tempfile.TemporaryFile(dir=sys.argv[2]) as file:
 
 @contextlib.contextmanager
 def load(busy: int, writers: int) -> Iterator[list[int]]:
-    """Start the processes; kill each by its pid in the end."""
+    """Start the processes; at the end kill each by its pid."""
     started: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="load-") as folder:
         words = [str(os.getpid()), folder]

@@ -1,8 +1,8 @@
-"""Hooks of mkdocs: pages that were written to be read in the repository become pages of the site.
+"""Hooks of mkdocs: turn pages that are written for the repository into pages of the site.
 
 A page that `mkdocs.yml` does not name is listed under "More". A link to a file outside `docs/`
-becomes the name of the file. The title of a fenced block, which
-names the file that a reader saves it as, is quoted as the highlighter wants it.
+becomes the name of the file. The title of a fenced block, which names the file to save it as, is
+quoted for the highlighter.
 """
 
 import re

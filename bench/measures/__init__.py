@@ -1,2 +1,3 @@
 """The measurements, by subject. Each public function takes a Setting and returns a Reading, or
-builds such a function from its parameters; `bench/rows.py` puts names and targets to them."""
+builds such a function from its parameters. `bench/rows.py` gives them names and targets.
+"""

@@ -1,4 +1,4 @@
-"""Large messages: against a pipe that carries the same bytes without any codec."""
+"""Large messages, as ratios to a pipe that carries the same bytes without a codec."""
 
 import importlib
 import importlib.util
@@ -16,7 +16,7 @@ LONG_LINE_CAP_BYTES = 200_000_000
 
 def large_echo(size: int, *, uvloop: bool = False) -> Callable[[Setting], Reading]:
     """A text of `size` bytes there and back / the same line over bare pipes."""
-    # A small block of several for what takes a millisecond, one for what takes a blink.
+    # Several calls a block if one takes about a millisecond; one if it takes a tenth of a second.
     calls = max(1, 4 * MIB // size)
 
     async def work(setting: Setting) -> Reading:
@@ -46,10 +46,8 @@ def large_echo(size: int, *, uvloop: bool = False) -> Callable[[Setting], Readin
 
 
 def codec_floor(size: int) -> Callable[[Setting], Reading]:
-    """The same line over bare pipes, encoded and decoded by msgspec and nothing else / without.
-
-    Where a large echo cannot get below, on this machine, with this codec.
-    """
+    """The same line over bare pipes, encoded and decoded by msgspec / without a codec. This is the
+    lower bound of a large echo on this machine, with this codec."""
 
     def measure(setting: Setting) -> Reading:
         if importlib.util.find_spec("msgspec") is None:
@@ -82,7 +80,7 @@ def codec_floor(size: int) -> Callable[[Setting], Reading]:
 
 
 def bare_pipe(size: int) -> Callable[[Setting], Reading]:
-    """MB a second, both ways added, of the line echo, and beside it of a plain byte echo."""
+    """MB per second of the line echo, both directions added, beside those of a plain byte echo."""
 
     def measure(setting: Setting) -> Reading:
         if not setting.child_is_c:
@@ -121,7 +119,7 @@ def long_line_allowed(setting: Setting) -> Reading:
                     assert len(text) == LONG_LINE_BYTES
 
                 blocks = {"raw": held(trip), "exthost": through_host}
-                # Seconds each, and far from the target or close to it in every one of them.
+                # Each round takes seconds, and the rounds hardly differ.
                 took = await take_turns_async(blocks, 3, warm=0)
         absolute = (("raw pipe", duration(took["raw"])),)
         return read_values(took["exthost"], absolute, note)

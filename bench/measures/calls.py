@@ -1,5 +1,6 @@
-"""Small calls by `ext.call`, the dialect's own words: how long one takes, and how many a second
-when a hundred are in flight. `tools.py` measures `host.call_tool`."""
+"""Small calls by `ext.call`, in the method names of the dialect: the time of one call, and calls
+per second with a hundred in flight. `tools.py` measures `host.call_tool`.
+"""
 
 import asyncio
 import statistics
@@ -12,7 +13,7 @@ from bench.cores import Pin
 from bench.rounds import duration, held, ratios, read_values, take_turns, take_turns_async
 from bench.row import NotHere, Reading, Setting
 
-# A millisecond or two a block, which is shorter than a slice of a busy core; so there are more.
+# A block takes a millisecond or two, less than a time slice of a busy core; so there are more.
 BLOCK_CALLS = 50
 MORE_ROUNDS = 12
 IN_FLIGHT = 100
@@ -24,7 +25,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
-    """Each call waits for the one before."""
+    """Return a block in which each call waits for the one before."""
 
     async def block() -> None:
         for _ in range(BLOCK_CALLS):
@@ -34,20 +35,20 @@ def one_by_one(call: Call) -> Callable[[], Awaitable[None]]:
 
 
 def in_flight(call: Call) -> Callable[[], Awaitable[None]]:
-    """A hundred tasks that each call again as soon as they are answered."""
+    """Return a block of a hundred tasks, each of which calls again after each reply."""
 
-    async def one() -> None:
+    async def call_once() -> None:
         for _ in range(IN_FLIGHT_CALLS // IN_FLIGHT):
             await call()
 
     async def block() -> None:
-        await asyncio.gather(*(one() for _ in range(IN_FLIGHT)))
+        await asyncio.gather(*(call_once() for _ in range(IN_FLIGHT)))
 
     return block
 
 
 def small_call(extension: subject.Extension) -> Call:
-    """The call that every row of this file makes through exthost."""
+    """Return the call that every row of this module makes through exthost."""
 
     def call() -> Awaitable[object]:
         return extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
@@ -105,7 +106,7 @@ def one_call_streams(pin: Pin) -> Measure:
 
 
 def c_ping_pong(pin: Pin) -> Measure:
-    """A C program in the host's place / raw Python: what no Python host can reach."""
+    """A C program in the place of the host / raw Python: a bound that no Python host reaches."""
 
     def measure(setting: Setting) -> Reading:
         if not setting.child_is_c:
@@ -154,7 +155,7 @@ def blocking_call(pin: Pin) -> Measure:
 
 
 def rate(seconds: list[float]) -> str:
-    """The median of some times as calls a second."""
+    """Return the median of these times as calls per second."""
     return f"{1 / statistics.median(seconds) / 1000:.0f}k/s"
 
 
@@ -180,7 +181,7 @@ def many_in_flight(*, uvloop: bool = False) -> Measure:
 
 
 def many_in_flight_streams(setting: Setting) -> Reading:
-    """Calls a second of asyncio streams + json, with nothing of exthost: the denominator."""
+    """Calls per second of asyncio streams + json without exthost: the denominator."""
 
     async def work() -> Reading:
         pair = cores.apart()

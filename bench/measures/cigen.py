@@ -1,6 +1,6 @@
-"""The figures that cigen's own documentation gives: spawn < 50 ms, handshake < 100 ms, < 1 ms a
-message. Each target is a tenth of that, in absolute numbers, because those of cigen are
-absolute."""
+"""The figures in the documentation of cigen: spawn < 50 ms, handshake < 100 ms, < 1 ms per message.
+Each target is a tenth of that, in absolute numbers, because the figures of cigen are absolute.
+"""
 
 import time
 from collections.abc import Callable
@@ -29,9 +29,9 @@ def starting(step: str) -> Callable[[Setting], Reading]:
         took: list[float] = []
         for turn in range(-1, setting.rounds):
             async with subject.connect(_plugin(setting), dialect="cigen") as extension:
-                told: Any = extension
+                target: Any = extension
                 if turn >= 0:
-                    took.append(told.stats.timings_ms[step])
+                    took.append(target.stats.timings_ms[step])
         return read_values(took)
 
     return lambda setting: subject.run(work(setting))

@@ -1,6 +1,7 @@
-"""What the control socket costs: one `call_tool` through another process's host, to the same C
-server that a host in this process calls in turn. The difference is one process more on the way
-there and back."""
+"""The cost of the control socket: one `call_tool` through the host of another process, compared
+with a host in this process that calls the same C server. The difference is one more process in each
+direction.
+"""
 
 import json
 import os
@@ -43,14 +44,14 @@ def one_call(*, uvloop: bool = False) -> Measure:
 
 @contextmanager
 def running_host(setting: Setting) -> Iterator[Path]:
-    """A host of the echo child in a process of its own; yields its config."""
+    """Run a host of the echo child in a process of its own; yield its config."""
     program, *args = (json.dumps(word) for word in child(setting))
     source = f"{{ type = 'process', command = {program}, args = [{', '.join(args)}] }}"
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "exthost.toml")
         config.write_text(f"[[extensions]]\nname = 'x'\ndialect = 'morphir'\nsource = {source}\n")
         words = [sys.executable, "-m", "exthost", "run", "--quiet", "--config", str(config)]
-        # Where exthost is not installed, only importable.
+        # For the case that exthost is importable and not installed.
         env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as process:
             try:

@@ -1,4 +1,4 @@
-"""Whether finding a manifest costs the same among many. Told, not judged: flat is 1.00."""
+"""Whether finding a manifest costs the same among many. Reported, not judged: 1.00 is constant."""
 
 import tempfile
 from pathlib import Path
@@ -10,13 +10,13 @@ from exthost.dialects import find
 from exthost.discovery.search import discover
 
 FEW, MANY = 1_000, 10_000
-# Each folder that holds extensions holds so many; every tenth has another one nested in it.
+# Extensions per folder; every tenth of them has another one nested in it.
 A_FOLDER = 100
 NESTED_EVERY = 10
 
 
 def _plant(root: Path, count: int) -> None:
-    """A tree of `count` manifests, a tenth of them to be pruned."""
+    """Create a tree of `count` manifests, of which a tenth is to be pruned."""
     for number in range(count):
         home = root / f"g{number // A_FOLDER}" / f"e{number - number % NESTED_EVERY}"
         folder = home if number % NESTED_EVERY == 0 else home.with_name(f"e{number}")
@@ -32,12 +32,12 @@ def _plant(root: Path, count: int) -> None:
 
 def _search(root: Path, count: int) -> None:
     report = discover(DiscoverySettings(search_paths=(str(root),)), find.manifest_formats())
-    kept = count - count // NESTED_EVERY
-    assert (report.scanned, len(report.candidates)) == (count, kept), report.diagnostics[:3]
+    expected = count - count // NESTED_EVERY
+    assert (report.scanned, len(report.candidates)) == (count, expected), report.diagnostics[:3]
 
 
 def many_manifests(setting: Setting) -> Reading:
-    """The search, a manifest each: walk, read, check, prune, dedupe and sort."""
+    """The time per manifest of a search: walk, read, check, prune, remove duplicates and sort."""
     with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
         few, many = Path(folder, "few"), Path(folder, "many")
         _plant(few, FEW)

@@ -1,12 +1,12 @@
-"""What the event bus costs when nobody listens.
+"""The cost of the event bus without subscribers.
 
-Two builds of the host, with and without its bus, cannot be compared to a hundredth: the noise of a
-call is larger. So the questions that a call asks the bus are counted, one such question is timed
-alone, and the product is set against a call where calls are cheapest: a hundred in flight.
+Two builds of the host, with and without its bus, cannot be compared to one percent: the noise of a
+call is larger. So this row counts the look-ups that a call makes on the bus, times one look-up
+alone, and compares the product with a call at its cheapest: a hundred in flight.
 
-The count depends on how the host asks, which may change: it sees look-ups and tests for emptiness.
-A count of none is taken for a question that it cannot see, and fails the row. The question is
-timed in its dearest form, a look-up through two attributes, so the value errs upwards.
+The count depends on how the host asks the bus: it sees look-ups and tests for emptiness. A count of
+zero means a look-up that it cannot see, and fails the row. The timed look-up is the most expensive
+form, through two attributes, so the value errs upwards.
 """
 
 import importlib
@@ -23,7 +23,7 @@ QUESTIONS = 50_000
 
 
 class Counting(dict[type, Any]):
-    """The listeners of a bus that has none, counting who asks for them."""
+    """The subscriptions of a bus without subscribers. Counts the look-ups."""
 
     asked = 0
 
@@ -32,17 +32,17 @@ class Counting(dict[type, Any]):
         return super().__contains__(kind)
 
     def __len__(self) -> int:
-        # Also what `if listeners` asks.
+        # `if listeners` calls this as well.
         self.asked += 1
         return super().__len__()
 
     def get(self, kind: type, default: Any = None) -> Any:
-        """Asked by `publish`: an event was built although nobody wanted it."""
+        """Count a call of `publish`: an event was built although no subscriber wants it."""
         raise AssertionError(f"{kind.__name__} was published to nobody")
 
 
-class _Desk:
-    """Holds a bus as the session's own objects do: the way to it is part of the question."""
+class _BusHolder:
+    """Has a bus as the objects of a session do, so that the attribute access is timed as well."""
 
     __slots__ = ("bus",)
 
@@ -59,16 +59,16 @@ class _Desk:
             pass
 
 
-def _question_s(desk: _Desk, kind: type) -> float:
+def _question_s(holder: _BusHolder, kind: type) -> float:
     start = time.perf_counter()
-    desk.ask(kind)
+    holder.ask(kind)
     between = time.perf_counter()
-    desk.idle()
+    holder.idle()
     return max(0.0, (2 * between - start - time.perf_counter()) / QUESTIONS)
 
 
 def unread_events(setting: Setting) -> Reading:
-    """Percent of a call that goes into asking whether anyone listens."""
+    """The percentage of a call that is spent on look-ups of subscribers."""
 
     async def work() -> Reading:
         subject.public("connect")
@@ -88,13 +88,13 @@ def unread_events(setting: Setting) -> Reading:
         questions_s: list[float] = []
         async with subject.connect(setting.child, events=quiet) as extension:
             note = cores.pin(pair)
-            desk, block = _Desk(quiet), in_flight(small_call(extension))
+            holder, block = _BusHolder(quiet), in_flight(small_call(extension))
             await block()
             for _ in range(setting.rounds):
                 start = time.perf_counter()
                 await block()
                 calls_s.append((time.perf_counter() - start) / IN_FLIGHT_CALLS)
-                questions_s.append(_question_s(desk, events.CallEnded))
+                questions_s.append(_question_s(holder, events.CallEnded))
                 percents.append(100 * each * questions_s[-1] / calls_s[-1])
         absolute = (
             ("questions a call", f"{each:g}"),

@@ -1,6 +1,7 @@
-"""What the gateway costs: one `tools/call` through `exthost gateway` on stdio, to the same C server
-that is called directly in turn. The client is ours both times; the difference is one process more,
-and the official package's server in it."""
+"""The cost of the gateway: one `tools/call` through `exthost gateway` on stdio, compared with a
+direct call of the same C server. Both use the client of exthost; the difference is one more
+process, and the server of the official package in it.
+"""
 
 import json
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bench import cores, subject
 from bench.measures.calls import BLOCK_CALLS, one_by_one
-from bench.measures.peers import installed, ours, server
+from bench.measures.peers import installed, server, tool_call
 from bench.rounds import duration, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
 
@@ -20,7 +21,7 @@ def one_call(setting: Setting) -> Reading:
 
     async def work(config: Path) -> Reading:
         gateway = (sys.executable, "-m", "exthost", "gateway", "--config", str(config))
-        # Where exthost is not installed, only importable.
+        # For the case that exthost is importable and not installed.
         env = {"PYTHONPATH": os.pathsep.join(sys.path)}
         async with (
             subject.connect(server(setting), dialect="mcp") as direct,
@@ -28,8 +29,8 @@ def one_call(setting: Setting) -> Reading:
         ):
             note = cores.pin(cores.apart())
             blocks = {
-                "directly": one_by_one(ours(direct)),
-                "gateway": one_by_one(ours(through, "ext_c_echo")),
+                "directly": one_by_one(tool_call(direct)),
+                "gateway": one_by_one(tool_call(through, "ext_c_echo")),
             }
             took = await take_turns_async(blocks, setting.few, BLOCK_CALLS)
         absolute = tuple((name, duration(took[name])) for name in ("gateway", "directly"))

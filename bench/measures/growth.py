@@ -1,4 +1,6 @@
-"""Whether a call costs the same later, and in company. Told, not judged: flat is 1.00."""
+"""Whether a call costs the same later, and beside many extensions. Reported, not judged: 1.00 is
+constant.
+"""
 
 import asyncio
 import statistics
@@ -24,15 +26,15 @@ async def _block(extension: subject.Extension) -> None:
 async def _age(extension: subject.Extension) -> None:
     call = small_call(extension)
 
-    async def one() -> None:
+    async def call_once() -> None:
         for _ in range(OLD_CALLS // AT_ONCE):
             await call()
 
-    await asyncio.gather(*(one() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(call_once() for _ in range(AT_ONCE)))
 
 
 def old_session(setting: Setting) -> Reading:
-    """A call in a session that has served 100,000 / a call in a young one, taking turns."""
+    """A call in a session that has served 100,000 calls / a call in a new one, in turn."""
 
     async def work() -> Reading:
         pair = cores.apart()
@@ -51,8 +53,8 @@ def old_session(setting: Setting) -> Reading:
 
 
 def in_company(setting: Setting) -> Reading:
-    """A call with 200 extensions loaded / with one. Each is first divided by raw Python, since
-    the two cannot take turns."""
+    """A call with 200 extensions loaded / with one. Each is first divided by raw Python, since the
+    two cannot take turns."""
     memory.allow_files(COMPANY * 8 + 100)
 
     async def work() -> Reading:

@@ -1,5 +1,6 @@
-"""Rows of PERFORMANCE.md whose measurement is still to be written: in the table, so that nobody
-takes their absence for a pass. Replace `later(...)` in `bench/rows.py` by a function."""
+"""Rows whose measurement is not written yet. They are in the table, so that a missing row is not
+taken for a pass. Replace `later(...)` in `bench/rows.py` by a function.
+"""
 
 from collections.abc import Callable
 
@@ -7,7 +8,7 @@ from bench.row import NotBuiltYet, Reading, Setting
 
 
 def later(needs: str) -> Callable[[Setting], Reading]:
-    """A measurement that only says what it waits for."""
+    """Return a measurement that only reports what it waits for."""
 
     def measure(setting: Setting) -> Reading:
         raise NotBuiltYet(needs)

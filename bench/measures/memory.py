@@ -1,4 +1,4 @@
-"""What the host keeps in memory. Each of these needs a process that has done nothing else."""
+"""The memory of the host. Each of these rows needs a process that has done nothing else."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from bench.memory import KIB, MIB
 from bench.row import Reading, Setting
 
 ECHO_BYTES = 16 * MIB
-# `limits.max_message` where nothing is said, for every line dialect.
+# The default of `limits.max_message` in the dialects with lines.
 DEFAULT_CAP_BYTES = 64 * MIB
-# Enough that every lazy import, cache and buffer of small calls is there.
+# Enough calls to fill every lazy import, cache and buffer of small calls.
 WARM_CALLS = 500
-# Two points of a line: what the first extensions cost once is in both.
+# Two points of a line: the one-time cost of the first extensions is in both.
 FEW_EXTENSIONS, MANY_EXTENSIONS = 100, 300
 # Three pipes, a pidfd and one to spare.
 FILES_EACH = 8
@@ -42,20 +42,20 @@ def peak_of_large_echo(setting: Setting) -> Reading:
 
 
 def idle_extension(setting: Setting) -> Reading:
-    """KiB of the host's memory for one more extension that was started and is left alone."""
+    """KiB of host memory for one more extension that was started and is idle."""
     memory.allow_files(MANY_EXTENSIONS * FILES_EACH)
 
     async def work() -> Reading:
         async with crowd(setting.child) as people:
             await people.grow(FEW_EXTENSIONS)
-            few = memory.resident()
+            before = memory.resident()
             await people.grow(MANY_EXTENSIONS - FEW_EXTENSIONS)
-            # One turn of the loop, so that what the starts left to it is gone.
+            # One turn of the loop, so that it has done what the starts scheduled.
             await asyncio.sleep(0.1)
             many = memory.resident()
-        each = (many - few) / (MANY_EXTENSIONS - FEW_EXTENSIONS) / KIB
+        each = (many - before) / (MANY_EXTENSIONS - FEW_EXTENSIONS) / KIB
         absolute = (
-            (f"{FEW_EXTENSIONS} extensions", f"{few / MIB:.1f} MiB"),
+            (f"{FEW_EXTENSIONS} extensions", f"{before / MIB:.1f} MiB"),
             (f"{MANY_EXTENSIONS} extensions", f"{many / MIB:.1f} MiB"),
         )
         return Reading(each, absolute)
@@ -64,10 +64,10 @@ def idle_extension(setting: Setting) -> Reading:
 
 
 def long_line_refused(setting: Setting) -> Reading:
-    """MiB that a line of 128 MB costs when 64 MiB are allowed: over the cap, or kept afterwards.
+    """MiB that a line of 128 MB costs if 64 MiB are allowed: above the limit, or kept afterwards.
 
-    Up to the cap it has to be kept, since it could still end in time; what must be flat is
-    everything beyond: the rest of the line, and the memory once the line has been refused.
+    Up to the limit the line must be kept, because it could still end in time. Everything beyond
+    must be constant: the rest of the line, and the memory after the line was refused.
     """
 
     async def work() -> Reading:
@@ -83,16 +83,16 @@ def long_line_refused(setting: Setting) -> Reading:
                 refusal = type(error).__name__
             else:
                 raise AssertionError("128 MB on one line were accepted under the default limits")
-            # Answered only when the rest of the long line has been read and dropped.
+            # The reply comes only after the rest of the long line was read and dropped.
             echoed = await extension.call("echo", baselines.SMALL, timeout=subject.CALL_S)
             assert echoed == baselines.SMALL
             grown = memory.peak() - before
-            kept = memory.resident() - before
+            retained = memory.resident() - before
         absolute = (
             ("refused with", refusal),
             ("peak", f"+{grown / MIB:.1f} MiB under a cap of {DEFAULT_CAP_BYTES // MIB}"),
-            ("kept", f"{kept / MIB:+.1f} MiB"),
+            ("kept", f"{retained / MIB:+.1f} MiB"),
         )
-        return Reading(max(grown - DEFAULT_CAP_BYTES, kept, 0) / MIB, absolute)
+        return Reading(max(grown - DEFAULT_CAP_BYTES, retained, 0) / MIB, absolute)
 
     return subject.run(work())

@@ -1,7 +1,7 @@
-"""What a hostile extension costs the one beside it.
+"""The cost of a hostile extension for another extension beside it.
 
-Each behaviour runs under the limit that ends it, and is begun again until the neighbour has made
-its calls: what is measured is the deed itself, its end and the next start.
+Each behaviour runs under the limit that ends it, and is started again until the neighbour has made
+its calls. So the behaviour, its end and the next start are measured.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from bench import baselines, subject
 from bench.rounds import duration, ratios, read_values
 from bench.row import Reading, Setting
 
-# Calls a block: enough for a 99th percentile that is not one call's bad luck.
+# Calls per block: enough that a single slow call does not decide the 99th percentile.
 CALLS = 300
-# Between two calls: a neighbour that is in use, not one that fills a core by itself.
+# The pause between two calls: the neighbour is in use and does not fill a core by itself.
 PAUSE_S = 0.001
 
-# Shakes hands as morphir has it; asked for the deed, it does it.
+# Completes the handshake of morphir; misbehaves when it is called.
 DOER = """
 import json, os, signal, sys
 def deed():
@@ -42,7 +42,7 @@ class Behaviour:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def begin(self) -> AbstractAsyncContextManager[subject.Extension]:
-        """Its extension, not asked for the deed yet."""
+        """Return the extension, before the behaviour is requested."""
         code = DOER.format(deed="\n".join(f"    {line}" for line in self.code.splitlines()))
         argv = (sys.executable, "-S", "-E", "-c", code)
         return subject.connect(argv, name="hostile", **self.settings)
@@ -96,7 +96,7 @@ async def _ask(neighbour: subject.Extension) -> float:
 
 
 async def _beside(neighbour: subject.Extension, behaviour: Behaviour) -> list[float]:
-    """How long calls took while it was being done."""
+    """Return how long the calls of the neighbour took during the behaviour."""
     times: list[float] = []
     while len(times) < CALLS:
         async with behaviour.begin() as hostile:
@@ -111,8 +111,8 @@ async def _beside(neighbour: subject.Extension, behaviour: Behaviour) -> list[fl
 
 
 def beside(name: str) -> Callable[[Setting], Reading]:
-    """The 99th percentile of a neighbour's calls beside a behaviour / while nobody does
-    anything."""
+    """The 99th percentile of the calls of a neighbour beside a behaviour / beside an idle
+    extension."""
 
     async def work(setting: Setting) -> Reading:
         idle, beside = [], []

@@ -1,8 +1,8 @@
-"""Other programs' clients on the same C server, in the same run, in turn: `tools/call` with a
-hundred in flight. Each is an optional install, and its row says when it is not there.
+"""Clients of other projects on the same C server, in the same run, in turn: `tools/call` with a
+hundred in flight. Each is an optional install; without it the row says so.
 
-exthost calls as its users do, by `host.call_tool`, with arguments checked against the tool's
-schema, time limits, progress and supervision on. The peers' own checks are theirs to choose.
+exthost is called as its users do, by `host.call_tool`, with arguments checked against the schema of
+the tool, time limits, progress and supervision. The other clients check what they check by default.
 """
 
 import importlib
@@ -32,14 +32,14 @@ Through = Literal["host.call_tool", "ext.call_tool"]
 
 
 def server(setting: Setting, mode: str = "--mcp") -> tuple[str, ...]:
-    """The C child as an MCP server."""
+    """Return the C child as an MCP server."""
     if not setting.child_is_c:
         raise NotHere("a C compiler: the server is a C child")
     return (*setting.child, mode)
 
 
-def ours(extension: Any, tool: str = "echo") -> Call:
-    """The call of a tool through one extension."""
+def tool_call(extension: Any, tool: str = "echo") -> Call:
+    """Return a call of a tool of one extension."""
     return lambda: extension.call_tool(tool, ARGUMENTS, timeout=subject.CALL_S)
 
 
@@ -55,7 +55,8 @@ async def _against(
     *,
     through: Through = "host.call_tool",
 ) -> Reading:
-    """Turns of a peer's block and ours. The peer runs already; `hosts` are its processes."""
+    """Time the blocks of another client and of exthost in turn. The other client runs already;
+    `hosts` are its processes."""
     pair = cores.apart()
     entry = subject.entry("x", server(setting), dialect="mcp")
     async with subject.host(entry) as host:
@@ -63,7 +64,7 @@ async def _against(
             "host.call_tool": lambda: host.call_tool(
                 subject.registered("x"), ARGUMENTS, timeout=subject.CALL_S
             ),
-            "ext.call_tool": ours(host["x"]),
+            "ext.call_tool": tool_call(host["x"]),
         }
         call = calls[through]
         answer = subject.raw(await call())
@@ -76,7 +77,7 @@ async def _against(
 
 
 def installed(module: str) -> None:
-    """Raise unless it can be imported."""
+    """Raise NotHere unless this module can be imported."""
     if importlib.util.find_spec(module) is None:
         raise NotHere(f"{module} is not installed")
 
@@ -125,7 +126,7 @@ def fastmcp(setting: Setting) -> Reading:
 
 @contextmanager
 def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """A Node script that makes one block of calls for each line it is sent."""
+    """Return a Node script that makes one block of calls for each line that it reads."""
     node = shutil.which("node")
     assert node is not None
     words = [node, str(SCRIPTS / name), str(IN_FLIGHT_CALLS), TEXT, *server]
@@ -149,7 +150,7 @@ def _script(name: str, server: tuple[str, ...]) -> Iterator[tuple[int, Callable[
 
 
 def node(script: str, mode: str, package: str) -> Callable[[Setting], Reading]:
-    """A client in Node, in a process of its own that takes its turns with us."""
+    """A client in Node, in a process of its own that takes turns with this one."""
 
     def measure(setting: Setting) -> Reading:
         if shutil.which("node") is None or not (MODULES / package).is_dir():

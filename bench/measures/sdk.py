@@ -1,7 +1,7 @@
-"""Servers written with exthost.sdk, by hand and with FastMCP, asked by the same bare client.
+"""Servers written with exthost.sdk, by hand and with FastMCP, called by the same bare client.
 
-The client is as lean as Python can be, so that what is compared is the servers. Each is a Python
-process of its own, with an MCP tool that returns its text.
+The client is as lean as Python allows, so that the servers are compared. Each is a Python process
+of its own, with an MCP tool that returns its text.
 """
 
 import json
@@ -78,7 +78,7 @@ def against(
     in_flight: bool = False,
     faster: bool = False,
 ) -> Callable[[Setting], Reading]:
-    """Time of the subject / time of the other; the other way round if `faster`."""
+    """The time of the subject / the time of the other; inverted if `faster` is true."""
 
     def measure(setting: Setting) -> Reading:
         if other is FASTMCP:
@@ -97,9 +97,9 @@ def against(
                 blocks[name] = _together(server, request_line) if in_flight else one_by_one
             note = cores.pin(cores.pair(Pin.SPLIT))
             took = take_turns(blocks, rounds, IN_FLIGHT if in_flight else calls)
-        ours, theirs = took[subject[0]], took[other[0]]
-        absolute = ((subject[0], duration(ours)), (other[0], duration(theirs)))
-        values = ratios(theirs, ours) if faster else ratios(ours, theirs)
+        own_times, other_times = took[subject[0]], took[other[0]]
+        absolute = ((subject[0], duration(own_times)), (other[0], duration(other_times)))
+        values = ratios(other_times, own_times) if faster else ratios(own_times, other_times)
         return read_values(values, absolute, note)
 
     return measure

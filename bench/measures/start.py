@@ -1,4 +1,4 @@
-"""Beginnings: of the command line, and of many extensions."""
+"""The start of the command line, and of many extensions."""
 
 import asyncio
 import importlib.util
@@ -17,7 +17,7 @@ from bench.rounds import duration, ratios, read_values, take_turns
 from bench.row import NotBuiltYet, NotHere, Reading, Setting
 
 CHILDREN = 100
-# Some twenty milliseconds each: a hundred rounds would not be quick.
+# A start takes some twenty milliseconds, so there are fewer rounds.
 HELP_ROUNDS_EACH = 2
 
 
@@ -52,9 +52,9 @@ def help_text(setting: Setting) -> Reading:
 
 
 def many_children(lifetime: str) -> Callable[[Setting], Reading]:
-    """100 children started, shaken hands with and answered once / 100 bare Popen + echo.
+    """100 children started, with handshake and one reply each / 100 bare Popen + echo.
 
-    Not pinned: starting many is what several cores are for. Ending them is not counted.
+    Not pinned, because starting many children uses several cores. Ending them is not counted.
     """
 
     async def work(setting: Setting) -> Reading:
@@ -98,9 +98,9 @@ def many_children(lifetime: str) -> Callable[[Setting], Reading]:
 
 
 def sandboxed(setting: Setting) -> Reading:
-    """The first answer of a Python extension in the strict tier / of the same under a bare Popen.
+    """The first reply of a Python extension in the strict sandbox / of the same under a bare Popen.
 
-    Ending it is not counted; neither is the probe that a host makes once.
+    The end is not counted, and neither is the probe that a host makes once.
     """
     twin = (sys.executable, "-I", "-S", str(HERE / "echo.py"))
 

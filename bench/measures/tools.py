@@ -1,5 +1,6 @@
-"""`host.call_tool`, the call that users make: the name looked up, the arguments checked against the
-tool's schema, a time limit, and the result as users get it."""
+"""`host.call_tool`, the call that users make: it looks up the name, checks the arguments against
+the schema of the tool, has a time limit and returns a ToolResult.
+"""
 
 import importlib
 import inspect
@@ -25,7 +26,7 @@ from bench.rounds import Samples, duration, held, ratios, read_values, take_turn
 from bench.row import Reading, Setting
 
 ARGUMENTS = baselines.SMALL
-# What a child is started with, the line that the raw pipe sends, and the result of the tool.
+# The arguments of a child, the line that the raw pipe sends, and the result of the tool.
 MODES = {"morphir": "--schema", "mcp": "--mcp"}
 LINES = {"morphir": baselines.SMALL_LINE, "mcp": baselines.MCP_LINE}
 RESULTS: dict[str, Any] = {
@@ -40,25 +41,25 @@ Blocks = dict[str, Callable[[], Awaitable[object]]]
 
 
 def child(setting: Setting, dialect: str = "morphir") -> tuple[str, ...]:
-    """The echo child of this dialect, whose tool has a schema."""
+    """Return the echo child of this dialect, whose tool has a schema."""
     return (*setting.child, MODES[dialect])
 
 
 def entry(
     setting: Setting, name: str = "x", dialect: str = "morphir", **options: Any
 ) -> dict[str, Any]:
-    """The echo child as an entry of a config."""
+    """Return the echo child as an entry of a config."""
     return subject.entry(name, child(setting, dialect), dialect=dialect, **options)
 
 
 def tool_call(host: subject.Host, extension: str = "x") -> Call:
-    """One call of the echo tool through the host."""
+    """Return one call of the echo tool through the host."""
     name = subject.registered(extension)
     return lambda: host.call_tool(name, ARGUMENTS, timeout=subject.CALL_S)
 
 
 def ext_call(host: subject.Host, dialect: str) -> Call:
-    """The same request through `ext.call`, in the words of the dialect."""
+    """Return the same request through `ext.call`, in the method names of the dialect."""
     extension = host["x"]
     if dialect == "mcp":
         params = {"name": "echo", "arguments": ARGUMENTS}
@@ -67,7 +68,7 @@ def ext_call(host: subject.Host, dialect: str) -> Call:
 
 
 async def check(call: Call, dialect: str = "morphir") -> None:
-    """Make one call, and see that the tool answered."""
+    """Make one call, and assert the answer of the tool."""
     result = subject.raw(await call())
     assert result == RESULTS[dialect], result
 
@@ -172,7 +173,7 @@ def against_ext_call(*, dialect: str = "morphir", uvloop: bool = False) -> Measu
 
 
 def _other_events(events: Any) -> tuple[type, ...]:
-    """Every kind of event except those of a call."""
+    """Return every kind of event except those of a call."""
     return tuple(
         kind
         for name, kind in inspect.getmembers(events, inspect.isclass)
@@ -205,8 +206,8 @@ def observed(*, calls: bool, uvloop: bool = False) -> Measure:
             subject.host(entry(setting)) as host,
         ):
             observed_host.events.subscribe(kinds, listener)
-            for one in (observed_host, host):
-                await check(tool_call(one))
+            for opened in (observed_host, host):
+                await check(tool_call(opened))
             assert received == (2 if calls else 0), received
             note = cores.pin(pair)
             compared = {"observed": tool_call(observed_host), "alone": tool_call(host)}
@@ -231,8 +232,8 @@ def traced_before(*, uvloop: bool = False) -> Measure:
             subject.host(entry(setting)) as host,
         ):
             end = traced_host.traffic.subscribe(listener)
-            for one in (traced_host, host):
-                await check(tool_call(one))
+            for opened in (traced_host, host):
+                await check(tool_call(opened))
             assert records == 2, records
             end()
             note = cores.pin(pair)
@@ -252,7 +253,7 @@ def pool(size: int, *, uvloop: bool = False) -> Measure:
             await subject.processes(pool_host["pool"], size)
             await check(tool_call(pool_host, "pool"))
             await check(tool_call(host))
-            # Not before all are there: what starts later would share the core of the host.
+            # Pinned after all have started: a later process would share the core of the host.
             note = cores.pin(pair)
             calls = {f"pool of {size}": tool_call(pool_host, "pool"), "one": tool_call(host)}
             return await _in_flight(setting, calls, note)
@@ -264,7 +265,7 @@ def pool(size: int, *, uvloop: bool = False) -> Measure:
 
 
 def run_tool(*, hooks: int, many: bool = False) -> Measure:
-    """`host.run_tool` with so many hook extensions / `host.call_tool` on the same host."""
+    """`host.run_tool` with this many hook extensions / `host.call_tool` on the same host."""
 
     async def work(setting: Setting) -> Reading:
         pair = cores.apart()
@@ -272,16 +273,16 @@ def run_tool(*, hooks: int, many: bool = False) -> Measure:
         hooked = [subject.entry(f"hook{n}", argv, dialect="nexo") for n in range(hooks)]
         async with subject.host(entry(setting), *hooked) as host:
             # Where hooks start at first use, run_tool would pass over them.
-            for one in hooked:
-                await host[one["name"]].start()
+            for hook_entry in hooked:
+                await host[hook_entry["name"]].start()
             name = subject.registered("x")
 
             def run() -> Awaitable[Any]:
                 return host.run_tool(name, ARGUMENTS, timeout=subject.CALL_S)
 
             await check(run)
-            for one in hooked:
-                answered = host[one["name"]].stats.result
+            for hook_entry in hooked:
+                answered = host[hook_entry["name"]].stats.result
                 assert answered == 2, f"{answered} hooks were run, not 2"
             note = cores.pin(pair)
             order = in_flight if many else one_by_one

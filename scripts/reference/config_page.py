@@ -59,17 +59,17 @@ def config_page() -> str:
 def _section(name: str, key: Key) -> list[str]:
     header = {"list": f"[[{name}]]", "names": f"[{name}.NAME]", "table": f"[{name}]"}
     own = {
-        key_name: one
-        for key_name, one in key.type.keys.items()
-        if SETTING_KEYS.get(key_name) is not one
+        key_name: inner
+        for key_name, inner in key.type.keys.items()
+        if SETTING_KEYS.get(key_name) is not inner
     }
     parts = [f"## `{header[key.type.layout]}`", key.about, _table(own)]
     if len(own) < len(key.type.keys):
         settings = "[settings of an extension](#settings-of-an-extension)"
         parts.append(f"And the {settings}." if own else f"Its keys are the {settings}.")
-    for key_name, one in own.items():
-        if one.type.keys:
-            parts += [f"### `{name}.{key_name}`", _table(one.type.keys)]
+    for key_name, inner_key in own.items():
+        if inner_key.type.keys:
+            parts += [f"### `{name}.{key_name}`", _table(inner_key.type.keys)]
     return parts
 
 

@@ -67,9 +67,9 @@ def lifecycle_picture() -> str:
     for row in TABLE:
         moves.setdefault((row.state, row.next), []).append(row.event.value)
     arrows, labels = [], []
-    for (one, other), events in moves.items():
-        bend = _BENDS.get((one, other), 22 if (other, one) in moves else 8)
-        path, label = _arrow(one, other, events, bend)
+    for (state, next_state), events in moves.items():
+        bend = _BENDS.get((state, next_state), 22 if (next_state, state) in moves else 8)
+        path, label = _arrow(state, next_state, events, bend)
         arrows.append(path)
         labels.append(label)
     width = 4 * _COLUMN + _WIDTH + 2 * _MARGIN
@@ -93,9 +93,9 @@ def _state(state: State) -> str:
     return f'{box}<text class="name" x="{x:g}" y="{y + 4:g}" text-anchor="middle">{state}</text>'
 
 
-def _arrow(one: State, other: State, events: list[str], bend: float) -> tuple[str, str]:
+def _arrow(state: State, next_state: State, events: list[str], bend: float) -> tuple[str, str]:
     """Return an arrow from the edge of one box to that of another, and its label."""
-    (x1, y1), (x2, y2) = _centre(one), _centre(other)
+    (x1, y1), (x2, y2) = _centre(state), _centre(next_state)
     dx, dy = x2 - x1, y2 - y1
     length = (dx * dx + dy * dy) ** 0.5
     mx, my = (x1 + x2) / 2 - dy / length * bend, (y1 + y2) / 2 + dx / length * bend

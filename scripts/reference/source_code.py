@@ -73,7 +73,7 @@ def _own_members(kind: type) -> Iterator[Member]:
     for node in _class(kind).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        decorators = {ast.unparse(one) for one in node.decorator_list}
+        decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
         doc = inspect.cleandoc(ast.get_docstring(node) or "")
         if node.name == "__init__" and doc:  # without one, users do not make instances
             call = _signature(node, is_method=True).removesuffix(" -> None")
@@ -84,7 +84,7 @@ def _own_members(kind: type) -> Iterator[Member]:
         if "property" in decorators or "cached_property" in decorators:
             result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
             yield Member(node.name, f"{node.name}{result}", doc)
-        elif not any(one.endswith(".setter") for one in decorators):
+        elif not any(decorator.endswith(".setter") for decorator in decorators):
             is_static = "staticmethod" in decorators
             yield Member(node.name, _signature(node, is_method=not is_static), doc)
 

@@ -1,14 +1,14 @@
-"""Finds out which dialect a command speaks: by shaking hands with it.
+"""Detects the dialect of a command by trying handshakes.
 
 The dialects are tried in order, the likeliest first, each with a process of its own. The process
-that shakes hands is the one that is used. A try ends when
+that completes its handshake is the one that is used. A try ends when
 
-- the handshake fails, or the program dies;
-- the program has read what was sent and then writes nothing new for the `seconds` of that dialect.
+- the handshake fails, or the program dies; - the program has read what was sent and then writes
+nothing new for the `seconds` of that dialect.
 
-A program that has not read its input yet is still starting. That time counts only towards the
-limit of the whole search, so a program that takes long to start is found by its first try. If every
-dialect met silence, those are tried once more with more patience.
+A program that has not read its input yet is still starting. That time counts only towards the limit
+of the whole search, so a slow program is detected at its first try. If the program was silent in
+every dialect, those are tried once more with a longer limit.
 """
 
 import asyncio
@@ -31,32 +31,32 @@ from exthost.trace.traffic import Traffic
 
 __all__ = ["Attempt", "DetectedConnection", "detection_order"]
 
-# How long the whole search may take where nobody says.
+# The default limit of the whole search.
 SEARCH_SECONDS = 30.0
 
-# The limits of the process itself come later than ours, which say more.
+# The limits of the process are this much longer, because the error of the search says more.
 _LATER_SECONDS = 10.0
 
-# How often a try is looked at; what it waits for sends no event.
+# How often the progress of a try is checked: no event reports it.
 _POLL_SECONDS = 0.05
 
-# The second time, each dialect that met silence may take this many times as long.
+# In the second round, the limit of silence is this many times as long.
 _MORE_PATIENCE = 4
 
 
 class Attempt(NamedTuple):
-    """A dialect that was tried, and why it is not this one."""
+    """A dialect that was tried, and why the program does not speak it."""
 
     dialect: str
     answer: str
 
 
 class _Silence(HandshakeFailed):
-    """It read what was sent and stayed silent: perhaps it was only slow."""
+    """The program read its input and wrote nothing; it may only be slow."""
 
 
 class DetectedConnection(OpenedByWith):
-    """One extension of a dialect that is found out, for the length of an `async with` block."""
+    """A connection to one extension whose dialect is detected. Use it with `async with`."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class DetectedConnection(OpenedByWith):
         seconds: float | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """The dialect of `spec` is ignored. `seconds` bounds the whole search. `traffic` has the
-        messages of every try."""
+        """`seconds` limits the whole search. `traffic` records the messages of every try. The
+        dialect of `spec` is ignored."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
@@ -125,7 +125,7 @@ class DetectedConnection(OpenedByWith):
         try:
             extension = await self._opened(opening, connection, patience, left)
         except BaseException:
-            opening.cancel()  # it then closes what it has started
+            opening.cancel()  # closes what the attempt has started
             await asyncio.wait([opening])
             raise
         self._connection = connection
@@ -185,8 +185,9 @@ def _too_slow(seconds: float, connection: Connection) -> HandshakeFailed:
 
 
 def detection_order(program: str) -> list[tuple[str, float]]:
-    """Return the dialects to try for a program of this name, and how many seconds of silence end a
-    try: first those whose manifest format knows the name, then by rank."""
+    """Return the dialects to try for a program of this name, and the seconds of silence that end
+    each try. Dialects whose manifest format claims the name are first, then the order is by rank.
+    """
     known = {
         format.dialect
         for format in find.manifest_formats()

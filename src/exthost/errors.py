@@ -55,8 +55,8 @@ class Evidence:
 NOTHING = Evidence()
 
 
-def _few(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last lines, and the first one where there are many: it says what went wrong."""
+def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first line and the last ones, if there are many: the first has the reason."""
     return lines if len(lines) <= 6 else (lines[0], "…", *lines[-5:])
 
 
@@ -102,7 +102,7 @@ class ExthostError(Exception):
 
     @property
     def headline(self) -> str:
-        """The message with the extension that it is about: messages call it "it"."""
+        """The message with the name of its extension, which the message itself calls "it"."""
         if self.extension:
             return f"{self.extension}: {self.message}"
         for word, noun in (("it ", "the extension "), ("its ", "the extension's ")):
@@ -118,7 +118,7 @@ class ExthostError(Exception):
             lines.append(f"  help: {self.help}")
         if self.evidence.exit:
             lines.append(f"  exit: {self.evidence.exit}")
-        lines += [f"  stderr: {line}" for line in _few(self.evidence.stderr)]
+        lines += [f"  stderr: {line}" for line in _shortened(self.evidence.stderr)]
         return escape_controls("\n".join(lines))
 
 
@@ -128,8 +128,10 @@ def escape_controls(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() or one in "\t\n" else one.encode("unicode_escape").decode("ascii")
-        for one in text
+        char
+        if char.isprintable() or char in "\t\n"
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 

@@ -97,18 +97,18 @@ def _comparable(name: str) -> str:
     return name[:_MAX_COMPARED].casefold().replace("-", "_").lstrip("_")
 
 
-def _mistakes(one: str, other: str, limit: int) -> int:
+def _mistakes(word: str, other: str, limit: int) -> int:
     """Return how many characters must be changed, added, removed or exchanged with their neighbour
     to get from one word to the other; more than `limit` if it is more than that."""
-    if abs(len(one) - len(other)) > limit:
+    if abs(len(word) - len(other)) > limit:
         return limit + 1
     before: list[int] = []
     row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
+    for i, a in enumerate(word, 1):
         last, before, row = before, row, [i]
         for j, b in enumerate(other, 1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and (a, one[i - 2]) == (other[j - 2], b):
+            if i > 1 and j > 1 and (a, word[i - 2]) == (other[j - 2], b):
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
     return row[-1]

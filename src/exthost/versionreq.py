@@ -98,21 +98,29 @@ class Comparator:
         )
 
     def _exceeded_by(self, version: Version) -> bool:
-        ours, theirs = self._compared(version)
-        return theirs > ours if len(ours) < 3 else (theirs, _order(version)) > (ours, _order(self))
+        required, actual = self._compared(version)
+        return (
+            actual > required
+            if len(required) < 3
+            else (actual, _order(version)) > (required, _order(self))
+        )
 
     def _exceeds(self, version: Version) -> bool:
-        ours, theirs = self._compared(version)
-        return theirs < ours if len(ours) < 3 else (theirs, _order(version)) < (ours, _order(self))
+        required, actual = self._compared(version)
+        return (
+            actual < required
+            if len(required) < 3
+            else (actual, _order(version)) < (required, _order(self))
+        )
 
     def _compared(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the numbers of this comparison, and as many of the version's."""
-        ours: tuple[int, ...] = (self.major,)
+        required: tuple[int, ...] = (self.major,)
         if self.minor is not None:
-            ours += (self.minor,)
+            required += (self.minor,)
             if self.patch is not None:
-                ours += (self.patch,)
-        return ours, (version.major, version.minor, version.patch)[: len(ours)]
+                required += (self.patch,)
+        return required, (version.major, version.minor, version.patch)[: len(required)]
 
     def _tilde(self, version: Version) -> bool:
         if version.major != self.major or self.minor not in (None, version.minor):
@@ -128,11 +136,11 @@ class Comparator:
             return True
         if self.patch is None:
             return version.minor >= self.minor if self.major else version.minor == self.minor
-        ours, theirs = (self.minor, self.patch), (version.minor, version.patch)
-        if theirs == ours:
+        required, actual = (self.minor, self.patch), (version.minor, version.patch)
+        if actual == required:
             return _order(version) >= _order(self)
         if self.major:
-            return theirs > ours
+            return actual > required
         return self.minor > 0 and version.minor == self.minor and version.patch > self.patch
 
 

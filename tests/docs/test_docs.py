@@ -1,4 +1,4 @@
-"""What the README and the docs show is run: every snippet, every command, every output."""
+"""Every snippet, command and output in the README and the docs is run and compared."""
 
 import os
 import re
@@ -44,7 +44,8 @@ def unpack(shown: list[Block], folder: Path) -> None:
 
 
 def environment(*first: Path) -> dict[str, str]:
-    """Ours, with these folders and the installed programs first on PATH."""
+    """Return the environment of the tests with these folders and the installed programs first on
+    PATH."""
     return os.environ | {"PATH": os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])}
 
 
@@ -62,7 +63,7 @@ def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess
 
 
 def run_line(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The same, without a shell and a process where the line is a verb and its words alone."""
+    """Run a command without a shell; inside this process if it is a plain verb of exthost."""
     program, *words = shlex.split(command)
     if program != "exthost" or words[0] in ("run", "gateway") or "|" in words:
         return run(command, folder)
@@ -125,16 +126,16 @@ def test_what_a_page_shows_of_the_wire_is_what_goes_over_it(dialect: str, tmp_pa
     program.chmod(0o755)
     done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
     assert done.returncode == 0, done.stderr
-    said = overheard(program.with_name("record"))
+    said = recorded_messages(program.with_name("record"))
     for line, heard in zip_longest(re.split(r"\n(?=[→←])", wire), said, fillvalue="nothing"):
         # Long messages are wrapped on the page, so spaces do not count.
         pattern = ".*".join(map(re.escape, "".join(line.split()).split("…")))
         assert re.fullmatch(pattern, "".join(heard.split())), f"{line}\n{heard}"
 
 
-def overheard(record: Path) -> list[str]:
-    """The messages, each with its direction, and with carriage returns and blank lines spelt out.
-    Host and extension take turns, so what goes one way without a break is one message."""
+def recorded_messages(record: Path) -> list[str]:
+    """Return the messages, each with its direction, and with visible carriage returns. Host and
+    extension take turns, so consecutive bytes in one direction are one message."""
     pieces = [line.split() for line in record.read_text().splitlines()]
     turns = groupby(pieces, key=lambda piece: piece[0])
     said = [(way, "".join(piece[1] for piece in turn)) for way, turn in turns]

@@ -26,7 +26,7 @@ from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.call_queue import CallQueue
 from exthost.session.call import Call, FutureCall
-from exthost.session.conversation import Phase
+from exthost.session.phase import Phase
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
 from tests.extensions.puppet import Puppet, session_with

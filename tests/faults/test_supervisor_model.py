@@ -1,8 +1,8 @@
-"""The supervisor against a simple model: life-cycle, restart budget, backoff, and every call's end.
+"""The supervisor against a simple model: life cycle, restart budget, backoff, and every call's end.
 
-The extension, its supervisor, call queue and sessions are the real ones. Children that do what the
-test tells them to stand in place of processes, and the test moves the time. The model knows the
-rules of the pages in a few lines: who is asked starts it, a budget ends it, a delay doubles.
+The extension, its supervisor, call queue and sessions are the real ones. Children that the test
+controls replace processes, and the test moves the time. The model has the rules of
+docs/lifecycle.md in a few lines: a call starts the extension, a budget ends it, a delay doubles.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ from exthost.extension.extension import Extension
 from exthost.process import probe
 from tests.extensions.puppet import Puppet
 
-# limits.start of morphir; a first delay and a longest one of our own.
+# limits.start of morphir; the first delay and the longest one of this test.
 START, FIRST, LONGEST, SUSTAINED = 60.0, 1.0, 4.0, 60.0
 
 
-class ToldTime(asyncio.SelectorEventLoop):
-    """A loop whose clock stands still until it is told the time."""
+class ManualClockLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock moves only when the test sets it."""
 
     def __init__(self) -> None:
         super().__init__(selectors.DefaultSelector())
-        self.told = 0.0
+        self.now = 0.0
 
     def time(self) -> float:
-        return self.told
+        return self.now
 
     def settle(self) -> None:
-        """Do all that there is to do now."""
+        """Run every callback that is ready."""
 
         async def ticks() -> None:
             for _ in range(30):
@@ -54,7 +54,7 @@ class ToldTime(asyncio.SelectorEventLoop):
         self.run_until_complete(ticks())
 
 
-class Obedient(Puppet):
+class ControlledChild(Puppet):
     """A child that ends when its stdin does."""
 
     def __init__(self, *_: Any) -> None:
@@ -65,14 +65,14 @@ class Obedient(Puppet):
         super().close_stdin()
         self.die()
 
-    def shake(self) -> None:
-        """Answer what was asked of it so far, as the handshake has it."""
+    def answer_handshake(self) -> None:
+        """Answer the last request of the handshake."""
         for request in self.heard()[-1:]:
             listed = [{"name": "echo", "description": ""}]
             self.say(id=request["id"], result=listed if request["id"] else None)
 
 
-ALL: list[Obedient] = []
+ALL: list[ControlledChild] = []
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Supervision(RuleBasedStateMachine):
         probe.probe_pid_namespace(probe.find_tools())
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
         ALL.clear()
-        self.loop = ToldTime()
+        self.loop = ManualClockLoop()
         self.model = Model(strategy, most, forgiven_by)
         restart = {
             "strategy": strategy,
@@ -179,7 +179,7 @@ class Supervision(RuleBasedStateMachine):
         entry = {"name": "x", "source": {"command": "puppet"}, "restart": restart}
 
         async def make() -> Extension:
-            return Extension(spec_from_mapping(entry), DIALECT, spawn=Obedient)  # type: ignore[arg-type]
+            return Extension(spec_from_mapping(entry), DIALECT, spawn=ControlledChild)  # type: ignore[arg-type]
 
         self.ext = self.loop.run_until_complete(make())
         self.calls: list[asyncio.Task[Any]] = []
@@ -198,22 +198,22 @@ class Supervision(RuleBasedStateMachine):
             self.model.waiting.append(n)
         if self.model.state in ("discovered", "admitted"):
             # The first start is nobody's retry; one after a rest is charged to the budget.
-            self.model.start(self.loop.told, retry=self.model.state == "admitted")
+            self.model.start(self.loop.now, retry=self.model.state == "admitted")
         self.loop.settle()
 
     @precondition(lambda self: self.model.state == "starting")
     @rule()
     def it_shakes_hands(self) -> None:
         for _ in range(2):
-            ALL[-1].shake()
+            ALL[-1].answer_handshake()
             self.loop.settle()
-        self.model.ready(self.loop.told)
+        self.model.ready(self.loop.now)
 
     @precondition(lambda self: self.model.state in ("starting", "ready"))
     @rule()
     def it_dies(self) -> None:
         ALL[-1].die()
-        self.model.crash(self.loop.told)
+        self.model.crash(self.loop.now)
         self.loop.settle()
 
     @precondition(lambda self: self.model.state in ("starting", "ready"))
@@ -226,7 +226,7 @@ class Supervision(RuleBasedStateMachine):
             self.it_dies()
             if self.model.state == "backoff":
                 self.it_is_where_the_model_says()
-                self.time_passes(self.model.due - self.loop.told)
+                self.time_passes(self.model.due - self.loop.now)
             if self.model.state != "starting":
                 return
             self.it_is_where_the_model_says()
@@ -243,17 +243,17 @@ class Supervision(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.0, 5.0, 50.0, 61.0]))
     def time_passes(self, seconds: float) -> None:
-        self.loop.told += seconds
-        self.model.pass_time(self.loop.told)
+        self.loop.now += seconds
+        self.model.pass_time(self.loop.now)
         self.loop.settle()
 
-    # Of one that runs, a fresh process comes up beside the old one: another story, told elsewhere.
+    # While one runs, a requested restart starts a process beside it: other tests show that.
     @precondition(lambda self: self.model.state not in ("starting", "ready"))
     @rule()
     def somebody_wants_it_again(self) -> None:
         asked = self.loop.create_task(self.ext.restart())
         asked.add_done_callback(lambda task: task.cancelled() or task.exception())
-        self.model.asked_again(self.loop.told)
+        self.model.asked_again(self.loop.now)
         self.loop.settle()
 
     @rule()

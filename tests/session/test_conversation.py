@@ -22,7 +22,7 @@ from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.messages import Batch, Failure, Incoming, Noise, Notification, Reply, Request
 from exthost.offer import NO_OFFER, Offer
-from exthost.session.conversation import PHASES, Conversation, Phase
+from exthost.session.conversation import Conversation
 from exthost.session.effects import (
     Acknowledge,
     Count,
@@ -42,6 +42,7 @@ from exthost.session.effects import (
     Write,
 )
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
+from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import MapResult, MaybeMoreReply
 from exthost.wire.framing import Bytes
 from tests.session.talking import (

@@ -16,8 +16,8 @@ from exthost.dialects.steps import AskHost, MaybeMore, Subscribe, TryRequest
 from exthost.errors import CallFailed
 from exthost.messages import Reply, Request
 from exthost.session.call import Call
-from exthost.session.conversation import Phase
 from exthost.session.effects import Acknowledge, Effect, End, Failed, RunHandler, Write
+from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorReply, MaybeMoreReply
 from tests.session.talking import (
     BOTH,

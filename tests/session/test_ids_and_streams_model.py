@@ -19,7 +19,7 @@ from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError
 from exthost.messages import Failure, Reply, Request
 from exthost.session.call import Call
-from exthost.session.conversation import PHASES, Conversation, Phase
+from exthost.session.conversation import Conversation
 from exthost.session.effects import (
     Acknowledge,
     Count,
@@ -30,6 +30,7 @@ from exthost.session.effects import (
     Notified,
     Write,
 )
+from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import DELIVER, GeneratorReply, StreamReply
 from exthost.session.stream_queue import StreamQueue
 

@@ -47,10 +47,13 @@ def _described(outcome: Outcome) -> list[str]:
 def _clean(text: str) -> str:
     """Return the text without characters that XML has no place for."""
     return "".join(
-        one
-        if one in "\t\n" or " " <= one <= "\ud7ff" or "\ue000" <= one <= "\ufffd" or one > "\uffff"
+        char
+        if char in "\t\n"
+        or " " <= char <= "\ud7ff"
+        or "\ue000" <= char <= "\ufffd"
+        or char > "\uffff"
         else "?"
-        for one in text
+        for char in text
     )
 
 

@@ -24,8 +24,8 @@ class ManifestCheck:
         return replace(
             report,
             outcomes=tuple(
-                self.outcome if one.rule.name == self.outcome.rule.name else one
-                for one in report.outcomes
+                self.outcome if outcome.rule.name == self.outcome.rule.name else outcome
+                for outcome in report.outcomes
             ),
         )
 
@@ -38,21 +38,24 @@ def check_manifest(spec: Spec) -> ManifestCheck:
         return ManifestCheck(Outcome(rule, reason="it has none", skipped=True))
     folder = path.rpartition("/")[0] or "/"
     formats = find.manifest_formats()
-    if any(one.parent and one.parent == folder.rpartition("/")[2] for one in formats):
+    if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
-    mine = [one for one in report.diagnostics if one.path == path]
-    findings = tuple(Finding(rule, _message(one), fix=one.help) for one in _flat(mine))
+    diagnostics = [diagnostic for diagnostic in report.diagnostics if diagnostic.path == path]
+    findings = tuple(
+        Finding(rule, _message(diagnostic), fix=diagnostic.help)
+        for diagnostic in _flat(diagnostics)
+    )
     return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
 
 
 def _flat(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    return [one for found in diagnostics for one in (found, *found.more)]
+    return [diagnostic for first in diagnostics for diagnostic in (first, *first.more)]
 
 
-def _message(one: Diagnostic) -> str:
-    place = f"{one.path}:{one.line}: " if one.line else ""
-    return f"{place}{one.message} [{one.code}]"
+def _message(diagnostic: Diagnostic) -> str:
+    place = f"{diagnostic.path}:{diagnostic.line}: " if diagnostic.line else ""
+    return f"{place}{diagnostic.message} [{diagnostic.code}]"
 
 
 def failed_report(error: ExthostError, target: str, dialect: str) -> Report:

@@ -59,8 +59,8 @@ def offers_differ(first: Offer, second: Offer) -> str:
     before = {tool.name for tool in first.tools}
     after = {tool.name for tool in second.tools}
     if before != after:
-        lost, new = sorted(before - after), sorted(after - before)
-        parts = [f"gone: {', '.join(lost)}"] if lost else []
+        removed, new = sorted(before - after), sorted(after - before)
+        parts = [f"gone: {', '.join(removed)}"] if removed else []
         parts += [f"new: {', '.join(new)}"] if new else []
         return f"its tools changed ({'; '.join(parts)})"
     if first.name != second.name or first.version != second.version:

@@ -265,9 +265,9 @@ class Peer:
         try:
             async with asyncio.timeout(step.seconds or seconds):
                 while True:
-                    for one in self.notifications:
-                        if one.method == step.method and step.matches(one.params):
-                            return one
+                    for notification in self.notifications:
+                        if notification.method == step.method and step.matches(notification.params):
+                            return notification
                     self._came.clear()
                     await self._came.wait()
         except TimeoutError:

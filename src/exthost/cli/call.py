@@ -172,9 +172,9 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
-        said = sys.stdin.buffer.read() if text == "-" else text.encode(errors="surrogateescape")
+        data = sys.stdin.buffer.read() if text == "-" else text.encode(errors="surrogateescape")
         try:
-            return jsontext.decode(said.removeprefix(BOM))
+            return jsontext.decode(data.removeprefix(BOM))
         except jsontext.NotJson as error:
             raise UsageError(
                 "X1316",
@@ -195,10 +195,10 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
     if args.capability:
         spec = replace(spec, options={**spec.options, "capability": args.capability})
     if args.option:
-        given = read_arguments(
+        dialect_options = read_arguments(
             [word if "=" in word else f"{word}=true" for word in args.option], None
         )
-        spec = replace(spec, options={**spec.options, **given})
+        spec = replace(spec, options={**spec.options, **dialect_options})
     async with started(args, spec) as extension:
         _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
         if args.method and name in extension.dialect.streams:
@@ -258,7 +258,9 @@ async def _find_and_call(
 
 def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence[str]) -> None:
     """Raise for an option that this extension's dialect has no meaning for, before it is called."""
-    if args.capability and not any(capability_fits(args.capability, one) for one in offered):
+    if args.capability and not any(
+        capability_fits(args.capability, capability) for capability in offered
+    ):
         raise UsageError(
             "X1324",
             f"it does not have the capability {args.capability}",

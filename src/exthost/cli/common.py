@@ -64,9 +64,9 @@ def run_verb(verb: str, words: list[str]) -> int:
     wants_json = "--json" in words
     _shown_lines.clear()
     try:
-        mine, command = _cut(words)
+        own_words, command = _cut(words)
         # Intermixed: an argument k=v may also stand after an option.
-        args = parser.parse_intermixed_args(mine, namespace=Args(command=command))
+        args = parser.parse_intermixed_args(own_words, namespace=Args(command=command))
         code = int(module.run(args))
         sys.stdout.flush()
         return code
@@ -82,13 +82,13 @@ def run_verb(verb: str, words: list[str]) -> int:
         if error.filename is not None:
             raise
         _write_nowhere()
-        lost = UsageError(
+        unread = UsageError(
             "X1379",
             f"the output cannot be written: {error.strerror or error}",
             help="is the disk full? what was asked may have been done all the same",
         )
-        tell_error(lost, wants_json=False)
-        return lost.exit_code
+        tell_error(unread, wants_json=False)
+        return unread.exit_code
 
 
 def verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:

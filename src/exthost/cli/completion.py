@@ -39,7 +39,7 @@ def bash(verbs: Sequence[Verb]) -> str:
         "  local words= names= arguments=",
         "  COMPREPLY=()",
         '  if [ "$COMP_CWORD" -eq 1 ]; then',
-        f'    COMPREPLY=($(compgen -W "{" ".join(one.name for one in verbs)}" -- "$cur"))',
+        f'    COMPREPLY=($(compgen -W "{" ".join(verb.name for verb in verbs)}" -- "$cur"))',
         "    return",
         "  fi",
         '  case "${COMP_WORDS[1]} $prev" in',
@@ -74,7 +74,7 @@ def _bash_words(verb: Verb) -> str:
     parts = [f'words="{" ".join(_names(verb))}"']
     if verb.takes_name:
         parts.append("names=yes")
-    choices = [word for one in verb.options if not one.names for word in one.choices]
+    choices = [word for option in verb.options if not option.names for word in option.choices]
     if choices:
         parts.append(f'arguments="{" ".join(choices)}"')
     return "; ".join(parts)
@@ -88,7 +88,7 @@ def zsh(verbs: Sequence[Verb]) -> str:
         "  local -a verbs names",
         "  if (( CURRENT == 2 )); then",
         "    verbs=(",
-        *(f"      {shlex.quote(f'{one.name}:{_plain(one.summary)}')}" for one in verbs),
+        *(f"      {shlex.quote(f'{verb.name}:{_plain(verb.summary)}')}" for verb in verbs),
         "    )",
         "    _describe verb verbs",
         "    return",

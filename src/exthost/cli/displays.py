@@ -58,7 +58,8 @@ class Lines:
     def __init__(self, host: Host) -> None:
         self._talk = NonblockingWriter(STDERR)
         host.events.subscribe(
-            (StateChanged, Exited, ManifestChanged, LogLine), lambda one: self.say(event_line(one))
+            (StateChanged, Exited, ManifestChanged, LogLine),
+            lambda event: self.say(event_line(event)),
         )
 
     def say(self, text: str) -> None:
@@ -103,8 +104,8 @@ class Json:
         host.events.subscribe(self.KINDS, self._show)
 
     def _show(self, event: Any) -> None:
-        told = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
-        self._data.write(json_text(told) + "\n")
+        record = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
+        self._data.write(json_text(record) + "\n")
 
     def say(self, text: str) -> None:
         self._talk.write(escape_controls(text) + "\n")

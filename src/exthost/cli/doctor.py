@@ -20,7 +20,14 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.info import environment
-from exthost.cli.list import all_option, enforcement, path_lines, secret_words, told, unheld
+from exthost.cli.list import (
+    all_diagnostics,
+    all_option,
+    enforcement,
+    path_lines,
+    secret_words,
+    unheld,
+)
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
@@ -90,18 +97,18 @@ def run(args: Args) -> int:
     findings += _of_the_machine()
     sound: list[Spec] = []
     for spec in specs:
-        findings += (told := _before_start(found, spec, sound))
-        if spec.enabled and not any(one.exit for one in told):
+        findings += (own_findings := _before_start(found, spec, sound))
+        if spec.enabled and not any(finding.exit for finding in own_findings):
             sound.append(spec)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
-        refused = {one.extension for one in findings if one.exit}
+        refused = {finding.extension for finding in findings if finding.exit}
         ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
         harden()
         runtime, more = asyncio.run(_start_all(ready))
         findings += more
     _show(args, specs, findings, runtime)
-    return next((one.exit for one in findings if one.exit), 0)
+    return next((finding.exit for finding in findings if finding.exit), 0)
 
 
 # -- without starting anything ---------------------------------------------------------------
@@ -110,31 +117,31 @@ def run(args: Args) -> int:
 def _on_disk(found: Wanted, every: bool) -> list[Finding]:
     return [
         Finding(
-            one.level,
-            one.extension,
-            f"{one.path}:{one.line}" if one.line else one.path,
-            one.message,
-            one.help,
-            one.code,
-            ManifestError.exit_code if one.level == "error" else 0,
+            diagnostic.level,
+            diagnostic.extension,
+            f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path,
+            diagnostic.message,
+            diagnostic.help,
+            diagnostic.code,
+            ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for one in told(found.diagnostics, every=every)
+        for diagnostic in all_diagnostics(found.diagnostics, every=every)
     ]
 
 
 def _unsearched(found: Wanted) -> list[Finding]:
     """What other systems have installed here, if the config does not look there."""
     config, findings = found.config, []
-    said = config.discovery.search_paths if config.discovery is not None else ()
+    search_paths = config.discovery.search_paths if config.discovery is not None else ()
     known = {spec.origin for spec in found.specs}
     formats = find.manifest_formats()
     for format in formats:
         place = f"${format.dialect.upper()}"
-        if not format.homes or place in said:
+        if not format.homes or place in search_paths:
             continue
         settings = DiscoverySettings(search_paths=(place,))
-        there = discover(settings, formats, base=config.folder or ".").candidates
-        if ids := [one.id for one in there if one.path not in known]:
+        candidates = discover(settings, formats, base=config.folder or ".").candidates
+        if ids := [candidate.id for candidate in candidates if candidate.path not in known]:
             message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
             fix = f'[discovery] search_paths = ["{place}"] finds them, if you want them here'
             findings.append(Finding("info", "", config.origin, message, fix))
@@ -163,14 +170,14 @@ def _as_data(result: ProbeResult) -> dict[str, Any]:
 
 
 def _of_the_machine() -> list[Finding]:
-    told = machine()
+    facts = machine()
     findings = []
-    if not told["tree"]["works"]:
-        message = f"a process that leaves its group can outlive the host: {told['tree']['why']}"
-        findings.append(Finding("warning", "", "", message, told["tree"]["fix"]))
-    if not told["strict"]["works"]:
-        message = f"no permissions can be enforced here: {told['strict']['why']}"
-        findings.append(Finding("warning", "", "", message, told["strict"]["fix"]))
+    if not facts["tree"]["works"]:
+        message = f"a process that leaves its group can outlive the host: {facts['tree']['why']}"
+        findings.append(Finding("warning", "", "", message, facts["tree"]["fix"]))
+    if not facts["strict"]["works"]:
+        message = f"no permissions can be enforced here: {facts['strict']['why']}"
+        findings.append(Finding("warning", "", "", message, facts["strict"]["fix"]))
     return findings
 
 
@@ -206,7 +213,9 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     # One that is named by its path was not found by the config: a person chose it.
-    known = found is not None and any(one.id == spec.id and one == spec for one in found.specs)
+    known = found is not None and any(
+        wanted_spec.id == spec.id and wanted_spec == spec for wanted_spec in found.specs
+    )
     secrets = found.asks_for_secrets(spec) if found is not None and known else ()
     if secrets:
         message = secret_words(secrets)
@@ -244,12 +253,14 @@ def _of(error: ExthostError, spec: Spec) -> Finding:
 async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Finding]]:
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+    async def start_in_turn(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
         async with turn:
             return await _start(spec)
 
-    outcomes = await asyncio.gather(*(one(spec) for spec in specs))
-    return [row for row, _ in outcomes], [one for _, found in outcomes for one in found]
+    outcomes = await asyncio.gather(*(start_in_turn(spec) for spec in specs))
+    return [row for row, _ in outcomes], [
+        finding for _, findings in outcomes for finding in findings
+    ]
 
 
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
@@ -281,8 +292,8 @@ async def _drifted(extension: Extension) -> list[Finding]:
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
         findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
-        hooks, mine = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
-        findings += _drift(spec, "hooks", hooks, mine, "its manifest", "its handshake")
+        hooks, offered_hooks = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
+        findings += _drift(spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake")
     if "list_tools" in extension.dialect.operations:
         findings += await _listed(extension, offered)
     return findings
@@ -299,11 +310,14 @@ async def _listed(extension: Extension, offered: set[str]) -> list[Finding]:
 
 
 def _drift(
-    spec: Spec, what: str, said: set[str], is_: set[str], where: str, there: str
+    spec: Spec, what: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
 ) -> list[Finding]:
     findings = []
     fix = "make the two agree; what the handshake says is what can be called"
-    for names, has, lacks in ((said - is_, where, there), (is_ - said, there, where)):
+    for names, has, lacks in (
+        (declared - actual, declared_in, actual_in),
+        (actual - declared, actual_in, declared_in),
+    ):
         if names:
             message = f"{what} in {has} and not in {lacks}: {', '.join(sorted(names))}"
             findings.append(Finding("warning", spec.id, spec.origin, message, fix))
@@ -316,29 +330,29 @@ def _drift(
 def _show(
     args: Args, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
 ) -> None:
-    healthy = not any(one.exit for one in findings)
+    healthy = not any(finding.exit for finding in findings)
     if args.json:
         rows = [
-            {key: value for key, value in one._asdict().items() if key != "exit"}
-            for one in findings
+            {key: value for key, value in finding._asdict().items() if key != "exit"}
+            for finding in findings
         ]
         shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
         shown["sandbox"] = machine()
         shown["paths"] = {spec.id: enforcement(spec).get("paths", []) for spec in specs}
         show_json(shown | ({"runtime": runtime} if args.runtime else {}))
         return
-    for one in findings:
-        about = f"{one.extension}: " if one.extension else ""
-        label = painted(f"{one.level}:", one.level, sys.stdout)
-        print(f"{label} {escape_controls(about + one.message)}")
-        for detail in one.details if args.all else ():
+    for finding in findings:
+        about = f"{finding.extension}: " if finding.extension else ""
+        label = painted(f"{finding.level}:", finding.level, sys.stdout)
+        print(f"{label} {escape_controls(about + finding.message)}")
+        for detail in finding.details if args.all else ():
             print(f"  {escape_controls(detail)}")
-        if one.path:
-            print(f"  in:  {one.path}")
-        if one.fix:
-            print(f"  fix: {one.fix}")
+        if finding.path:
+            print(f"  in:  {finding.path}")
+        if finding.fix:
+            print(f"  fix: {finding.fix}")
     _show_timings(runtime)
-    counts = Counter(one.level for one in findings)
+    counts = Counter(finding.level for finding in findings)
     found = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
     outcome = "nothing in the way" if healthy else "see above"
     say(f"{plural(len(specs), 'extension')}: {found or 'no findings'}; {outcome}")

@@ -59,8 +59,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
         "manifest": plain(spec.manifest),
-        "limits": said(plain(limits_of(spec, dialect))),
-        "restart": said(plain(restart_of(spec, dialect))),
+        "limits": plain_settings(plain(limits_of(spec, dialect))),
+        "restart": plain_settings(plain(restart_of(spec, dialect))),
         "environment": environment(spec),
         "sandbox": enforcement(spec),
     }
@@ -83,8 +83,8 @@ def environment(spec: Spec) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """A value of ours as JSON has it. Of what does not show in a repr only the names show here."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = ((one, getattr(value, one.name)) for one in dataclasses.fields(value))
-        return {one.name: plain(item) if one.repr else sorted(item) for one, item in held}
+        held = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {call.name: plain(item) if call.repr else sorted(item) for call, item in held}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def said(settings: dict[str, Any]) -> dict[str, Any]:
+def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 

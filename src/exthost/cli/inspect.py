@@ -76,8 +76,8 @@ def _print(args: Args, report: dict[str, Any]) -> int:
 
 def _show(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
-    for one in report["tried"]:
-        say(f"  tried {one['dialect']}: {one['answer']}")
+    for attempt in report["tried"]:
+        say(f"  tried {attempt['dialect']}: {attempt['answer']}")
     say(escape_controls(f"{report['id']}{version} speaks {report['dialect']}"))
     if report["name"]:
         has = ", ".join(report["capabilities"])
@@ -91,12 +91,17 @@ def _show(report: dict[str, Any]) -> None:
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
-    for what, told in report["extra"].items():
-        if isinstance(told, Mapping):
-            told = [
-                key if value == {} else f"{key}={in_line(value)}" for key, value in told.items()
+    for what, value_text in report["extra"].items():
+        if isinstance(value_text, Mapping):
+            value_text = [
+                key if value == {} else f"{key}={in_line(value)}"
+                for key, value in value_text.items()
             ]
-        shown = ", ".join(map(in_line, told)) if isinstance(told, list | tuple) else in_line(told)
+        shown = (
+            ", ".join(map(in_line, value_text))
+            if isinstance(value_text, list | tuple)
+            else in_line(value_text)
+        )
         if shown:
             say(f"  {what}: {escape_controls(shown)}")
     held = {what: how for what, how in report["sandbox"].items() if isinstance(how, str)}

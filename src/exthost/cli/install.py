@@ -87,7 +87,7 @@ def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: 
         )
     taken = {spec.id: spec.origin for spec in found.config.specs}
     others = (*found.report.candidates, *found.report.off)
-    taken |= {one.id: one.path for one in others if not is_inside(one.path, str(target))}
+    taken |= {other.id: other.path for other in others if not is_inside(other.path, str(target))}
     is_there = target.is_symlink() or target.exists()
     if id not in taken and (update or not is_there):
         return
@@ -105,9 +105,9 @@ def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: 
 def _tell_unused(args: Args, id: str) -> None:
     """Say why an extension that was installed is not used, if it is not."""
     found = read_wanted(args)
-    if any(one.id == id for one in found.report.candidates):
+    if any(candidate.id == id for candidate in found.report.candidates):
         return
-    if any(one.id == id for one in found.report.off):
+    if any(candidate.id == id for candidate in found.report.off):
         say(f"{id} is disabled: exthost enable {id}")
     else:
         say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

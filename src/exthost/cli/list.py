@@ -62,28 +62,37 @@ def run(args: Args) -> int:
         if rows[-1]["state"] == State.ADMITTED.value:
             before.append(spec)
     running = _running(args)
-    for one in rows:
-        one |= running.get(one["id"], {})
-    diagnostics = told(found.diagnostics, every=args.all)
+    for shown_row in rows:
+        shown_row |= running.get(shown_row["id"], {})
+    diagnostics = all_diagnostics(found.diagnostics, every=args.all)
     if args.json:
         report = found.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
-        shown = [diagnostic_row(one) for one in diagnostics]
+        shown = [diagnostic_row(diagnostic) for diagnostic in diagnostics]
         show_json({"extensions": rows, "diagnostics": shown, "counts": counts})
         return 0
-    table = [(one["id"], one["dialect"], one["version"], one["state"], one["path"]) for one in rows]
+    table = [
+        (
+            shown_row["id"],
+            shown_row["dialect"],
+            shown_row["version"],
+            shown_row["state"],
+            shown_row["path"],
+        )
+        for shown_row in rows
+    ]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
     if not rows and args.disabled:
         say("none are disabled")
     elif not rows and args.target is None:
         say_empty(args)
-    for one in rows:
-        if one["reason"]:
-            say(f"{one['id']}: {one['reason']}")
-        if warning := unheld(one["sandbox"]):
-            say(f"{one['id']}: {warning}")
-        if one["asks_for"]:
-            say(f"{one['id']}: {secret_words(one['asks_for'])}")
+    for shown_row in rows:
+        if shown_row["reason"]:
+            say(f"{shown_row['id']}: {shown_row['reason']}")
+        if warning := unheld(shown_row["sandbox"]):
+            say(f"{shown_row['id']}: {warning}")
+        if shown_row["asks_for"]:
+            say(f"{shown_row['id']}: {secret_words(shown_row['asks_for'])}")
     tell_diagnostics(diagnostics)
     return 0
 
@@ -95,11 +104,11 @@ def _running(args: Args) -> dict[str, dict[str, Any]]:
     except ExthostError:
         return {}
     return {
-        one["id"]: {
-            "state": one["state"],
-            "reason": _why(one) if one["state"] in _NOT_WELL else "",
+        row["id"]: {
+            "state": row["state"],
+            "reason": _why(row) if row["state"] in _NOT_WELL else "",
         }
-        for one in status["extensions"]
+        for row in status["extensions"]
     }
 
 
@@ -118,8 +127,8 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(asked := found.asks_for_secrets(spec)),
-        "is_given": [name for name in asked if name in os.environ],
+        "asks_for": list(secrets := found.asks_for_secrets(spec)),
+        "is_given": [name for name in secrets if name in os.environ],
         "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
     }
 
@@ -142,9 +151,13 @@ def unheld(sandbox: Mapping[str, Any]) -> str:
 def secret_words(names: Sequence[str]) -> str:
     """Return in words which secrets a discovered manifest asks for, and which it is given: those
     that are set here."""
-    given = [name for name in names if name in os.environ]
+    set_names = [name for name in names if name in os.environ]
     words = f"asks for a secret: {', '.join(names)}"
-    return f"{words}; it is given {', '.join(given)}" if given else f"{words}, which is not set"
+    return (
+        f"{words}; it is given {', '.join(set_names)}"
+        if set_names
+        else f"{words}, which is not set"
+    )
 
 
 def limit_words(sandbox: Mapping[str, Any]) -> str:
@@ -159,7 +172,8 @@ def limit_words(sandbox: Mapping[str, Any]) -> str:
 def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
     """Return a line for each path that it is shown: access, path and source."""
     return [
-        f"{one['access']:<5} {one['path']} ({one['source']})" for one in sandbox.get("paths", ())
+        f"{path['access']:<5} {path['path']} ({path['source']})"
+        for path in sandbox.get("paths", ())
     ]
 
 
@@ -181,36 +195,36 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
     return state, reason
 
 
-def told(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
+def all_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
     """The first mistake of each manifest, or every one."""
     if not every:
         return tuple(diagnostics)
-    return tuple(one for first in diagnostics for one in (first, *first.more))
+    return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))
 
 
-def diagnostic_row(one: Diagnostic) -> dict[str, Any]:
+def diagnostic_row(diagnostic: Diagnostic) -> dict[str, Any]:
     """A diagnostic as JSON shows it."""
     return {
-        "level": one.level,
-        "path": one.path,
-        "line": one.line,
-        "key": one.key,
-        "message": one.message,
-        "code": one.code,
-        "extension": one.extension,
-        "help": one.help,
+        "level": diagnostic.level,
+        "path": diagnostic.path,
+        "line": diagnostic.line,
+        "key": diagnostic.key,
+        "message": diagnostic.message,
+        "code": diagnostic.code,
+        "extension": diagnostic.extension,
+        "help": diagnostic.help,
     }
 
 
 def tell_diagnostics(
     diagnostics: Iterable[Diagnostic], *, fixes: bool = False, tell: Callable[[str], None] = say
 ) -> None:
-    for one in diagnostics:
-        where = f"{one.path}:{one.line}" if one.line else one.path
-        text = f"{where}: {one.message}" if where else one.message
+    for diagnostic in diagnostics:
+        where = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
+        text = f"{where}: {diagnostic.message}" if where else diagnostic.message
         if tell is say:
-            say_labelled(f"{one.level}:", one.level, text)
+            say_labelled(f"{diagnostic.level}:", diagnostic.level, text)
         else:
-            tell(f"{one.level}: {text}")
-        if fixes and one.help:
-            tell(f"  fix: {one.help}")
+            tell(f"{diagnostic.level}: {text}")
+        if fixes and diagnostic.help:
+            tell(f"  fix: {diagnostic.help}")

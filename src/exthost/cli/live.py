@@ -66,7 +66,7 @@ class LiveTable:
         self._live.start()
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
-            (Exited, ManifestChanged, LogLine), lambda one: self._heard(event_line(one))
+            (Exited, ManifestChanged, LogLine), lambda event: self._show_line(event_line(event))
         )
         self._draw()
 
@@ -74,7 +74,7 @@ class LiveTable:
         self._words.append(escape_controls(text))
         self._draw_soon()
 
-    def _heard(self, text: str) -> None:
+    def _show_line(self, text: str) -> None:
         self._passed_over += len(self._lines) == MOST_LINES
         self._lines.append(escape_controls(text))
         self._draw_soon()

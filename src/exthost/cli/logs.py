@@ -83,9 +83,9 @@ def _show(args: Args, line: bytes) -> None:
     if not args.json:
         print(escape_controls(text), flush=True)
         return
-    moment, level, source, said = (*text.split(" ", 3), "", "", "")[:4]
-    told: dict[str, Any] = {"time": moment, "extension": args.name}
-    show_json(told | {"level": level, "source": source, "text": said})
+    moment, level, source, message = (*text.split(" ", 3), "", "", "")[:4]
+    row: dict[str, Any] = {"time": moment, "extension": args.name}
+    show_json(row | {"level": level, "source": source, "text": message})
 
 
 class _Follower:
@@ -98,13 +98,13 @@ class _Follower:
 
     def last(self, count: int) -> list[bytes]:
         """So many of the last lines; those that come after them are `coming`."""
-        kept: deque[bytes] = deque(maxlen=count)
+        last_lines: deque[bytes] = deque(maxlen=count)
         try:
-            kept.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
+            last_lines.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
         except FileNotFoundError:
             pass
-        kept.extend(self._new_lines())
-        return list(kept)
+        last_lines.extend(self._new_lines())
+        return list(last_lines)
 
     def coming(self) -> Iterator[bytes]:
         """Lines as they come, until somebody presses Ctrl-C."""

@@ -88,5 +88,5 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _text(text: str) -> str:
     """Return a text that troff shows as it is."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
-    escaped = "".join(one if one.isascii() else f"\\[u{ord(one):04X}]" for one in escaped)
+    escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -73,9 +73,9 @@ class NonblockingWriter:
                 lost, self._lost = self._lost, 0
             if not text:
                 return
-            told = self._tell_lost(lost) + "\n" if lost else ""
+            notice = self._tell_lost(lost) + "\n" if lost else ""
             try:
-                _write_all(self._fd, (told + text).encode("utf-8", "backslashreplace"))
+                _write_all(self._fd, (notice + text).encode("utf-8", "backslashreplace"))
             except OSError:
                 return  # nobody reads any more: later texts are queued, bounded, and dropped
 

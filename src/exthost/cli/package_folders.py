@@ -56,17 +56,17 @@ def read_package(source: Path) -> Candidate:
     for candidate in report.candidates:
         if candidate.home == folder:
             return candidate
-    for one in report.diagnostics:
-        if one.level == "error" and one.code != "X0203":
+    for diagnostic in report.diagnostics:
+        if diagnostic.level == "error" and diagnostic.code != "X0203":
             raise ManifestError(
-                one.code,
-                one.message,
-                extension=one.extension,
-                help=one.help,
-                evidence=Evidence(path=one.path, line=one.line, key=one.key),
+                diagnostic.code,
+                diagnostic.message,
+                extension=diagnostic.extension,
+                help=diagnostic.help,
+                evidence=Evidence(path=diagnostic.path, line=diagnostic.line, key=diagnostic.key),
             )
     names = ", ".join(
-        name for one in find.manifest_formats() if not one.executable for name in one.names
+        name for form in find.manifest_formats() if not form.executable for name in form.names
     )
     raise NotFound("X1206", f"{source} is no extension's folder", help=f"manifests are: {names}")
 

@@ -33,12 +33,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     no_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    told = ask(config_path(args), Request("status", args.name), timeout=timeout)
+    status = ask(config_path(args), Request("status", args.name), timeout=timeout)
     if args.json:
-        show_json(told)
+        show_json(status)
         return 0
-    show_table([cells(row, time.time()) for row in told["extensions"]], HEADER)
-    host = told["host"]
+    show_table([cells(row, time.time()) for row in status["extensions"]], HEADER)
+    host = status["host"]
     ending = ", ending" if host["ending"] else ""
     say(f"host: process {host['pid']}, up {span(host['uptime'])}{ending}")
     return 0

@@ -41,11 +41,11 @@ class StreamDisplay:
 
     def show(self, event: Any) -> None:
         """Show one event."""
-        told = self._show(event) if self._show is not None else f"{event!r}\n"
-        if isinstance(told, ProgressBar):
-            self._progress(told)
-        elif told:
-            self._text(told)
+        text = self._show(event) if self._show is not None else f"{event!r}\n"
+        if isinstance(text, ProgressBar):
+            self._progress(text)
+        elif text:
+            self._text(text)
         sys.stderr.flush()
 
     def _text(self, text: str) -> None:
@@ -54,21 +54,21 @@ class StreamDisplay:
         sys.stderr.write(text)
         self._open = not text.endswith("\n")
 
-    def _progress(self, told: ProgressBar) -> None:
-        before = self._bars.get(told.id, ProgressBar(told.id, told.id))
+    def _progress(self, progress: ProgressBar) -> None:
+        before = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))
         bar = ProgressBar(
-            told.id,
-            told.label or before.label,
-            before.current if told.current is None else told.current,
-            before.total if told.total is None else told.total,
-            told.message if told.done else told.message or before.message,
-            told.done,
+            progress.id,
+            progress.label or before.label,
+            before.current if progress.current is None else progress.current,
+            before.total if progress.total is None else progress.total,
+            progress.message if progress.done else progress.message or before.message,
+            progress.done,
         )
-        self._bars[told.id] = bar
+        self._bars[progress.id] = bar
         if self._live:
             self._draw(bar)
         else:
-            self._note(bar, is_new=before.label == told.id and not before.done)
+            self._note(bar, is_new=before.label == progress.id and not before.done)
 
     def _draw(self, bar: ProgressBar) -> None:
         self._clear()

@@ -56,17 +56,19 @@ def read_targeted(args: Args) -> Wanted:
     if has_config(args):
         found = read_wanted(args)
         specs = tuple(spec for spec in found.specs if spec.id == target)
-        told = tuple(one for one in found.diagnostics if one.extension == target)
-        if specs or told or not Path(target).exists():
-            if not specs and not told:
+        own_diagnostics = tuple(
+            diagnostic for diagnostic in found.diagnostics if diagnostic.extension == target
+        )
+        if specs or own_diagnostics or not Path(target).exists():
+            if not specs and not own_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            off = tuple(one for one in found.report.off if one.spec.id == target)
+            off = tuple(name for name in found.report.off if name.spec.id == target)
             report = replace(found.report, off=off)
-            return replace(found, specs=specs, diagnostics=told, report=report)
+            return replace(found, specs=specs, diagnostics=own_diagnostics, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises
     report = manifests_at(Path(target))
-    specs = tuple(one.spec for one in report.candidates)
+    specs = tuple(candidate.spec for candidate in report.candidates)
     diagnostics = report.diagnostics
     return Wanted(config=Config(), specs=specs, diagnostics=diagnostics, report=report)
 
@@ -83,16 +85,16 @@ def manifests_at(path: Path) -> Report:
     report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
     if not path.is_dir():
         real = str(path.resolve())
-        candidates = tuple(one for one in report.candidates if one.path == real)
-        ids = {one.id for one in candidates}
+        candidates = tuple(candidate for candidate in report.candidates if candidate.path == real)
+        ids = {candidate.id for candidate in candidates}
         diagnostics = tuple(
-            one
-            for one in report.diagnostics
-            if one.extension in ids or str(Path(one.path).resolve()) == real
+            diagnostic
+            for diagnostic in report.diagnostics
+            if diagnostic.extension in ids or str(Path(diagnostic.path).resolve()) == real
         )
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
-        names = ", ".join(name for one in find.manifest_formats() for name in one.names)
+        names = ", ".join(name for form in find.manifest_formats() for name in form.names)
         raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
     return report
 
@@ -149,9 +151,9 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
                     f"{target!r} is switched off in the config",
                     help=f"switch it on: exthost enable {target}",
                 )
-        for one in found.diagnostics:
-            if one.level == "error" and one.extension == target:
-                raise one.as_error()
+        for diagnostic in found.diagnostics:
+            if diagnostic.level == "error" and diagnostic.extension == target:
+                raise diagnostic.as_error()
         names = [spec.id for spec in found.specs]
     else:
         names = []
@@ -287,12 +289,14 @@ def printing_bus() -> Bus:
 def print_events(bus: Bus) -> None:
     """Print log lines and progress of this bus to stderr."""
     bus.subscribe(LogLine, lambda line: show_line(line.extension, line.text))
-    bus.subscribe(Progressed, lambda told: say(f"[{told.extension}] {_progress_text(told)}"))
+    bus.subscribe(
+        Progressed, lambda progress: say(f"[{progress.extension}] {_progress_text(progress)}")
+    )
 
 
-def _progress_text(told: Progressed) -> str:
-    of = f" of {told.total:g}" if told.total is not None else ""
-    return f"{told.method}: {told.progress:g}{of} {told.message}".rstrip()
+def _progress_text(progress: Progressed) -> str:
+    of = f" of {progress.total:g}" if progress.total is not None else ""
+    return f"{progress.method}: {progress.progress:g}{of} {progress.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:

@@ -84,7 +84,11 @@ class Terminal:
 def _split(text: str) -> Iterator[str]:
     """Yield the keys in what was read at once."""
     while text:
-        key = max((one for one in _KEYS if text.startswith(one)), key=len, default=text[0])
+        key = max(
+            (key_bytes for key_bytes in _KEYS if text.startswith(key_bytes)),
+            key=len,
+            default=text[0],
+        )
         if key == "\x1b" and len(text) > 1 and text[1] in "[O":  # one that is not known
             end = next((i for i, c in enumerate(text[2:], 2) if c.isalpha() or c == "~"), len(text))
             text = text[end + 1 :]

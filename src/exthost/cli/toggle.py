@@ -62,11 +62,11 @@ def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
         specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
         return lambda text, _: set_enabled_in_toml(text, id, on), replace(config, specs=specs)
     off = config.discovery.disabled if config.discovery is not None else ()
-    there = {candidate.id for candidate in found.report.candidates}
-    if config.discovery is None or id not in there | set(off):
+    ids = {candidate.id for candidate in found.report.candidates}
+    if config.discovery is None or id not in ids | set(off):
         raise _no_such(found, id)
-    kept = tuple(one for one in off if one != id)
-    disabled = kept if on else off if id in off else (*off, id)
+    remaining = tuple(name for name in off if name != id)
+    disabled = remaining if on else off if id in off else (*off, id)
     expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
     return (
         lambda text, yaml: (set_disabled_in_yaml if yaml else set_disabled_in_toml)(text, disabled),

@@ -57,7 +57,7 @@ def run(args: Args) -> int:
         found = read_wanted(args)
         specs = found.specs
         tell_diagnostics(found.diagnostics)
-    return run_once(_tools(args, [one for one in specs if one.enabled]))
+    return run_once(_tools(args, [spec for spec in specs if spec.enabled]))
 
 
 async def _tools(args: Args, specs: list[Spec]) -> int:

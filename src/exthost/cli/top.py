@@ -55,15 +55,15 @@ def _look_once(args: Args, client: HostClient) -> int:
     rates = Rates()
     rates.add(client.ask(LOOK, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
     time.sleep(LOOK_SECONDS)
-    told = client.ask(LOOK, timeout=ANSWER_SECONDS)
-    rows = order_rows(rates.add(told["extensions"], time.monotonic()))
+    answer = client.ask(LOOK, timeout=ANSWER_SECONDS)
+    rows = order_rows(rates.add(answer["extensions"], time.monotonic()))
     if args.json:
-        show_json({"host": told["host"], "extensions": rows})
+        show_json({"host": answer["host"], "extensions": rows})
         return 0
     width = shutil.get_terminal_size((120, 24)).columns
     for line in table_lines(rows, width):
         print(line)
-    say(f"{len(rows)} extensions of process {told['host']['pid']}")
+    say(f"{len(rows)} extensions of process {answer['host']['pid']}")
     return 0
 
 
@@ -96,9 +96,9 @@ class _Top:
                     return
 
     def _look(self, now: float) -> None:
-        told = self._client.ask(LOOK, timeout=ANSWER_SECONDS)
-        self._host = told["host"]
-        self._rows = self._rates.add(told["extensions"], now)
+        answer = self._client.ask(LOOK, timeout=ANSWER_SECONDS)
+        self._host = answer["host"]
+        self._rows = self._rates.add(answer["extensions"], now)
 
     def _shown(self) -> list[Any]:
         return order_rows(self._rows, self._pattern)

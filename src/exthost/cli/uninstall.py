@@ -72,12 +72,12 @@ def _check_place(config: Config, target: Path) -> None:
 
 def _find(found: Wanted, name: str) -> Candidate:
     packages = (*found.report.candidates, *found.report.off)
-    for one in packages:
-        if one.id == name and one.home == str(Path(one.folder).resolve()):
-            return one
+    for package in packages:
+        if package.id == name and package.home == str(Path(package.folder).resolve()):
+            return package
     if any(spec.id == name for spec in found.config.specs):
         help = f"it is an entry of the config: exthost remove {name}"
     else:
-        near = nearest(name, [one.id for one in packages])
+        near = nearest(name, [package.id for package in packages])
         help = f"did you mean {near!r}?" if near else "exthost list tells which there are"
     raise NotFound("X1206", f"no extension {name!r} was found in a folder of its own", help=help)

@@ -120,5 +120,5 @@ def _escaped(text: str) -> str:
 def _quoted(word: str) -> str:
     """Return a word of a command line, as systemd reads it."""
     escaped = _escaped(word).replace("\\", "\\\\").replace("$", "$$").replace('"', '\\"')
-    is_plain = all(one.isalnum() or one in "/._-:=@+,[]" for one in word)
+    is_plain = all(char.isalnum() or char in "/._-:=@+,[]" for char in word)
     return escaped if is_plain and word else f'"{escaped}"'

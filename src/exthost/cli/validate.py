@@ -1,6 +1,6 @@
 """Check manifests without starting anything: a folder, one manifest, or all that the config finds.
 
-Each mistake is told with file, line and key; the first of a manifest, or with --all every one.
+Each mistake is shown with file, line and key; the first of a manifest, or with --all every one.
 Exits with 3 if anything is invalid.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
-from exthost.cli.list import all_option, diagnostic_row, tell_diagnostics, told
+from exthost.cli.list import all_diagnostics, all_option, diagnostic_row, tell_diagnostics
 from exthost.cli.target import manifests_at, read_wanted
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic, Report
@@ -32,26 +32,29 @@ def run(args: Args) -> int:
         diagnostics = found.diagnostics
     else:
         report = manifests_at(Path(args.target))
-        rows, specs = _found(report), [one.spec for one in report.candidates]
+        rows, specs = _found(report), [candidate.spec for candidate in report.candidates]
         diagnostics = report.diagnostics
     too_new = _too_new(specs)
     rows = [row for row in rows if row[0] not in too_new]
     diagnostics = (*diagnostics, *too_new.values())
-    errors = [one for one in diagnostics if one.level == "error"]
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
-        shown = [diagnostic_row(one) for one in told(diagnostics, every=args.all)]
+        shown = [
+            diagnostic_row(diagnostic)
+            for diagnostic in all_diagnostics(diagnostics, every=args.all)
+        ]
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             say("there are no manifests here; what the config says itself is valid")
-        tell_diagnostics(told(diagnostics, every=args.all), fixes=True)
+        tell_diagnostics(all_diagnostics(diagnostics, every=args.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 
 
 def _found(report: Report) -> list[tuple[str, str, str]]:
-    return [(one.id, one.dialect, one.path) for one in report.candidates]
+    return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 
 def _named(found: Wanted) -> list[tuple[str, str, str]]:

@@ -31,7 +31,7 @@ class Verb(NamedTuple):
 
     @property
     def takes_name(self) -> bool:
-        arguments = [one.placeholder for one in self.options if not one.names]
+        arguments = [option.placeholder for option in self.options if not option.names]
         return any(word in ("NAME", "TARGET") for word in arguments)
 
 

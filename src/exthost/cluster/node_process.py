@@ -49,7 +49,7 @@ def main() -> int:
     try:
         life = connect(host.strip("[]"), int(port), nonce)
         order = _read_order(life)
-        streams = [connect(host.strip("[]"), int(port), one) for one in order.streams]
+        streams = [connect(host.strip("[]"), int(port), stream) for stream in order.streams]
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"exthost: no order from the host at {sys.argv[1]}: {error}", file=sys.stderr)
         return 1

@@ -152,8 +152,8 @@ class RayNodes:
 
 
 def _driver_environ() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     for name in ("PATH", "HOME", "LANG", "TMPDIR"):
         if name in os.environ:
-            kept[name] = os.environ[name]
-    return {**kept, "PYTHONPATH": package_root()}
+            variables[name] = os.environ[name]
+    return {**variables, "PYTHONPATH": package_root()}

@@ -59,11 +59,11 @@ CLUSTER_KEYS: Mapping[str, Key] = {
 
 def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
     """Read the section. None if something in it is wrong."""
-    read = table(value, place, CLUSTER_KEYS)
-    listen, insecure = read.pop("listen", None), read.pop("insecure", None)
-    given = {name: one for name, one in read.items() if one is not None}
+    values = table(value, place, CLUSTER_KEYS)
+    listen, insecure = values.pop("listen", None), values.pop("insecure", None)
+    settings = {name: setting for name, setting in values.items() if setting is not None}
     if listen is None:
-        return ClusterSettings(**given)
+        return ClusterSettings(**settings)
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -76,4 +76,4 @@ def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
             "set insecure = true if only trusted machines can reach it",
         )
         return None
-    return ClusterSettings(host=host, port=int(port), **given)
+    return ClusterSettings(host=host, port=int(port), **settings)

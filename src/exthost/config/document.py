@@ -138,8 +138,8 @@ def _config_of_section(
     package: DialectPackage, document: Any, section: str, origin: str, folder: str | None
 ) -> Config:
     problems = Problems(origin)
-    ours, value, notes = find.load(package, package.json_config)(document, section)
-    read = find.load(package, package.config_sections[ours])
+    section_name, value, notes = find.load(package, package.json_config)(document, section)
+    read = find.load(package, package.config_sections[section_name])
     entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
     _check_options(entries)
     problems.raise_any()

@@ -76,7 +76,7 @@ def _options(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
 
 def _option(options: list[Option]) -> dict[str, Any]:
     schemas = [dict(option.schema) for option in options]
-    schema = schemas[0] if all(one == schemas[0] for one in schemas) else {"anyOf": schemas}
+    schema = schemas[0] if all(schema == schemas[0] for schema in schemas) else {"anyOf": schemas}
     return {"description": options[0].about, **schema}
 
 

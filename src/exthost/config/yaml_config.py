@@ -116,13 +116,13 @@ class _Reading:
         resemble a key of ours is left in: a typing error must not switch anything on or off."""
         if not isinstance(value, Mapping):
             return value
-        kept = {}
+        remaining = {}
         for key, item in value.items():
             if isinstance(key, str) and key not in known and not nearest(key, known):
                 self._note(item, place.at(key))
             else:
-                kept[key] = item
-        return kept
+                remaining[key] = item
+        return remaining
 
     def _note(self, value: Any, place: Place) -> None:
         self.notes.append(f"`{shown(place.path)}` has no effect here")

@@ -18,7 +18,7 @@ def as_data(value: Any) -> Any:
     if kind is list:
         return [as_data(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        members = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        members = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         more = members.pop("extra", {})
         return {name: as_data(item) for name, item in {**members, **more}.items()}
     if isinstance(value, Mapping):

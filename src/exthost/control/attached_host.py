@@ -97,11 +97,11 @@ class AttachedHost:
         if name in self._rows:
             return AttachedExtension(self, name)
         near = nearest(name, self._rows)
-        there = f"the extensions here are: {', '.join(self._rows) or 'none'}"
+        advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"
         raise NotFound(
             "X1205",
             f"there is no extension {name!r}",
-            help=f"did you mean {near!r}?" if near else there,
+            help=f"did you mean {near!r}?" if near else advice,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -220,7 +220,7 @@ class AttachedExtension:
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """Its tools by their own names, at the last refresh."""
-        return {one.tool: one for one in self._host.tools.values() if one.extension == self.id}
+        return {tool.tool: tool for tool in self._host.tools.values() if tool.extension == self.id}
 
     async def call(
         self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True

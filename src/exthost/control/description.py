@@ -61,6 +61,8 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
             for tool in host.tools.values()
             if not name or tool.extension == name
         ],
-        "not_asked": [one.id for one in extensions if one.is_silent],
-        "failed": [one.cause.as_dict() for one in extensions if one.cause is not None],
+        "not_asked": [extension.id for extension in extensions if extension.is_silent],
+        "failed": [
+            extension.cause.as_dict() for extension in extensions if extension.cause is not None
+        ],
     }

@@ -16,6 +16,6 @@ def is_same_user(connected: socket.socket) -> bool:
     """Whether the other end is a process of our own user's."""
     if _SO_PEERCRED is None:
         return True
-    told = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(told)
+    credentials = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(credentials)
     return bool(uid == os.geteuid())

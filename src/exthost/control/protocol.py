@@ -55,7 +55,7 @@ VERBS = (
     "trace", "cancel",
 )  # fmt: skip
 
-_EVIDENCE = frozenset(one.name for one in fields(Evidence))
+_EVIDENCE = frozenset(field.name for field in fields(Evidence))
 
 
 class Request(NamedTuple):
@@ -83,17 +83,17 @@ def read_request(item: Item) -> Request:
     if isinstance(item, Skipped | Broken):
         raise _unfit(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
     try:
-        asked = jsontext.decode(item)
+        document = jsontext.decode(item)
     except jsontext.NotJson as error:
         raise _unfit(str(error)) from None
-    if not isinstance(asked, dict) or asked.get("verb") not in VERBS:
+    if not isinstance(document, dict) or document.get("verb") not in VERBS:
         raise _unfit(f"the verbs are: {', '.join(VERBS)}")
-    verb, name, params = asked["verb"], asked.get("name", ""), asked.get("params", {})
+    verb, name, params = document["verb"], document.get("name", ""), document.get("params", {})
     if not isinstance(name, str) or (verb in _OF_ONE and not name):
         raise _unfit("which extension?")
     if not isinstance(params, dict):
         raise _unfit("params must be an object")
-    id = asked.get("id")
+    id = document.get("id")
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
         raise _unfit("an id is a whole number")
     return Request(verb, name, params, id)
@@ -140,17 +140,17 @@ class HostLine(NamedTuple):
 def read_line(line: bytes) -> HostLine:
     """Return what a line of the host says. Raises ProtocolViolation."""
     try:
-        told = jsontext.decode(line)
+        document = jsontext.decode(line)
     except jsontext.NotJson:
-        told = None
-    if isinstance(told, dict):
-        id = told.get("id")
-        if "ok" in told:
-            return HostLine(id, value=told["ok"])
-        if isinstance(told.get("error"), dict):
-            return HostLine(id, error=read_error(told["error"]))
-        if isinstance(told.get("event"), dict):
-            return HostLine(id, event=told["event"])
+        document = None
+    if isinstance(document, dict):
+        id = document.get("id")
+        if "ok" in document:
+            return HostLine(id, value=document["ok"])
+        if isinstance(document.get("error"), dict):
+            return HostLine(id, error=read_error(document["error"]))
+        if isinstance(document.get("event"), dict):
+            return HostLine(id, event=document["event"])
     raise ProtocolViolation(
         "X0675",
         "what answers at the host's socket is no host of this version",
@@ -163,8 +163,8 @@ def plain_answer(line: bytes) -> tuple[int, Any] | None:
     """Return the id and the value of the most common line, an answer without an error; None for
     every other line."""
     try:
-        told = jsontext.decode_fast(line)
-        return told["id"], told["ok"]
+        document = jsontext.decode_fast(line)
+        return document["id"], document["ok"]
     except Exception:  # another line, or no line of the host: `read_line` tells
         return None
 
@@ -177,19 +177,19 @@ def outcome(line: bytes) -> Any:
     return read.value
 
 
-def read_error(told: Mapping[str, Any]) -> ExthostError:
+def read_error(members: Mapping[str, Any]) -> ExthostError:
     """Return the error that `as_dict` made this of."""
-    kind = getattr(errors, str(told.get("kind")), ExthostError)
+    kind = getattr(errors, str(members.get("kind")), ExthostError)
     if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
         kind = ExthostError
-    seen = told.get("evidence")
+    seen = members.get("evidence")
     seen = seen if isinstance(seen, dict) else {}
     evidence = {key: _frozen(value) for key, value in seen.items() if key in _EVIDENCE}
     error = kind(
-        str(told.get("code", "")),
-        str(told.get("message", "")),
-        extension=str(told.get("extension", "")),
-        help=str(told.get("help", "")),
+        str(members.get("code", "")),
+        str(members.get("message", "")),
+        extension=str(members.get("extension", "")),
+        help=str(members.get("help", "")),
         evidence=Evidence(**evidence),
     )
     reply = seen.get("answer")

@@ -41,13 +41,13 @@ class Report:
         trouble = change.after in _TROUBLE or (change.after == "admitted" and change.reason)
         if not trouble:
             return
-        told: dict[str, Any] = {"message": change.reason, "time": time.time()}
+        report: dict[str, Any] = {"message": change.reason, "time": time.time()}
         if change.extension in self._host:
             cause = self._host[change.extension].cause
             if cause is not None:
-                told |= {"message": cause.message, "code": cause.code, "help": cause.help}
-                told["exit"] = cause.evidence.exit
-        self._last[change.extension] = told
+                report |= {"message": cause.message, "code": cause.code, "help": cause.help}
+                report["exit"] = cause.evidence.exit
+        self._last[change.extension] = report
 
     def rows(self) -> list[dict[str, Any]]:
         """Every extension, in the host's order."""

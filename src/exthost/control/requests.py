@@ -164,7 +164,7 @@ class Requests:
     async def _tools(self, request: Request, _: EventSender) -> dict[str, Any]:
         if request.params.get("start"):
             chosen = [self._host[request.name]] if request.name else self._host.extensions
-            await start_all(one.start for one in chosen if one.is_silent)
+            await start_all(extension.start for extension in chosen if extension.is_silent)
         return describe_tools(self._host, request.name)
 
     async def _trace(self, request: Request, events: EventSender) -> None:

@@ -30,7 +30,9 @@ T = TypeVar("T")
 _log = logging.getLogger("exthost.dialects")
 
 # Every package beside this module is a dialect.
-BUILT_IN = tuple(sorted(one.name for one in pkgutil.iter_modules(dialects.__path__) if one.ispkg))
+BUILT_IN = tuple(
+    sorted(module.name for module in pkgutil.iter_modules(dialects.__path__) if module.ispkg)
+)
 ENTRY_POINTS = "exthost.dialects"
 
 

@@ -75,16 +75,16 @@ def decoder(
                 return not_json(frame, str(reason))
         if type(fields) is dict:
             return self.read(fields, frame)
-        if batches and type(fields) is list and any(type(one) is dict for one in fields):
-            return Batch(tuple(_one_of(self, one, frame) for one in fields))
+        if batches and type(fields) is list and any(type(item) is dict for item in fields):
+            return Batch(tuple(_one_of(self, item, frame) for item in fields))
         return noise(frame, "not a JSON object")
 
     return decode
 
 
-def _one_of(codec: Reader, one: Any, frame: Bytes) -> Message | Noise:
+def _one_of(codec: Reader, part: Any, frame: Bytes) -> Message | Noise:
     """Return one message of a batch, or noise for what is not a message."""
-    return codec.read(one, frame) if type(one) is dict else noise(frame, "not a JSON object")
+    return codec.read(part, frame) if type(part) is dict else noise(frame, "not a JSON object")
 
 
 def written(fields: dict[str, Any]) -> bytes:

@@ -138,12 +138,14 @@ class MessageAudit:
             return Problem("reply-id", f"a response has no id: {_cut(data)}", data)
         known = type(id) in (int, str) and id in self._asked
         if not known:
-            meant = next((one for one in self._asked if _is_written_as(id, one)), None)
+            meant = next(
+                (asked_id for asked_id in self._asked if _is_written_as(id, asked_id)), None
+            )
             if meant is not None:
                 self._answered.add(meant)
                 why = f"the request has the id {meant!r}, and its response {id!r}"
                 return Problem("reply-id-type", why, data)
-            unanswered = [one for one in self._asked if one not in self._answered]
+            unanswered = [asked_id for asked_id in self._asked if asked_id not in self._answered]
             waiting = f"; unanswered: {', '.join(map(repr, unanswered[-4:]))}" if unanswered else ""
             why = f"a response has the id {id!r}, which no request had{waiting}"
             return Problem("reply-id", why, data)
@@ -203,9 +205,9 @@ def _is_python(text: str) -> bool:
         return False
 
 
-def _is_written_as(id: Any, asked: Id) -> bool:
+def _is_written_as(id: Any, request_id: Id) -> bool:
     """Return whether an id looks like that of a request and has another type."""
-    return type(id) is not type(asked) and (id == asked or str(id) == str(asked))
+    return type(id) is not type(request_id) and (id == request_id or str(id) == str(request_id))
 
 
 def _error_problem(error: Any) -> str:

@@ -26,7 +26,7 @@ class Option(NamedTuple):
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(type(one) is str for one in value)
+    return isinstance(value, list | tuple) and all(type(item) is str for item in value)
 
 
 _TEXTS_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}

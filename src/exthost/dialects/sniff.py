@@ -20,11 +20,15 @@ class Sniffed(NamedTuple):
 
 def sniff(first: bytes) -> Sniffed | None:
     """Return what these bytes look like, or None if no dialect recognises them."""
-    matching = [(one, name) for one, name in _known(tuple(sys.path)) if one.match(first)]
+    matching = [
+        (pattern, name) for pattern, name in _known(tuple(sys.path)) if pattern.match(first)
+    ]
     if not matching:
         return None
     framing, form = matching[0][0].framing, matching[0][0].form
-    return Sniffed(framing, form, tuple(name for one, name in matching if one.framing is framing))
+    return Sniffed(
+        framing, form, tuple(name for pattern, name in matching if pattern.framing is framing)
+    )
 
 
 @lru_cache(maxsize=2)  # many handshakes may fail at once, and looking for packages takes long

@@ -59,7 +59,7 @@ class Wanted:
     def disabled(self) -> tuple[Spec, ...]:
         """The extensions that were found and that the list `disabled` removed."""
         known = {spec.id for spec in self.specs}
-        off = [spec for one in self.report.off for spec in (one.spec, *one.also)]
+        off = [spec for candidate in self.report.off for spec in (candidate.spec, *candidate.also)]
         return tuple(replace(spec, enabled=False) for spec in off if spec.id not in known)
 
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:

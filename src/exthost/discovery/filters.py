@@ -56,9 +56,9 @@ def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
     Takes one set lookup for each folder above a candidate, so it is linear in their number.
     """
-    given = tuple(candidates)
-    homes = {candidate.home for candidate in given}
-    return tuple(c for c in given if not any(above in homes for above in _above(c.home)))
+    all_candidates = tuple(candidates)
+    homes = {candidate.home for candidate in all_candidates}
+    return tuple(c for c in all_candidates if not any(above in homes for above in _above(c.home)))
 
 
 def dedupe(
@@ -89,13 +89,13 @@ def filter_allowed(
 
     An empty list allows all.
     """
-    given = tuple(candidates)
+    all_candidates = tuple(candidates)
     if not allowlist:
-        return given, ()
+        return all_candidates, ()
     wanted = dict.fromkeys(allowlist)
-    present = {candidate.id for candidate in given}
+    present = {candidate.id for candidate in all_candidates}
     return (
-        tuple(candidate for candidate in given if candidate.id in wanted),
+        tuple(candidate for candidate in all_candidates if candidate.id in wanted),
         tuple(name for name in wanted if name not in present),
     )
 

@@ -100,7 +100,9 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     )
     return Report(
         candidates=filtered.candidates,
-        diagnostics=tuple(shown.under(one) for one in (*diagnostics, *filtered.diagnostics)),
+        diagnostics=tuple(
+            shown.under(diagnostic) for diagnostic in (*diagnostics, *filtered.diagnostics)
+        ),
         scanned=scanned,
         disabled=filtered.disabled,
         off=filtered.off,
@@ -255,7 +257,7 @@ class _ConfiguredRoots:
         for root, named in self._named.items():
             if is_inside(diagnostic.path, root):
                 path = named + diagnostic.path.removeprefix(root)
-                more = tuple(self.under(one) for one in diagnostic.more)
+                more = tuple(self.under(inner) for inner in diagnostic.more)
                 return replace(diagnostic, path=path, more=more)
         return diagnostic
 

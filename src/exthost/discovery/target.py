@@ -19,28 +19,30 @@ def spec_at(path: Path) -> Spec:
     path = path.resolve()
     formats = find.manifest_formats()
     if path.suffix == ".toml" and not any(
-        one.claims(path.name, path.parent.name) for one in formats
+        form.claims(path.name, path.parent.name) for form in formats
     ):
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent
-    if any(one.parent == folder.name for one in formats):  # the extension is the folder above
+    if any(form.parent == folder.name for form in formats):  # the extension is the folder above
         folder = folder.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
     real = path.resolve()
     candidates = [
-        one for one in report.candidates if path.is_dir() or Path(one.path).resolve() == real
+        candidate
+        for candidate in report.candidates
+        if path.is_dir() or Path(candidate.path).resolve() == real
     ]
     if candidates:
-        return _only_one([one.spec for one in candidates], path)
+        return _only_one([candidate.spec for candidate in candidates], path)
     if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
         return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
-    wrong = [one for one in report.diagnostics if one.level == "error"]
+    wrong = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
     if len(wrong) == 1:
         raise wrong[0].as_error()
-    told = [one.message for one in report.diagnostics]
+    messages = [diagnostic.message for diagnostic in report.diagnostics]
     raise NotFound(
         "X1206",
-        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in told),
+        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in messages),
         help="a bare program is run with -- COMMAND ARGS…",
     )
 

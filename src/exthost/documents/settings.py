@@ -55,8 +55,8 @@ class Settings:
             return self
         merged: dict[str, Any] = {}
         for setting in fields(self):
-            mine, theirs = getattr(self, setting.name), getattr(outer, setting.name)
-            merged[setting.name] = _merged(mine, theirs)
+            inner, outer_value = getattr(self, setting.name), getattr(outer, setting.name)
+            merged[setting.name] = _merged(inner, outer_value)
         return Settings(**merged)
 
     def onto(self, spec: Spec, **more: Any) -> Spec:
@@ -66,9 +66,9 @@ class Settings:
         `config.entry`); its `args` are ignored.
         """
         changes = more | {
-            name: _merged(mine, getattr(spec, name))
+            name: _merged(value, getattr(spec, name))
             for name in _SHARED
-            if (mine := getattr(self, name)) is not None and mine is not _NOT_SET[name]
+            if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
         }
         if self.args is not None and spec.argv:
             changes["argv"] = (spec.argv[0], *self.args)
@@ -84,12 +84,12 @@ NO_SETTINGS = Settings()
 _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SHARED}
 
 
-def _merged(mine: Any, theirs: Any) -> Any:
-    if isinstance(mine, Limits | Restart | Breaker | Pool):
-        return mine.over(theirs)
-    if isinstance(mine, Mapping):
-        return MappingProxyType({**theirs, **mine}) if mine or theirs else EMPTY_MAPPING
-    return theirs if mine is None else mine
+def _merged(inner: Any, outer: Any) -> Any:
+    if isinstance(inner, Limits | Restart | Breaker | Pool):
+        return inner.over(outer)
+    if isinstance(inner, Mapping):
+        return MappingProxyType({**outer, **inner}) if inner or outer else EMPTY_MAPPING
+    return outer if inner is None else inner
 
 
 @lru_cache(maxsize=16)  # one folder for all the entries of a config

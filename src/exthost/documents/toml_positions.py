@@ -124,12 +124,12 @@ class _Walk:
 
     def _value(self, token: str, line: int) -> None:
         frame = self.frames[-1] if self.frames else None
-        here = self.value_path
+        path = self.value_path
         if frame is not None and frame.is_array and token not in {"]", ",", "\n"}:
-            here = (*frame.path, frame.index)
-            self.lines.setdefault(here, line)
+            path = (*frame.path, frame.index)
+            self.lines.setdefault(path, line)
         if token in {"[", "{"}:
-            self.frames.append(_Frame(here, is_array=token == "["))
+            self.frames.append(_Frame(path, is_array=token == "["))
             self.in_value = token == "["
         elif token in {"]", "}"}:
             self._close()

@@ -117,15 +117,15 @@ class BreakerGate:
     def refusal(self, method: str) -> BreakerOpen:
         """Return the error for a call that is not sent now."""
         cause = self.last
-        left = self.circuit.left(self._queue.now())
+        seconds_left = self.circuit.left(self._queue.now())
         last = f"; the last of them: {cause.message}" if cause is not None else ""
         error = BreakerOpen(
             "X1170",
             f"{method} was not sent: {self.name} is open, after too many failures in a row{last}",
             extension=self._queue.extension,
-            help=f"a fresh process is tried by the first call after {left:.1f} s; "
+            help=f"a fresh process is tried by the first call after {seconds_left:.1f} s; "
             "restart() tries at once",
             evidence=cause.evidence if cause is not None else NOTHING,
         )
-        error.seconds_left = left
+        error.seconds_left = seconds_left
         return error

@@ -77,7 +77,7 @@ class CallOutcomes:
         """Count and deliver results."""
         is_observed = self._kinds and CallEnded in self._kinds
         if is_observed:  # one that was left or overran has been published already
-            completions = [one for one in completions if not one[0].ended]
+            completions = [pair for pair in completions if not pair[0].ended]
         results = 0
         wakes = self._wakes
         is_first = not wakes.ended

@@ -11,7 +11,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.meanings import OnProgress
-from exthost.errors import NOTHING, CallFailed, ExtensionGone, ExthostError, NotFound
+from exthost.errors import NOTHING, CallFailed, CallTimeout, ExtensionGone, ExthostError, NotFound
 from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
@@ -234,6 +234,24 @@ class Calls:
                 await self._supervisor.settle()
         except TimeoutError:
             pass  # the call that follows raises the error
+
+    async def notify(self, method: str, params: Any, timeout: float | None) -> None:
+        """Send a notification. With a `timeout`, wait first until the process has read everything
+        that was sent before."""
+        session = self.require_session(method)
+        self._supervisor.idle.uses += 1
+        if timeout is not None:
+            try:
+                async with asyncio.timeout(timeout):
+                    await session.drained()
+            except TimeoutError:
+                raise CallTimeout(
+                    "X0841",
+                    f"{method} was not sent: it has read nothing for {timeout:g} s",
+                    extension=self._spec.id,
+                    help="the extension must read its stdin while it works",
+                ) from None
+        session.send(Notification(method, params))
 
     def try_notify(self, method: str, params: Any) -> bool:
         """Send a notification at once; return False if no process serves, or if it does not read

@@ -115,7 +115,9 @@ class _KernelClock:
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
         now = loop.time()
-        due = sorted((one for one in self._timers if one.when <= now), key=lambda one: one.when)
+        due = sorted(
+            (timer for timer in self._timers if timer.when <= now), key=lambda timer: timer.when
+        )
         self._timers.difference_update(due)
         self._set_for = math.inf  # setting it again also clears that it has fired
         for timer in due:
@@ -214,7 +216,7 @@ class _LibcTimerfd:
         return fd
 
     def set(self, fd: int, when: float) -> None:
-        seconds, rest = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
-        spec = self._spec(0, 0, int(seconds), int(rest * 1e9))
+        seconds, fraction = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
+        spec = self._spec(0, 0, int(seconds), int(fraction * 1e9))
         if self._settime(fd, _TFD_TIMER_ABSTIME, spec, None) < 0:
             raise OSError(self._errno(), "the timer could not be set")

@@ -1,8 +1,8 @@
-"""The public object of one extension: it can be called, whichever process serves it.
+"""The public object of one extension: users call it, whichever process serves it.
 
-Any task may call it or close it, in any order. `Calls` makes the calls and sends them directly to
-their queue. The `Supervisor` starts, restarts and ends processes, and calls do not pass through it.
-`Status` has the state. Facets of the dialect (`ext.inference`, `ext.prompts` …) are attributes.
+Any task may call it or close it, in any order. `Calls` creates the calls and sends them to their
+queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
+has the state. The facets of the dialect (`ext.inference`, `ext.prompts` …) are attributes.
 """
 
 import asyncio
@@ -31,7 +31,6 @@ from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
 from exthost.launch.limits import limits_of
-from exthost.messages import Notification
 from exthost.names import registered_name
 from exthost.offer import Offer, Tool
 from exthost.process.child import Child
@@ -48,7 +47,7 @@ F = TypeVar("F")
 
 
 class Extension(FacetAttributes):
-    """One extension under supervision. Made by `connect` or by a host."""
+    """One supervised extension. `connect` and hosts create it."""
 
     def __init__(
         self,
@@ -67,11 +66,17 @@ class Extension(FacetAttributes):
         replaces: bool = False,
         traffic: Traffic | None = None,
     ) -> None:
-        """`objection` returns why a host must not admit the extension; it is called every time
-        that is decided. `vet` raises if an offer conflicts with another extension. `attend`
-        returns the handlers for one process; `handlers` are for all of them, and go first.
-        `spawn` executes a launch plan: tests put something else in the place of a process.
-        `replaces`: no change is published before `take_over`. `traffic` is that of its host."""
+        """Create an extension that is not started.
+
+        objection  returns the reason why a host must not admit the extension, or None; called at
+                   every admission
+        vet        raises if an offer conflicts with another extension
+        attend     returns the handlers for one process; `handlers` serve every process and take
+                   precedence
+        spawn      executes a launch plan; tests pass a substitute for a process
+        replaces   publish no change before `take_over`
+        traffic    the recorder of messages, shared by the extensions of a host
+        """
         loop = asyncio.get_running_loop()
         limits = limits_of(spec, dialect)
         bus = bus or Bus()
@@ -120,7 +125,7 @@ class Extension(FacetAttributes):
     ) -> Coroutine[Any, Any, Any]:
         """Call a method of the dialect, and return its result.
 
-        `wait=False` fails at once if the extension is not ready, instead of waiting for it.
+        With `wait=False` the call fails at once if the extension is not ready.
         """
         return self.calls.call(method, params, timeout, wait)
 
@@ -135,16 +140,17 @@ class Extension(FacetAttributes):
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Call one of its tools by the tool's own name. `on_progress` is called with the progress
-        that the extension reports.
+        """Call a tool of this extension by the tool's own name, and return its result.
 
-        A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
-        does not happen (no process, no answer in time) raises either way.
+        `on_progress` is called with each progress report of the extension. A tool that fails raises
+        CallFailed; with `check=False` its result is returned instead. A call that cannot be made,
+        or gets no reply in time, raises in both cases.
         """
         return self.calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
-        """Request its tools again, if its dialect has a request for that. Changes nothing."""
+        """Request the list of tools, if the dialect has such a request, and return it. The tools of
+        the extension stay as they are."""
         tools: tuple[Tool, ...] = await self.calls.operate(
             "list_tools", None, timeout, "list_tools"
         )
@@ -153,13 +159,13 @@ class Extension(FacetAttributes):
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer:
-        """Run one of its hooks on an event. If its process dies, the next one is asked once more
-        within the same time limit."""
+        """Run a hook of this extension on an event. If the process dies, the hook is sent once more
+        to the next process, within the same time limit."""
         return await self.calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
-        """Request its health, if its dialect has a request for that. `health` then shows the reply,
-        as long as this process serves and until the next request."""
+        """Request a health report, if the dialect has such a request, and return it. `health` shows
+        the report until the next one, or until another process serves."""
         try:
             answer = await self.calls.operate("health", None, timeout, "health")
         except CallTimeout:
@@ -175,24 +181,14 @@ class Extension(FacetAttributes):
     ) -> None:
         """Send a notification, which has no reply.
 
-        With a `timeout` it waits for the process to read everything before it, or CallTimeout."""
-        session = self.calls.require_session(method)
-        self._supervisor.idle.uses += 1
-        if timeout is not None:
-            try:
-                async with asyncio.timeout(timeout):
-                    await session.drained()
-            except TimeoutError:
-                raise CallTimeout(
-                    "X0841",
-                    f"{method} was not sent: it has read nothing for {timeout:g} s",
-                    extension=self.id,
-                    help="the extension must read its stdin while it works",
-                ) from None
-        session.send(Notification(method, params))
+        With a `timeout`, wait first until the process has read everything that was sent before;
+        raise CallTimeout if it does not.
+        """
+        await self.calls.notify(method, params, timeout)
 
     def try_notify(self, method: str, params: Any = None) -> bool:
-        """Send a notification at once, before any later call; return False if that cannot be."""
+        """Send a notification at once, before any later call. Return False if no process serves, or
+        if it has not read what was sent before."""
         return self.calls.try_notify(method, params)
 
     def stream(
@@ -200,7 +196,7 @@ class Extension(FacetAttributes):
     ) -> EventStream:
         """Call a method whose reply is a stream of events: `async with ext.stream(…) as events`.
 
-        `timeout` is for the whole stream, to its last event.
+        `timeout` limits the whole stream, up to its last event.
         """
         limit = self.calls.factory.limit_of(method)
         whole = None if timeout is None else checked_timeout(timeout)
@@ -209,16 +205,16 @@ class Extension(FacetAttributes):
     # -- life --------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Admit it, or refuse it if something that it requires is not there; start nothing."""
+        """Check what the extension requires; refuse it if something is missing. Start nothing."""
         self._supervisor.admit()
 
     @property
     def starts_eagerly(self) -> bool:
-        """Whether a host starts it at once, or at its first use."""
+        """Whether a host starts the extension when the host opens, and not at its first use."""
         return (self.spec.start or self.dialect.traits.start) == "eager"
 
     async def start(self) -> Self:
-        """Start it and wait until it is ready. Raises the error that kept it from getting ready."""
+        """Start the extension and return when it is ready. Raise the error that prevented it."""
         if self._status.state is not State.READY:
             self._supervisor.need()
             await self._supervisor.settle()
@@ -226,11 +222,11 @@ class Extension(FacetAttributes):
         return self
 
     async def restart(self) -> None:
-        """Start a fresh process, also out of `failed`.
+        """Start a fresh process, in any state.
 
-        If one is serving, the fresh one gets ready beside it and then takes its place: calls under
-        way are answered by the old one, new ones by the new. If the fresh one does not get ready,
-        the old one goes on, and the error is raised.
+        A process that serves keeps serving until the fresh one is ready; then new calls go to the
+        fresh process, and the old one ends after its last reply. If the fresh process does not get
+        ready, the old one keeps serving and the error is raised.
         """
         error = await self._supervisor.restart()
         if error is not None:
@@ -242,29 +238,32 @@ class Extension(FacetAttributes):
             raise self.absence("it")
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep it from being ended as idle (`limits.idle`): `with ext.hold(): …`."""
+        """Prevent the end of the idle extension (`limits.idle`) inside a block: `with ext.hold():
+        …`."""
         return self._supervisor.idle.hold()
 
     async def close(self, *, patience: float | None = 0.0) -> None:
-        """End it. Returns when nothing of it is left; closing twice is fine.
+        """End the extension, and return when none of its processes is left. Closing twice is
+        allowed.
 
-        Calls under way have `patience` seconds to end before (None: as long as their own limits
-        say), and then what their process gives them when it is asked to end.
+        Calls in flight get `patience` seconds to finish first; None waits as long as their own
+        limits. Then the processes are shut down by the steps of their dialect.
         """
         await self._supervisor.stop(math.inf if patience is None else patience)
         self._totals.remove(self._counts)
 
     async def drain(self) -> None:
-        """End it when its calls under way have ended, or `limits.stop` is over."""
+        """End the extension after its calls in flight have finished, or after `limits.stop`
+        seconds."""
         await self.close(patience=self._stop_limit)
 
     def kill(self) -> None:
-        """Kill its processes at once; whoever closes it need not wait."""
+        """Kill every process of the extension at once. `close` then returns soon."""
         self._supervisor.processes.kill()
 
     def take_over(self, old: "Extension | None") -> None:
-        """Replace `old` as the extension of this id: publish the differences between the two, and
-        continue its counts. `old` publishes no change any more."""
+        """Replace `old` as the extension of this id: publish what differs between the two, and
+        continue the counts of `old`, which publishes no further change."""
         if old is not None:
             self._totals = old._totals
             self._totals.add(self._counts)
@@ -274,20 +273,21 @@ class Extension(FacetAttributes):
 
     @property
     def id(self) -> str:
-        """Its name in the host."""
+        """The name of the extension in its host."""
         return self.spec.id
 
     @property
     def state(self) -> State:
-        """Its state in the life-cycle table: equal to its word, as in `ext.state == "ready"`."""
+        """The state in the life-cycle table. It equals its word: `ext.state == "ready"`."""
         return self._status.state
 
     @property
     def health(self) -> Health:
-        """One word: running, degraded, unhealthy, restarting, idle, suspended, failed …
+        """The health as one word: running, degraded, unhealthy, restarting, idle, suspended, failed
+        …
 
-        While it is ready, this is what it last answered to `check_health`, or degraded if it has
-        crashed before or its breaker is not closed again yet.
+        While the extension is ready, this is its last answer to `check_health`; or degraded, if a
+        process has crashed or the breaker is half-open.
         """
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
@@ -297,82 +297,82 @@ class Extension(FacetAttributes):
 
     @property
     def cause(self) -> ExthostError | None:
-        """The error because of which it is not ready; None if it is ready."""
+        """The error that keeps the extension from being ready; None if it is ready."""
         return self._status.cause
 
     @property
     def offer(self) -> Offer:
-        """What it offers, by its last handshake or its manifest."""
+        """The tools, hooks and capabilities of the last handshake, or of the manifest before it."""
         return self._status.offer
 
     @property
     def tools(self) -> Toolbox:
-        """Its tools by their own names; `tools.call` returns an error where `call_tool` raises."""
+        """The tools by their own names. `tools.call` returns errors that `call_tool` raises."""
         return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
 
     @property
     def manifest(self) -> Any:
-        """Its manifest as the dialect has read it; None for an extension without a manifest."""
+        """The manifest as the dialect has read it; None without a manifest."""
         return self.spec.manifest
 
     @property
     def serves(self) -> bool:
-        """Whether its tools are listed: it can serve them, or will be started for a call."""
+        """Whether the tools are listed: the extension can serve them, or a call starts it."""
         return serves(self._status.state)
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What was executed, or would be."""
+        """The command line of the last start, or of the next one."""
         return self._starter.argv
 
     @property
     def traffic(self) -> Traffic:
-        """Its messages, or those of all extensions of its host, for whoever wants to see them."""
+        """The recorder of the messages of this extension, or of all extensions of its host."""
         return self._starter.traffic
 
     @property
     def environment(self) -> Environment:
-        """Which variables its process gets, and which are held back."""
+        """The variables that the process gets, and the names of those that are withheld."""
         return self._starter.prepared().environment
 
     @property
     def enforced(self) -> Mapping[str, Any]:
-        """What contains its process, as data."""
+        """The sandbox of the process, as data."""
         return self._starter.prepared().enforced
 
     @property
     def digests(self) -> dict[str, str]:
-        """What could be pinned of it, by the keys of `sha256` in a config."""
+        """The digests that a config can pin, by the keys of its `sha256` table."""
         return digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
 
     def facet(self, kind: type[F]) -> F:
-        """Return the facet of this class, also of a dialect that others bring. Raises UsageError
-        if its dialect has none."""
+        """Return the facet of this class, built in or of a third-party dialect. Raises UsageError
+        if the dialect has none."""
         return find_facet(self, kind)
 
     def registered_name(self, tool: str) -> str:
-        """Return the name under which a host lists one of its tools."""
+        """Return the name under which a host lists this tool."""
         return registered_name(self.id, tool)
 
     def knows(self, tool: str) -> bool:
-        """Return whether the extension itself, and not only its manifest, offers this tool."""
+        """Return whether the extension itself offers this tool, and not only its manifest."""
         return self.calls.known_tool(tool) is not None
 
     @property
     def is_silent(self) -> bool:
-        """Whether its offer is known only after it is started."""
+        """Whether the offer becomes known only when the extension is started."""
         return not self._status.tools and self.calls.may_offer_more
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether only its handshake, still to come, tells whether it has hooks."""
+        """Whether only a future handshake shows if the extension has hooks."""
         return self.calls.may_have_hooks
 
     def absence(self, what: str) -> ExthostError:
-        """Return the error for a use that it cannot serve now."""
+        """Return the error for `what`, which the extension cannot serve now."""
         return self._supervisor.absence(what)
 
     @property
     def stats(self) -> Stats:
-        """Counts since it was loaded, and facts of the process that is there now."""
+        """The counts since the extension was loaded, and facts about the current process."""
         return build_stats(self._totals, self._status, self._supervisor, self.queue.loop.time())

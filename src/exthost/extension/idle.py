@@ -56,13 +56,13 @@ class IdleTimer:
         if self._limit is None or now < self.next_check():
             return False
         self._checked = now
-        seen = self._activity(serving)
+        activity = self._activity(serving)
         busy = (
             self._holders
             or self._queue.waiting
             or not all(s.is_idle for s in self._queue.live_sessions)
         )
-        if busy or seen != self._seen:
-            self._seen, self._since = seen, now
+        if busy or activity != self._seen:
+            self._seen, self._since = activity, now
             return False
         return now - self._since >= self._limit

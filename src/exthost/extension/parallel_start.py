@@ -22,7 +22,7 @@ async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
     Cancelling this cancels the starts under way."""
     slots = asyncio.Semaphore(STARTS_PER_CORE * _cores())
 
-    async def one(start: Callable[[], Awaitable[Any]]) -> None:
+    async def start_one(start: Callable[[], Awaitable[Any]]) -> None:
         async with slots:
             starting = asyncio.ensure_future(start())
             try:
@@ -32,7 +32,7 @@ async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
                 raise
         await starting
 
-    await asyncio.gather(*(one(start) for start in starts), return_exceptions=True)
+    await asyncio.gather(*(start_one(start) for start in starts), return_exceptions=True)
 
 
 def _cores() -> int:

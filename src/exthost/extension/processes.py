@@ -7,8 +7,8 @@ woken whenever one of them has ended.
     serving    ready: calls go to them
     exiting    ended by themselves, and not reaped yet; nothing starts in their place until then,
                since they may still lock files or ports that the next process needs
-    leaving    dismissed: they end when their calls are answered; only the end of the extension
-               waits for them
+    leaving    dismissed: they end after their last reply; only a stop of the extension waits for
+               them
 """
 
 import asyncio
@@ -78,7 +78,11 @@ class Processes:
         """Every session that has not ended by itself, those that serve first."""
         serving = [worker.session for worker in self.serving] + self._closing
         starting = [start.session for start in self.starting if start.session is not None]
-        return serving + starting + [one for one in self._leaving.values() if one is not None]
+        return (
+            serving
+            + starting
+            + [session for session in self._leaving.values() if session is not None]
+        )
 
     @property
     def count(self) -> int:
@@ -121,13 +125,20 @@ class Processes:
         return self._queue.outcomes.results + self._queue.outcomes.refusals
 
     def _next_id(self) -> int:
-        return max([self._last_id, *(one.next_id for one in self._queue.live_sessions)])
+        return max([self._last_id, *(session.next_id for session in self._queue.live_sessions)])
 
     def on_exit(self, session: Session) -> Worker | None:
         """Handle the end of a session. If it served, stop counting it, reap its process and return
         its worker."""
         self._last_id = max(self._last_id, session.next_id)
-        worker = next((one for one in self.serving if one.session is session), None)
+        worker = next(
+            (
+                serving_worker
+                for serving_worker in self.serving
+                if serving_worker.session is session
+            ),
+            None,
+        )
         if worker is not None:
             self.serving.remove(worker)
             closing = self._queue.loop.create_task(session.close())
@@ -172,8 +183,10 @@ class Processes:
         self._wake()
 
     def is_quiet(self) -> bool:
-        """Return whether no call waits or is under way, on whichever of them."""
-        return not self._queue.waiting and all(one.is_idle for one in self._queue.live_sessions)
+        """Return whether no call waits or is in flight."""
+        return not self._queue.waiting and all(
+            session.is_idle for session in self._queue.live_sessions
+        )
 
     async def close(self) -> None:
         """End all processes by the shutdown steps of their dialect."""

@@ -1,8 +1,8 @@
-"""Decides what to do when a process ends by itself or does not get ready.
+"""Decides what happens when a process ends by itself or does not get ready.
 
 Uses three pure modules: the life cycle, the restart policy and the breaker. Synchronous, and starts
 nothing: it changes the status, sets `due`, opens the breaker or closes the queue. The supervisor
-starts the next process accordingly, after the one that ended is reaped.
+then starts the next process, once the ended one is reaped.
 """
 
 import logging
@@ -27,8 +27,8 @@ _log = logging.getLogger("exthost.extension")
 
 
 class Recovery:
-    """The restart policy and the breaker of one extension. `due` is when a restart delay ends;
-    infinity if none runs."""
+    """The restart policy and the breaker of one extension. `due` is the time at which a restart
+    delay ends; infinity without a delay."""
 
     __slots__ = (
         "_now",
@@ -63,7 +63,7 @@ class Recovery:
         self.growth = PoolGrowth(pool_of(spec))
 
     def forgive(self) -> None:
-        """A restart was requested: forget every failure."""
+        """Forget every failure, because a restart was requested."""
         self.restarts.forgive()
         self.growth.reset()
         if self._status.state is not State.READY:
@@ -86,9 +86,11 @@ class Recovery:
         status.ready_at = None
         if status.state is not State.READY:
             return  # the breaker is open, and its probe brings a fresh process
-        if self._processes.starting and not self.gate.is_open:  # the next one is on its way
+        if self._processes.starting and not self.gate.is_open:  # another process is starting
             status.cause = error
-            if self._processes.is_replacing:  # by request: what came before is forgotten
+            if (
+                self._processes.is_replacing
+            ):  # requested by a user, so earlier failures are forgotten
                 self.restarts.forgive()
                 self.restarts.started()
             status.move(Event.WILL_RETRY, error.message)
@@ -110,7 +112,7 @@ class Recovery:
                 pass
 
     def on_last_ended(self, error: ExthostError) -> None:
-        """Let the policy decide: the last process ended by itself, or did not get ready."""
+        """Handle the end, or the failed start, of the last process, as the policy decides."""
         status, failed_start = self._status, self._status.state is State.STARTING
         status.cause = error
         if isinstance(error, Refused):
@@ -118,7 +120,9 @@ class Recovery:
             return
         if failed_start and self.gate.is_half_open:
             self.gate.count_crash(error)
-            self.open_breaker(lambda method: copy_error(error))  # whoever waits caused this probe
+            self.open_breaker(
+                lambda method: copy_error(error)
+            )  # the waiting callers caused this probe
             return
         if self.gate.is_open:
             self.open_breaker()
@@ -129,7 +133,7 @@ class Recovery:
                 self.give_up(Event.GAVE_UP, error, reason)
             case OnDemand():
                 status.move(event_of(decision), error.message)
-                if failed_start:  # whoever waits caused this start, and is told what it came to
+                if failed_start:  # the waiting callers caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 status.move(event_of(decision), error.message)
@@ -152,14 +156,14 @@ class Recovery:
         self.give_up(Event.REFUSE, refused)
 
     def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
-        """Start nothing any more, and fail every call, until a restart is requested."""
+        """Start no process and fail every call, until a restart is requested."""
         self._status.cause = cause
         self._status.move(event, reason or cause.message)
         self._queue.close(lambda method: given_up(cause, reason))
 
     def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
-        """Reject calls after too many failures; those in flight may end. `waiting` makes the errors
-        of the calls that wait, if these differ from the errors of later calls."""
+        """Reject calls after too many failures; calls in flight may end. `waiting` returns the
+        errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
             status.cause, status.ready_at = self.gate.last, None

@@ -94,7 +94,7 @@ class Starter:
         self.argv = spec.argv
         # The decision of the admission; None before it.
         self.admission: Admission | None = None
-        self.known_tools = ""  # the digest of what it offered first, if it is pinned
+        self.known_tools = ""  # the digest of the first offer, if it is pinned
         self.falls_back = False  # the dialect's usual handshake killed it once
         # Called with the tools that a running process lists, whenever they have changed.
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
@@ -139,9 +139,9 @@ class Starter:
         """Yield the secrets that its processes get, and those of the host."""
         spec, host = self.spec, self.environ()
         launch = self.prepared()
-        given = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
-        given += [setting.secret for setting in spec.settings]
-        yield from find_secrets(launch.plan.env or {}, given, launch.context.config)
+        secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
+        secret_names += [setting.secret for setting in spec.settings]
+        yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
         yield from find_secrets(host, (), None)
 
     def prepared(self) -> Launch:
@@ -169,7 +169,8 @@ class Start:
     def __init__(
         self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
     ) -> None:
-        """`replaces`: it is to take the place of those that serve. `done` is called at its end."""
+        """`replaces`: the process replaces those that serve. `done` is called when the start has
+        finished."""
         self._starter = starter
         self.session: Session | None = None
         self._launch: Launch | None = None
@@ -214,7 +215,7 @@ class Start:
                 extension=starter.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
-        except Exception as error:  # the folder we run in is gone, a dialect tripped, …
+        except Exception as error:  # the working directory is gone, the code of a dialect raised, …
             _log.exception("%s could not be started", starter.spec.id)
             raise SpawnFailed(
                 "X0406",
@@ -255,8 +256,8 @@ class Start:
         return error
 
     async def _placed(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
-        """Wait for a process on another node. Its limit of time begins when it runs: how long it
-        may take to be placed is a setting of the cluster."""
+        """Wait for a process on another node. Its time limit begins when it runs; the time to place
+        it is limited by a setting of the cluster."""
         self._limit.reschedule(None)
         child = await spawned
         if (seconds := self._starter.limits.start) is not None:
@@ -279,8 +280,8 @@ class Start:
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup
-            held = (starter.prepared() if refused else launch).enforced
-            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, held))
+            enforced = (starter.prepared() if refused else launch).enforced
+            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, enforced))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,
@@ -302,7 +303,7 @@ class Start:
         began = queue.loop.time()
         try:
             self.offer = await shake_hands(session, launch.context, fallback=starter.falls_back)
-            known = check_tools(starter.spec, self.offer.tools, starter.known_tools)
+            tools_digest = check_tools(starter.spec, self.offer.tools, starter.known_tools)
             if starter.vet is not None:
                 starter.vet(self.offer)
             for steps in starter.on_new_process:
@@ -314,7 +315,7 @@ class Start:
                 if starter.spec.is_dialect_assumed:
                     error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
-        starter.known_tools = known
+        starter.known_tools = tools_digest
         self.seconds = queue.loop.time() - began
         return session
 

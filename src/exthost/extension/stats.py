@@ -71,7 +71,9 @@ class Counts:
     def read(self) -> dict[str, int]:
         """Return every count that a reload keeps."""
         queue, restarts = self._queue, self._supervisor.recovery.restarts
-        under_way = [call for one in queue.live_sessions for call in one.conversation.calls()]
+        under_way = [
+            call for session in queue.live_sessions for call in session.conversation.calls()
+        ]
         return {
             "result": queue.outcomes.results,
             **{name: queue.outcomes.losses[name] for name in LOSSES},
@@ -98,7 +100,9 @@ class Totals:
     def remove(self, counts: Counts) -> None:
         """Keep the last counts of an instance that has ended, if another one replaced it."""
         if len(self._instances) > 1 and counts in self._instances:
-            self._instances = tuple(one for one in self._instances if one is not counts)
+            self._instances = tuple(
+                instance for instance in self._instances if instance is not counts
+            )
             self._ended = Counter(self._ended) + Counter(counts.read())
 
     def read(self) -> Counter[str]:

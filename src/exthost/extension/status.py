@@ -23,7 +23,7 @@ _log = logging.getLogger("exthost.extension")
 # A logger of its own, since the command line shows changes of state in another way.
 _state_log = logging.getLogger("exthost.states")
 
-# The states that a program should hear of, although it may not look.
+# The states that are logged, for programs that subscribe to no event.
 _LEVELS = {
     State.FAILED: logging.ERROR,
     State.REFUSED: logging.WARNING,

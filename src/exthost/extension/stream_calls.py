@@ -70,12 +70,12 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
 
 def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, Any]:
     """Return the params with the name that the events carry: the caller's, or one of ours."""
-    named = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
-    if type(named.get(key)) not in (str, int):
+    params_with_key = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
+    if type(params_with_key.get(key)) not in (str, int):
         raise UsageError(
             "X1328",
             f"{method} is opened with an object, whose {key} names the stream: text, or left out",
             extension=extension,
             help=f"leave {key} out, and it is given a name",
         )
-    return named
+    return params_with_key

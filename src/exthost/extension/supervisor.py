@@ -169,14 +169,14 @@ class Supervisor:
     def _next_due(self) -> float:
         if self.processes.has_exiting:
             return math.inf  # the reaped process wakes us
-        when = self.recovery.due
+        due = self.recovery.due
         if self.recovery.gate.is_open and self._queue.closed is not None:
-            when = min(when, self.recovery.gate.circuit.until)
+            due = min(due, self.recovery.gate.circuit.until)
         if self._status.state is State.READY:
-            when = min(when, self.idle.next_check())
+            due = min(due, self.idle.next_check())
             if not self.processes.starting:
-                when = min(when, self.recovery.growth.next_due())
-        return when
+                due = min(due, self.recovery.growth.next_due())
+        return due
 
     def _is_settled(self) -> bool:
         state, commands = self._status.state, self._commands

@@ -25,9 +25,10 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
         state = "no answer came"
-        if lost := session.diagnostics.counts.get(UNMATCHED, 0):
+        if unmatched := session.diagnostics.counts.get(UNMATCHED, 0):
             state = (
-                f"no reply came under its id {call.id}, but {lost} under an id that no request had"
+                f"no reply came under its id {call.id}, "
+                f"but {unmatched} under an id that no request had"
             )
             help = "the extension must copy `id` from the request into its reply"
         elif stray := session.diagnostics.counts.get(STRAY, 0):

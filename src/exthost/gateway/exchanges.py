@@ -1,12 +1,12 @@
-"""The requests of clients that extensions are serving, and the questions that come up meanwhile.
+"""The requests of clients that extensions are serving, and the requests of servers that they cause.
 
-A server may ask the client of a call for something: a sample of a model, a form that a person fills
-in, the roots of a workspace. On stdio such a request does not name the call that it belongs to. It
-goes to the client of the only call under way; if several clients have calls there, it is refused,
-since one client must not see what another one is asked.
+A server may request something of the client of a call: a sample of a model, a form that a person
+fills in, the roots of a workspace. On stdio such a request does not name its call. It goes to the
+client of the only call in flight; if several clients have calls there, it is refused, since no
+client may see what another one is asked.
 
-A client of the handshake era is sent the request. One of the stateless era has no such requests: it
-gets its answer later, as `input_required` (see `held_calls`).
+A client of the handshake era gets the request itself. The stateless era has no such requests: the
+client gets it later, as `input_required` (see `held_calls`).
 """
 
 import asyncio
@@ -91,10 +91,10 @@ class Exchanges:
         self._by_extension.setdefault(exchange.extension, {})[id(exchange)] = exchange
 
     def remove(self, exchange: Exchange) -> None:
-        here = self._by_extension.get(exchange.extension)
-        if here is not None:
-            here.pop(id(exchange), None)
-            if not here:
+        exchanges = self._by_extension.get(exchange.extension)
+        if exchanges is not None:
+            exchanges.pop(id(exchange), None)
+            if not exchanges:
                 del self._by_extension[exchange.extension]
 
     def of(self, extension: str) -> Iterable[Exchange]:
@@ -104,10 +104,10 @@ class Exchanges:
     def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
         """Return the exchange that a request of this extension belongs to, None if there is none.
         Raises CallFailed if that cannot be known, or its client does not serve such requests."""
-        here = list(self.of(extension))
-        if not here:
+        exchanges = list(self.of(extension))
+        if not exchanges:
             return None
-        if len({exchange.client for exchange in here}) > 1:
+        if len({exchange.client for exchange in exchanges}) > 1:
             raise CallFailed(
                 "X0741",
                 f"several clients have calls at {extension}, so {method} cannot be assigned to one",
@@ -117,7 +117,7 @@ class Exchanges:
                 help='set options.era = "stateless" if the server has that era, or start one '
                 "gateway for each client",
             )
-        latest = here[-1]
+        latest = exchanges[-1]
         if not can_answer(latest.ctx.session, method, params):
             raise no_client(extension, method)
         return latest

@@ -1,9 +1,9 @@
 """Calls that wait for input of a stateless client.
 
-A server of the handshake era sends its questions as requests in the middle of a call. A stateless
-client knows no such requests: its call is answered with `input_required`, and it calls again with
-the answers. Meanwhile the first call goes on here, held under a `requestState` that nobody can
-guess. A client that never calls again loses its call after a while.
+A server of the handshake era sends requests to the client in the middle of a call. The stateless
+era has no such requests: the call is answered with `input_required`, and the client calls again
+with the answers. In between the first call waits here, under an unguessable `requestState`. If the
+client does not call again, its call is cancelled after a while.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ __all__ = ["HeldCalls"]
 # A person may have to fill in a form.
 HOLD_SECONDS = 600.0
 
-# The beginning of each requestState of ours; a server's own has another one.
+# The prefix of our requestState values, which tells them from those of servers.
 _PREFIX = "exthost-held-"
 
 
@@ -39,16 +39,16 @@ class HeldCalls:
         self._held: dict[str, _Held] = {}
 
     def holds(self, params: Mapping[str, Any]) -> bool:
-        """Whether this request continues a call that was held."""
+        """Return whether this request continues a held call."""
         state = params.get("requestState")
         return isinstance(state, str) and state.startswith(_PREFIX)
 
     async def run(self, exchange: Exchange, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of this work, or the questions that must be answered before."""
+        """Return the result of this work, or the questions that must be answered first."""
         return await self._wait(exchange, asyncio.get_running_loop().create_task(work))
 
     async def resume(self, ctx: Context, params: Mapping[str, Any]) -> Any:
-        """Go on with a held call, with the answers in these params."""
+        """Continue a held call with the answers in these params."""
         held = self._held.pop(str(params.get("requestState")), None)
         if held is None:
             raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
@@ -56,28 +56,28 @@ class HeldCalls:
         exchange = held.exchange
         exchange.ctx = ctx
         answers = params.get("inputResponses")
-        given = answers if isinstance(answers, Mapping) else {}
+        responses = answers if isinstance(answers, Mapping) else {}
         for key, question in held.questions.items():
             if question.answer.done():
                 continue
-            if key in given:
-                question.answer.set_result(given[key])
+            if key in responses:
+                question.answer.set_result(responses[key])
             else:  # it is asked again
                 exchange.questions.put_nowait(question)
         return await self._wait(exchange, held.work)
 
     async def _wait(self, exchange: Exchange, work: "asyncio.Task[Any]") -> Any:
-        asked = asyncio.get_running_loop().create_task(exchange.questions.get())
+        question = asyncio.get_running_loop().create_task(exchange.questions.get())
         try:
-            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, question}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            return self._hold(exchange, work, asked.result())
+            return self._hold(exchange, work, question.result())
         except BaseException:
             work.cancel()
             raise
         finally:
-            asked.cancel()
+            question.cancel()
 
     def _hold(
         self, exchange: Exchange, work: "asyncio.Task[Any]", first: Question
@@ -107,7 +107,7 @@ class HeldCalls:
     async def close(self) -> None:
         """Cancel every call that is held."""
         held, self._held = list(self._held.values()), {}
-        for one in held:
-            one.expiry.cancel()
-            one.work.cancel()
-        await asyncio.gather(*(one.work for one in held), return_exceptions=True)
+        for call in held:
+            call.expiry.cancel()
+            call.work.cancel()
+        await asyncio.gather(*(call.work for call in held), return_exceptions=True)

@@ -1,10 +1,9 @@
-"""Our tools, results and errors in the words of MCP.
+"""The tools, results and errors of the host as values of MCP.
 
-What an MCP server answered goes on as it came; a result of another dialect becomes its text, and
-structured content if it is an object. One extension must
-not spoil the answer of all: a schema that the protocol has no room for is shown as "any object"
-(arguments are checked by the host against the real one all the same), and what JSON cannot say is
-said as text.
+The result of an MCP server is passed on unchanged. The result of another dialect becomes its text,
+and structured content if it is an object. One extension must not spoil the list of all: a schema
+that the protocol does not allow is shown as "any object" (the host still checks arguments against
+the real one), and a value that JSON cannot express becomes text.
 """
 
 import re
@@ -23,14 +22,14 @@ from exthost.names import prefixed_description
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
-# The dialect whose results and tools are in these words already.
+# The dialect whose tools and results are values of MCP already.
 NATIVE = "mcp"
 
 # Where an error result has what is known about the error, as data. Not in structuredContent: many
 # clients hold that to the schema of the tool, and would show a complaint in place of the error.
 ERROR = "exthost/error"
 
-# Where a result has what the host has to say about its call.
+# The key of the warnings of the host in a result.
 WARNINGS = "exthost/warnings"
 
 _ANYTHING = {"type": "object"}
@@ -70,7 +69,7 @@ def _listed(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input_schema(schema: Any) -> Any:
-    """Arguments are always an object in MCP; a schema that leaves that open is told so."""
+    """Return the schema with type "object": arguments are always an object in MCP."""
     if not isinstance(schema, Mapping):
         return _ANYTHING
     return schema if "type" in schema else {**schema, "type": "object"}
@@ -79,12 +78,12 @@ def _input_schema(schema: Any) -> Any:
 def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     """Return a tool's result as a client of this protocol version reads it. Raises
     ProtocolViolation for one that cannot be written as JSON."""
-    said = _result(result, native=native, version=version)
+    answer = _result(result, native=native, version=version)
     if result.warnings:
-        meta = said.get("_meta")
+        meta = answer.get("_meta")
         warnings = [clean(warning) for warning in result.warnings]
-        said["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
-    return said
+        answer["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
+    return answer
 
 
 def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
@@ -100,28 +99,28 @@ def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]
 
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
-    """An MCP server's result, if it is one."""
+    """Return the result of an MCP server unchanged, if it is valid."""
     if not isinstance(result, dict):
         return None
-    said = {"resultType": "complete", **result}
-    if "structuredContent" in said:
-        said.setdefault("content", [])  # some leave it out then
+    answer = {"resultType": "complete", **result}
+    if "structuredContent" in answer:
+        answer.setdefault("content", [])  # some leave it out then
     try:
-        types.CallToolResult.model_validate(said)
+        types.CallToolResult.model_validate(answer)
     except ValidationError:
         return None
     if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
-        said.get("structuredContent"), dict
+        answer.get("structuredContent"), dict
     ):
-        said.pop("structuredContent", None)  # anything but an object is newer than this client
-    return said
+        answer.pop("structuredContent", None)  # anything but an object is newer than this client
+    return answer
 
 
 def error(error: ExthostError) -> dict[str, Any]:
-    """A call that failed, as a result that says so: the model may read it and try again.
+    """Return a failed call as a result, which the model may read.
 
-    Without the evidence: what a child wrote to its stderr is the operator's to read. Help is only
-    for whoever can follow it: a client can correct its arguments and no configuration.
+    The evidence is left out: the stderr of a child is for the operator. Help is included only if a
+    client can follow it: a client can correct its arguments, and no configuration.
     """
     about = f"{error.extension}: " if error.extension else ""
     lines = [f"{about}{error.message} [{error.code}]"]
@@ -133,8 +132,8 @@ def error(error: ExthostError) -> dict[str, Any]:
 
 
 def about_error(error: ExthostError) -> dict[str, Any]:
-    """An error as data: which one, whose, and what to do."""
-    told: dict[str, Any] = {
+    """Return an error as data: its code, whose fault it is, and what to do."""
+    block: dict[str, Any] = {
         "code": error.code,
         "kind": error.kind,
         "extension": error.extension,
@@ -142,27 +141,27 @@ def about_error(error: ExthostError) -> dict[str, Any]:
         "help": clean(error.help),
     }
     if isinstance(error, CallFailed):
-        told["answer"] = {
+        block["answer"] = {
             "code": error.error_code,
             "message": clean(error.error_message),
             "data": error.data,
         }
-    return told
+    return block
 
 
 def _content(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def is_json(said: Any) -> bool:
-    """Whether this can be written as JSON where it goes, a few levels down in a message."""
+def is_json(value: Any) -> bool:
+    """Return whether a value can be written as JSON, a few levels deep in a message."""
     try:
-        to_json([[[said]]])
+        to_json([[[value]]])
     except (ValueError, RecursionError):
         return False
     return True
 
 
 def clean(text: str) -> str:
-    """Without lone surrogates, which a child may send and nobody can encode."""
+    """Return the value without lone surrogates, which a child may send and JSON encoders refuse."""
     return _SURROGATE.sub("\ufffd", text)

@@ -1,8 +1,8 @@
-"""What a client's request says about itself, in the words of the server that gets it.
+"""The `_meta` of a client's request, translated for the server that gets the request.
 
 A client of the stateless era sends revision, capabilities and name in the `_meta` of each request;
-one of the handshake era sent them once. A server reads them where its own era has them. Everything
-else in `_meta`, a trace context for example, goes on as it came. Pure.
+a client of the handshake era sends them once. A server reads them where its own era has them.
+Everything else in `_meta`, such as a trace context, is passed on unchanged. Pure.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,14 @@ _ENVELOPE = frozenset(
 
 
 def is_stateless(version: str) -> bool:
-    """Whether this revision has no handshake."""
+    """Return whether this revision has no handshake."""
     return version in MODERN_PROTOCOL_VERSIONS
 
 
 def relayed_meta(
     params: Mapping[str, Any], session: ServerSession, *, server_is_stateless: bool
 ) -> dict[str, Any]:
-    """Return the `_meta` that a request goes on with, without its progress token, which is only
-    between the client and us."""
+    """Return the `_meta` of the relayed request, without the progress token of the client."""
     sent = params.get("_meta")
     own = dict(sent) if isinstance(sent, Mapping) else {}
     own.pop("progressToken", None)
@@ -50,7 +49,7 @@ def relayed_meta(
 
 
 def log_level(params: Mapping[str, Any]) -> str | None:
-    """Return the level from which on a stateless request asks for log messages."""
+    """Return the lowest level of log messages that a stateless request wants."""
     sent = params.get("_meta")
     level = sent.get(types.LOG_LEVEL_META_KEY) if isinstance(sent, Mapping) else None
     return level if isinstance(level, str) else None

@@ -1,8 +1,8 @@
-"""What goes to a client while its request is served: progress and log messages, in order.
+"""Sends notifications to a client while its request is served: progress and log messages, in order.
 
-Bus and progress callbacks must not wait for a client, so they put notifications here, and one task
-sends them. A client that does not read loses the oldest of them, and holds up nobody. Costs nothing
-until there is something to send.
+Callbacks of the bus and of progress must not wait for a client, so they put notifications here, and
+one task sends them. A client that does not read loses the oldest of them, and delays no other.
+Without notifications it costs nothing.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ __all__ = ["Outbox"]
 
 _log = logging.getLogger("exthost.gateway")
 
-# Of the notifications that a slow client has not taken yet, the latest are kept.
+# The number of unsent notifications that are kept for a slow client: the latest ones.
 MAX_WAITING = 256
 
 Send: TypeAlias = Callable[[], Awaitable[None]]
@@ -31,7 +31,7 @@ class Outbox:
         self._sending: asyncio.Task[None] | None = None
 
     def put(self, send: Send) -> None:
-        """Have this sent, after those before it."""
+        """Send this after the notifications before it."""
         self._waiting.append(send)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())

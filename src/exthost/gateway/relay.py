@@ -1,8 +1,8 @@
-"""Passes one request of a client on to the extension that serves it.
+"""Relays one request of a client to the extension that serves it.
 
-With the request goes what the client says of itself. An MCP server may answer that it needs input
-first: a stateless client gets that answer as it is; for one of the handshake era the questions are
-asked here, and the request is sent again with the answers.
+The request carries what the client declared about itself. An MCP server may answer that it needs
+input first. A stateless client gets that answer unchanged; for a client of the handshake era the
+questions are asked here, and the request is sent again with the answers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -73,8 +73,8 @@ class Relay:
         stateless = speaks_stateless(extension)
         meta = relayed_meta(params, ctx.session, server_is_stateless=stateless)
         own: dict[str, Any] = {"_meta": meta} if meta else {}
-        given = {name: params[name] for name in _INPUT if name in params} if stateless else {}
-        result = await send(exchange, {**own, **given})
+        responses = {name: params[name] for name in _INPUT if name in params} if stateless else {}
+        result = await send(exchange, {**own, **responses})
         for _ in range(INPUT_ROUNDS):
             if not is_question(result) or is_stateless(ctx.protocol_version):
                 return result
@@ -85,7 +85,8 @@ class Relay:
 
 
 def report_progress(exchange: Exchange) -> Callable[[Progress], None]:
-    """Return what passes progress on to the client, which hears nothing if it did not ask."""
+    """Return a callback that passes progress on to the client; it does nothing if the client did
+    not request progress."""
 
     def report(reported: Progress) -> None:
         _, progress, total, message = reported
@@ -96,7 +97,7 @@ def report_progress(exchange: Exchange) -> Callable[[Progress], None]:
 
 
 async def _answers(ctx: Context, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask a client of the handshake era what a stateless server wants to know."""
+    """Ask a client of the handshake era the questions of a stateless server."""
     more: dict[str, Any] = {}
     questions = result.get("inputRequests")
     if isinstance(questions, Mapping):
@@ -118,12 +119,12 @@ async def _answers(ctx: Context, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_question(result: Any) -> bool:
-    """Whether a server needs input before it can come to a result."""
+    """Return whether this is a request for input instead of a result."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
 def _serves_requests(ctx: Context) -> bool:
-    """Whether the client serves any request of a server."""
+    """Return whether the client serves any request of a server."""
     declared = ctx.session.client_capabilities
     return declared is not None and not (
         declared.sampling is None and declared.elicitation is None and declared.roots is None

@@ -1,9 +1,9 @@
-"""What the gateway answers to each request of a client.
+"""Answers each request of a client.
 
-A call runs as the host's own tool loop would run it, between its hooks. Its failure is its own
-result: no extension can end the gateway or another's call. An error that an MCP server replied with
-is passed on as it came. A client's cancellation arrives as the cancellation of the handler here,
-and goes on to the extension in the words of its dialect.
+A call runs between its hooks, as in the tool loop of the host. A failed call is a result: no
+extension can end the gateway or another call. An error reply of an MCP server is passed on
+unchanged. A cancellation by the client cancels the handler here, which cancels the call of the
+extension in its dialect.
 """
 
 import logging
@@ -173,35 +173,40 @@ class Requests:
         prompt = await self._catalog.prompt(name)
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {name!r}")
-        asked = {"name": prompt.name}
+        request_params = {"name": prompt.name}
         if "arguments" in params:
-            asked["arguments"] = params["arguments"]
-        return await self._relayed(ctx, params, prompt.extension, "prompts/get", asked)
+            request_params["arguments"] = params["arguments"]
+        return await self._relayed(ctx, params, prompt.extension, "prompts/get", request_params)
 
     async def _complete(self, ctx: Context, params: Params) -> dict[str, Any]:
         ref, argument = params.get("ref"), params.get("argument")
         if not isinstance(ref, Mapping) or not isinstance(argument, Mapping):
             raise MCPError(types.INVALID_PARAMS, "completion/complete has a ref and an argument")
         await self._tools.ready()
-        asked = {name: value for name, value in params.items() if name != "_meta"}
+        request_params = {name: value for name, value in params.items() if name != "_meta"}
         server: Extension | None = None
         if ref.get("type") == "ref/prompt":
             prompt = await self._catalog.prompt(_text(ref, "name"))
             if prompt is not None:
                 server = prompt.extension
-                asked["ref"] = {**ref, "name": prompt.name}
+                request_params["ref"] = {**ref, "name": prompt.name}
         else:
             servers = await self._catalog.servers_of(_text(ref, "uri"))
             server = servers[0] if servers else None
         if server is None:
             raise MCPError(types.INVALID_PARAMS, f"there is nothing to complete at {dict(ref)}")
-        return await self._relayed(ctx, params, server, "completion/complete", asked)
+        return await self._relayed(ctx, params, server, "completion/complete", request_params)
 
     async def _relayed(
-        self, ctx: Context, params: Params, server: Extension, method: str, asked: dict[str, Any]
+        self,
+        ctx: Context,
+        params: Params,
+        server: Extension,
+        method: str,
+        request_params: dict[str, Any],
     ) -> dict[str, Any]:
         async def send(_: Exchange, members: Mapping[str, Any]) -> Any:
-            whole = {**asked, **members}
+            whole = {**request_params, **members}
             # Completion has no input rounds: it goes out as any request.
             sent = whole if method == "completion/complete" else RelayedParams(whole)
             result = await server.call(method, sent)

@@ -1,8 +1,8 @@
-"""The gateway: one host as one MCP server, for as many clients as there are.
+"""The gateway: one host as one MCP server, for any number of clients.
 
-The transports and sessions of both eras are the `mcp` package's low-level server. Every request
-passes a middleware of it, where `Requests` answers it with the values of the wire: what a server
-sent reaches the client unchanged, without members lost on the way.
+The transports and sessions of both eras are those of the low-level server of the `mcp` package.
+Every request passes a middleware of it, where `Requests` answers with values of the wire: the
+result of a server reaches the client unchanged, with all of its members.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.gateway")
 
-# Nothing says how long a list holds: clients hear of changes.
+# A list has no lifetime: clients are notified of changes.
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 
 # Members of results that only the stateless era has.
@@ -134,8 +134,8 @@ class Gateway:
         return opening
 
     async def close(self, *, drain: bool = False) -> None:
-        """End every extension, and tell clients that listen that there is nothing more to hear.
-        `drain` is that of `Host.close`."""
+        """End every extension, and end the subscriptions of clients. `drain` is that of
+        `Host.close`."""
         self._listening.close()
         await self._announcer.close()
         await self.tools.close()
@@ -145,7 +145,7 @@ class Gateway:
 
     @property
     def instructions(self) -> str | None:
-        """What MCP servers say about how they are used, each under its name."""
+        """The instructions of the MCP servers, each under its name."""
         parts = []
         for extension in self.host.extensions:
             text = extension.offer.extra.get("instructions") if is_native(extension) else None
@@ -180,7 +180,7 @@ class Gateway:
         return self._stamped(result)
 
     def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a result of the stateless era with what each of them has."""
+        """Return a result of the stateless era with the members that each of them has."""
         result.setdefault("resultType", "complete")
         meta = result.get("_meta")
         own = dict(meta) if isinstance(meta, Mapping) else {}
@@ -189,7 +189,8 @@ class Gateway:
         return result
 
     def _with_instructions(self, result: HandlerResult) -> HandlerResult:
-        """The package has fixed them before the extensions were ready."""
+        """Return the result with the current instructions: the package fixed its own before the
+        extensions were ready."""
         instructions = self.instructions
         if isinstance(result, dict) and instructions is not None:
             return {**result, "instructions": instructions}
@@ -229,7 +230,7 @@ class Gateway:
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)
-        # Between calls, a workspace can be asked for if there is no doubt whose.
+        # Between calls, the roots can be requested if there is only one client.
         session = self.clients.sole(method, params) if method == "roots/list" else None
         if session is None:
             raise no_client(extension, method)

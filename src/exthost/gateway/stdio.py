@@ -1,13 +1,13 @@
-"""The protocol on this process's own stdin and stdout.
+"""The protocol on stdin and stdout of this process.
 
-While it is served, stdout is the protocol and nothing else: descriptor 1 leads to stderr, so that
-a stray print of ours or of a library lands there. Neither pipe is made non-blocking, since that
-would hold for whoever shares it, a terminal for example, and no thread waits in a read that could
-not be interrupted: reads and writes are made when the system says that they will not block.
+While it is served, stdout carries the protocol alone: descriptor 1 leads to stderr, so that a stray
+print of a library lands there. Neither pipe is made non-blocking, because that would affect every
+process that shares it, such as a terminal. No thread waits in an uninterruptible read: reads and
+writes are made when the system reports that they will not block.
 
-A line that is no message is answered with JSON-RPC's error for it. One that holds several, as the
-revision 2025-03-26 allows, is as many messages, each answered in a line of its own. The end of
-stdin is the end: requests under way are answered first, each within the limits of its own call.
+A line that is not a message gets the error of JSON-RPC. A line with several messages, which the
+revision 2025-03-26 allows, gets a reply line for each. At the end of stdin, requests in flight are
+answered first, each within the limits of its own call; then the server ends.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from exthost.gateway.server import McpServer
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
 
-# As for the lines of our own children.
+# The same limit as for the lines of children.
 MAX_LINE_BYTES = 64 * 2**20
 
-# For the last answers to get out after stdin has ended.
+# The time for the last answers to be written after stdin has ended.
 FLUSH_SECONDS = 2.0
 
 # For the requests under way to be answered after stdin has ended. A client that wants us to end
@@ -44,7 +44,7 @@ _OPEN_END = "subscriptions/listen"
 
 
 class Wire(NamedTuple):
-    """Two descriptors that nobody else uses."""
+    """Two descriptors that no other code uses."""
 
     reads: int
     writes: int
@@ -52,7 +52,8 @@ class Wire(NamedTuple):
 
 @contextmanager
 def claimed() -> Iterator[Wire]:
-    """Our stdin and stdout as the wire; meanwhile the usual ones lead to nothing and to stderr."""
+    """Take over stdin and stdout as the wire; meanwhile descriptor 0 leads to /dev/null and
+    descriptor 1 to stderr."""
     wire = Wire(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -104,14 +105,14 @@ class _UnderWay:
 
 
 async def serve(server: McpServer, wire: Wire) -> None:
-    """Serve the one client at the other end, until it closes our stdin or stops reading."""
-    heard, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write_stream, said = anyio.create_memory_object_stream[SessionMessage](0)
+    """Serve the client at the other end, until it closes stdin or stops reading."""
+    received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()
     under_way = _UnderWay()
-    reading = loop.create_task(_read(wire.reads, heard, write_stream.clone(), under_way))
-    writing = loop.create_task(_write(wire.writes, said, under_way))
-    writing.add_done_callback(lambda _: reading.cancel())  # nobody is there to be answered
+    reading = loop.create_task(_read(wire.reads, received, write_stream.clone(), under_way))
+    writing = loop.create_task(_write(wire.writes, outgoing, under_way))
+    writing.add_done_callback(lambda _: reading.cancel())  # no client is left
     try:
         await server.run(read_stream, write_stream, server.create_initialization_options())
         await asyncio.wait([writing], timeout=FLUSH_SECONDS)
@@ -119,26 +120,26 @@ async def serve(server: McpServer, wire: Wire) -> None:
         for task in (reading, writing):
             task.cancel()
         await asyncio.wait([reading, writing])
-        for stream in (heard, said):
+        for stream in (received, outgoing):
             stream.close()
 
 
 async def _read(
     fd: int,
-    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    received: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
     under_way: _UnderWay,
 ) -> None:
-    with heard, answers:
+    with received, answers:
         async for line in _lines(fd):
-            for one in _messages(line):
-                await _take(one, heard, answers, under_way)
+            for message in _messages(line):
+                await _take(message, received, answers, under_way)
         await under_way.end()
 
 
 async def _take(
     line: bytes,
-    heard: "MemoryObjectSendStream[SessionMessage | Exception]",
+    received: "MemoryObjectSendStream[SessionMessage | Exception]",
     answers: "MemoryObjectSendStream[SessionMessage]",
     under_way: _UnderWay,
 ) -> None:
@@ -148,15 +149,15 @@ async def _take(
         await answers.send(SessionMessage(_complaint(line)))
     else:
         under_way.add(message)
-        await heard.send(SessionMessage(message))
+        await received.send(SessionMessage(message))
 
 
 def _messages(line: bytes) -> list[bytes]:
-    """The messages in a line: mostly it is one."""
+    """Return the messages in a line, usually one."""
     if line[:1] == b"[":
         try:
             several = json.loads(line)
-            return [json.dumps(one).encode() for one in several] or [line]
+            return [json.dumps(message).encode() for message in several] or [line]
         except (ValueError, RecursionError):
             pass
     return [line]
@@ -174,7 +175,7 @@ async def _lines(fd: int) -> AsyncIterator[bytes]:
 
 
 def _complaint(line: bytes) -> types.JSONRPCError:
-    """What JSON-RPC answers to a line that is no message of its."""
+    """Return the JSON-RPC error for a line that is not a message."""
     id = None
     try:
         read = json.loads(line)
@@ -188,24 +189,24 @@ def _complaint(line: bytes) -> types.JSONRPCError:
 
 
 async def _write(
-    fd: int, said: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
+    fd: int, outgoing: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
 ) -> None:
-    with said:
-        async for one in said:
-            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+    with outgoing:
+        async for item in outgoing:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
             left = memoryview(text.encode() + b"\n")
             while left:
                 await _until(asyncio.get_running_loop().add_writer, _forget_writer, fd)
                 try:
-                    # So much a pipe takes without blocking once it takes anything.
+                    # A writable pipe takes this many bytes without blocking.
                     left = left[os.write(fd, left[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     return
-            under_way.remove(one.message)
+            under_way.remove(item.message)
 
 
 async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:
-    """Wait until this descriptor is ready. Files and the like always are, and cannot be watched."""
+    """Wait until this descriptor is ready. Regular files always are, and cannot be watched."""
     ready = asyncio.Event()
     try:
         watch(fd, ready.set)

@@ -1,8 +1,8 @@
-"""Who wants to hear of changes of which resource.
+"""The clients that subscribed to changes of resources.
 
-Servers are asked once for each URI, by the first subscriber, and released by the last. A server
-that was started again is asked again. Subscribers are clients of the handshake era and open
-`subscriptions/listen` requests of the stateless one; each is any hashable key.
+The first subscriber of a URI subscribes at the server, and the last one unsubscribes. A restarted
+server gets the subscription again. Subscribers are clients of the handshake era and open
+`subscriptions/listen` requests of the stateless era; each is a hashable key.
 """
 
 import logging
@@ -36,9 +36,9 @@ class ResourceSubscriptions:
 
     async def remove(self, uri: str, subscriber: Hashable) -> None:
         """Unsubscribe."""
-        here = self._subscribers.get(uri, set())
-        here.discard(subscriber)
-        if here:
+        subscribers = self._subscribers.get(uri, set())
+        subscribers.discard(subscriber)
+        if subscribers:
             return
         self._subscribers.pop(uri, None)
         server = self._catalog.server(self._servers.pop(uri, ""))
@@ -48,7 +48,9 @@ class ResourceSubscriptions:
 
     async def remove_all(self, subscriber: Hashable) -> None:
         """Unsubscribe a subscriber that is gone."""
-        for uri in [uri for uri, here in self._subscribers.items() if subscriber in here]:
+        for uri in [
+            uri for uri, subscribers in self._subscribers.items() if subscriber in subscribers
+        ]:
             try:
                 await self.remove(uri, subscriber)
             except ExthostError as error:

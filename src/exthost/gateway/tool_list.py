@@ -1,9 +1,9 @@
 """The tools that clients see, and when they see them.
 
 The host opens while clients already connect. The first list is answered when each extension is
-ready or has failed, and after two seconds with what is ready by then; the others follow with a
-notification. Extensions that start at first use are started if nobody knows what they offer, since
-a client cannot use what it is not shown. A call waits for its own extension alone.
+ready or has failed, or after two seconds with the extensions that are ready; a notification follows
+when the others are. Extensions that start at first use are started if their tools are unknown,
+since a client cannot use a tool that it does not see. A call waits for its own extension only.
 
 A tool that can only be called as a task is not listed, since the gateway has no tasks.
 """
@@ -72,7 +72,7 @@ class ToolList:
             await asyncio.shield(self._first)
 
     def start_silent(self) -> None:
-        """Start those that would start at first use, if nobody knows what they offer."""
+        """Start the extensions that start at first use, if their tools are unknown."""
         loop = asyncio.get_running_loop()
         for extension in self._host.extensions:
             is_untold = extension.state == "admitted" and extension.is_silent
@@ -132,8 +132,8 @@ class ToolList:
     # -- one tool ----------------------------------------------------------------------------
 
     async def find(self, name: str) -> RegisteredTool:
-        """Return the tool of this name, waiting for the extension that it belongs to. Raises
-        NotFound, or the error because of which that extension is not there."""
+        """Return the tool of this name, waiting for its extension. Raises NotFound, or the error
+        that keeps the extension from being ready."""
         known = self._host.registry.get(name)
         if known is not None:
             return known

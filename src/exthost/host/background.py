@@ -1,7 +1,7 @@
-"""What runs beside the extensions of a host: its control socket, trace, audit and manifest watch.
+"""The services beside the extensions of a host: control socket, trace, audit and manifest watch.
 
-Opened before the first extension starts and closed after the last has ended. A config that is read
-again may change the audit and the watch; the socket and the trace stay as they are.
+They open before the first extension starts and close after the last has ended. A reload of the
+config may change the audit and the watch; the socket and the trace stay as they are.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class BackgroundServices:
         self._open_trace()
 
     async def make_watch(self, config: Config) -> Watch | None:
-        """Look at the manifests, if they are to be watched. Do this before they are read: what
-        changes in between is seen."""
+        """Start to watch the manifests, if the config wants that. Call this before they are read,
+        so that no change is missed."""
         discovery = config.discovery
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
@@ -72,7 +72,7 @@ class BackgroundServices:
         return await asyncio.to_thread(Watch, discovery, formats, config.folder or ".")
 
     def start_watch(self, watch: Watch | None, config: Config) -> None:
-        """Follow the manifests from here on."""
+        """Handle changes of the manifests from now on."""
         if watch is not None:
             discovery = config.discovery
             self._reloader = ManifestReloader(
@@ -84,14 +84,14 @@ class BackgroundServices:
             )
 
     async def stop_watch(self) -> None:
-        """Follow the manifests no more."""
+        """Stop watching the manifests."""
         reloader, self._reloader = self._reloader, None
         if reloader is not None:
             await reloader.close()
 
     def apply(self, config: Config) -> None:
-        """Use what this config says about the audit. Raises ConfigError, and changes nothing then,
-        if its file cannot be written."""
+        """Apply the audit settings of this config. Raises ConfigError, and changes nothing, if the
+        file cannot be written."""
         if config.audit_path != self._audit_path:
             old = self._audit
             self._open_audit(config)
@@ -99,13 +99,13 @@ class BackgroundServices:
                 old.close()
 
     async def close_doors(self) -> None:
-        """Close the socket: nobody from outside begins anything more."""
+        """Close the control socket: no further request comes from outside."""
         if self._control is not None:
             await self._control.close()
             self._control = None
 
     def close(self) -> None:
-        """Close the audit and the trace, which follow the extensions to their ends."""
+        """Close the audit and the trace, which record the end of the extensions."""
         if self._audit is not None:
             self._audit.close()
             self._audit = self._audit_path = None

@@ -49,21 +49,25 @@ class ConfiguredExtensions:
     async def reload(self, specs: Sequence[Spec]) -> ReloadOutcome:
         """Have these extensions from now on. Returns when the new ones are ready or have failed."""
         async with self._lock:
-            wanted = {spec.id: spec for spec in specs if spec.enabled}
-            there = self._extensions.by_id
-            removed = [id for id in self._specs if id not in wanted and id in there]
+            enabled = {spec.id: spec for spec in specs if spec.enabled}
+            by_id = self._extensions.by_id
+            removed = [id for id in self._specs if id not in enabled and id in by_id]
             for id in removed:
                 await self._extensions.retire(id)
-            differing = [id for id, spec in wanted.items() if self._specs.get(id) != spec]
-            changed = [id for id in differing if id in there]
-            replacing = await asyncio.gather(*(self._replace(wanted[id]) for id in changed))
+            differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
+            changed = [id for id in differing if id in by_id]
+            replacing = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
             failed = [error for error in replacing if error is not None]
-            added = [spec for id, spec in wanted.items() if id not in there]
-            failed += [one.cause for one in await self._add(added) if one.cause is not None]
+            added = [spec for id, spec in enabled.items() if id not in by_id]
+            failed += [
+                extension.cause
+                for extension in await self._add(added)
+                if extension.cause is not None
+            ]
             not_replaced = {error.extension for error in failed} & set(changed)
             # What was not replaced is tried again by the next reload.
-            kept = {id: spec for id, spec in self._specs.items() if id in not_replaced}
-            self._specs = wanted | kept
+            unchanged = {id: spec for id, spec in self._specs.items() if id in not_replaced}
+            self._specs = enabled | unchanged
         return ReloadOutcome(
             tuple(spec.id for spec in added),
             tuple(id for id in changed if id not in not_replaced),
@@ -74,7 +78,7 @@ class ConfiguredExtensions:
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
         stored = [await self._api.with_stored_settings(spec) for spec in specs]
         added = [self._extensions.add(spec, self._factory) for spec in stored]
-        await start_all(one.start for one in added if one.starts_eagerly)
+        await start_all(extension.start for extension in added if extension.starts_eagerly)
         return added
 
     async def _replace(self, spec: Spec) -> ExthostError | None:

@@ -1,14 +1,14 @@
 """Event sinks: extensions that receive the events of the host.
 
-Subscribes to the bus and forwards what passes an extension's filter: a kind that begins with one of
-its prefixes; no prefixes, no events. An event is sent at once to a sink that serves. Others have
-their own queue of 256 and their own task, so a slow one delays nobody; what does not fit is dropped
-and counted. The first event that passes the filter starts the extension, as any use would.
+Subscribes to the bus and forwards the events that pass the filter of an extension: a kind that
+begins with one of its prefixes; without prefixes, no events. An event is sent at once to a sink
+that serves. Other sinks have their own queue of 256 and their own task, so a slow sink delays no
+other; events that do not fit are dropped and counted. The first event that passes the filter starts
+the extension, as any use does.
 
-A sink that fails is reported, by the log and as `SinkFailed` on the bus, and never fed its own
-failures: no event about a sink goes to that sink, `SinkFailed` goes to none, and neither do the
-comings and goings of extensions that are sinks; two sinks that cannot start would otherwise keep
-waking each other.
+A sink that fails is reported, in the log and as `SinkFailed` on the bus. A sink never gets events
+about itself, `SinkFailed` goes to no sink, and neither do state changes of extensions that are
+sinks: two sinks that cannot start would otherwise keep starting each other.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ _log = logging.getLogger("exthost.eventsinks")
 
 QUEUE_EVENTS = 256
 
-# What each kind of event is called outside. Log lines and notices are the extensions' own words
-# and stay here; so do command lines, which may hold secrets.
+# The public name of each kind of event. Log lines and notifications are texts of the extensions and
+# are not forwarded; neither are command lines, which may contain secrets.
 KINDS: Mapping[type, str] = {
     StateChanged: "extension.state_changed",
     OfferChanged: "extension.offer_changed",
@@ -52,7 +52,7 @@ _LIVES = (StateChanged, OfferChanged, Exited)
 
 
 class Listener(Protocol):
-    """What is needed of an extension in order to send it events."""
+    """The part of an extension that sending events to it needs."""
 
     @property
     def id(self) -> str: ...
@@ -99,7 +99,8 @@ class EventSinks:
         return self._sinks[extension].lost if extension in self._sinks else 0
 
     def _subscribe(self) -> None:
-        """Subscribe to the kinds that a sink wants and no others: nobody builds unread events."""
+        """Subscribe to the kinds that a sink wants and to no others, so that no unread event is
+        built."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -119,7 +120,7 @@ class EventSinks:
             for sink in self._sinks.values()
             if sink.extension.id != about
             and kind.startswith(sink.kinds)
-            and sink.extension.serves  # one that was refused or stopped is not knocked at
+            and sink.extension.serves  # a refused or stopped extension is not started
         ]
         if sinks:
             envelope = self._envelope(kind, about, event)
@@ -129,30 +130,33 @@ class EventSinks:
     def _envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
         self._seq += 1
         context = getattr(event, "context", None)
-        said = context if isinstance(context, Mapping) else {}
-        told = {
+        passed = context if isinstance(context, Mapping) else {}
+        envelope = {
             "event_id": str(uuid.uuid4()),
             "seq": self._seq,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": about or "exthost",
             "kind": kind,
-            "context": dict(said),
+            "context": dict(passed),
         }
         match event:
             case HostEvent():
-                told |= {"source": event.source or "exthost", "event": event.event}
+                envelope |= {"source": event.source or "exthost", "event": event.event}
             case ExtensionEvent():
-                told["event"] = {"schema_version": event.schema_version, "payload": event.payload}
+                envelope["event"] = {
+                    "schema_version": event.schema_version,
+                    "payload": event.payload,
+                }
             case _:
                 body = event._asdict()
                 body.pop("context", None)
                 body.pop("key", None)
-                told["event"] = body
-        return told
+                envelope["event"] = body
+        return envelope
 
 
 class _Sink:
-    """One extension, its queue, and the task that sends what is in the queue."""
+    """One extension, its queue, and the task that sends from the queue."""
 
     def __init__(self, extension: Listener, sink: EventSink, bus: Bus) -> None:
         self.extension = extension
@@ -164,7 +168,7 @@ class _Sink:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, envelope: Mapping[str, Any]) -> None:
-        """Send the event now if the extension can take it, so that it comes before later calls;
+        """Send the event now if the extension can take it, so that it arrives before later calls;
         otherwise as soon as possible."""
         if self._task is None and self._try_send(envelope):
             return
@@ -198,7 +202,7 @@ class _Sink:
     async def _tell(self, envelope: Mapping[str, Any]) -> None:
         method, params = self._sink.notification(envelope)
         try:
-            jsontext.encode(params)  # one that cannot be said must not start a process
+            jsontext.encode(params)  # an event that cannot be encoded must not start a process
             await self.extension.start()
             await self.extension.notify(method, params, timeout=self._sink.limit)
         except ExthostError as error:
@@ -206,9 +210,11 @@ class _Sink:
 
     def _lose(self, reason: str) -> None:
         self.lost += 1
-        if self.lost & (self.lost - 1) == 0:  # 1, 2, 4, 8 …: a flood must not flood the log, too
-            told = "%d events were not forwarded so far, the last because: %s"
-            _log.warning(f"[%s] {told}", self.extension.id, self.lost, reason)
+        if (
+            self.lost & (self.lost - 1) == 0
+        ):  # 1, 2, 4, 8 …: a flood of events must not flood the log
+            message = "%d events were not forwarded so far, the last because: %s"
+            _log.warning(f"[%s] {message}", self.extension.id, self.lost, reason)
         if SinkFailed in self._bus.kinds:
             self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
 

@@ -147,5 +147,5 @@ def _last_lines(lines: bytes | bytearray, limit: int) -> bytes | bytearray:
     """Return the last whole lines that fit: one tick of a flood may bring more than a file."""
     if len(lines) <= limit:
         return lines
-    kept = lines[-limit:]
-    return kept[kept.find(b"\n") + 1 :]
+    tail = lines[-limit:]
+    return tail[tail.find(b"\n") + 1 :]

@@ -1,7 +1,7 @@
 """The extensions of a host by their ids: adding, replacing, removing and ending them.
 
-Keeps the registry and the event sinks up to date. An extension that was replaced is *leaving*: it
-answers what it was asked and ends by itself; only the end of the host waits for it.
+Keeps the registry and the event sinks up to date. A replaced extension is *leaving*: it finishes
+its calls and ends by itself; only the end of the host waits for it.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from exthost.spec import Spec
 
 __all__ = ["ExtensionSet", "not_open"]
 
-# As many names as a message can hold.
+# The number of names in an error message.
 _SHOWN_NAMES = 10
 
 
 class ExtensionSet:
-    """The extensions of one host, in the order in which they came.
+    """The extensions of one host, in the order in which they were added.
 
-    by_id    the extensions that are there
-    is_open  whether the host is open: asking for one before that is another mistake
+    by_id    the extensions
+    is_open  whether the host is open: a look-up before that has its own error
     """
 
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
@@ -41,7 +41,7 @@ class ExtensionSet:
 
     @property
     def leaving(self) -> tuple[Extension, ...]:
-        """Extensions that were replaced and have not ended yet."""
+        """The replaced extensions that have not ended yet."""
         return tuple(self._leaving.values())
 
     def require_open(self) -> None:
@@ -50,7 +50,7 @@ class ExtensionSet:
             raise not_open()
 
     def not_found(self, id: str) -> ExthostError:
-        """Return the error for an id that is not there."""
+        """Return the error for an unknown id."""
         if not self.is_open and not self.by_id:
             return not_open()
         near = nearest(id, self.by_id)
@@ -59,7 +59,7 @@ class ExtensionSet:
         return NotFound("X1205", f"there is no extension {id!r}", help=help)
 
     def add(self, spec: Spec, factory: ExtensionFactory) -> Extension:
-        """Make an extension, add it and admit it; nothing is started."""
+        """Create an extension, add it and admit it; start nothing."""
         if spec.id in self.by_id:
             raise UsageError(
                 "X1312",
@@ -85,7 +85,7 @@ class ExtensionSet:
         await extension.close()
 
     async def retire(self, id: str) -> None:
-        """Forget an extension; it answers the calls that it has, within their limits, and ends."""
+        """Remove an extension; it finishes its calls, within their limits, and ends."""
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found(id)
@@ -94,8 +94,8 @@ class ExtensionSet:
         self._let_leave(extension)
 
     async def replace(self, spec: Spec, before: str, factory: ExtensionFactory) -> None:
-        """Make an extension and put it in the place of the one of its id, or of the id `before`,
-        once it is ready. If it does not get ready, raise why; the old one goes on."""
+        """Create an extension, and replace the one of its id, or of the id `before`, when it is
+        ready. If it does not get ready, raise the cause and keep the old one."""
         new = factory.make(spec, replaces=spec.id in self.by_id)
         try:
             new.admit()
@@ -118,7 +118,7 @@ class ExtensionSet:
         self._add_sink(new)
 
     def _let_leave(self, extension: Extension) -> None:
-        """Let it end when its calls have ended."""
+        """End the extension after its calls."""
         closing = asyncio.get_running_loop().create_task(extension.close(patience=None))
         self._leaving[closing] = extension
         closing.add_done_callback(self._leaving.pop)

@@ -1,13 +1,13 @@
 """Merges the file fragments of a result into whole files, and checks their paths.
 
-Owns the meaning of replace, append and merge, and knows no disk: what a folder already holds is
-handed in by whoever writes (`file_writer.py`). Fails before anything is written: Refused for
-a path that would lead out of the folder, CallFailed for pieces that cannot be put together.
+Owns the meaning of replace, append and merge, and knows no disk: `file_writer.py` passes in the
+existing files. Fails before anything is written: Refused for a path that leads out of the folder,
+CallFailed for fragments that cannot be merged.
 
-Per path, in the order of arrival: *replace* drops what came before it; *merge* deep-merges a YAML
-or JSON mapping into what there is, the file on disk if no piece came before it; *append* adds, by
-`order` and then arrival, after all of that. Appending begins with nothing, never with the file on
-disk: generating twice must not write everything twice.
+Per path, in the order of arrival: *replace* drops the fragments before it; *merge* deep-merges a
+YAML or JSON mapping into the fragments before it, or else into the file on disk; *append* adds its
+text after all of that, by `order` and then arrival. Appending starts with an empty file and not
+with the file on disk, so that generating twice does not write everything twice.
 """
 
 import json
@@ -21,7 +21,7 @@ from exthost.errors import CallFailed, Refused, UsageError
 
 __all__ = ["merge_fragments", "path_refused", "safe_path"]
 
-# A YAML of a few hundred bytes can stand for a tree of billions, by aliases of aliases.
+# By aliases of aliases, a YAML of a few hundred bytes can expand to billions of nodes.
 MAX_MERGED_KEYS = 100_000
 
 _YAML_SUFFIXES = (".yml", ".yaml")
@@ -91,21 +91,21 @@ def _file(path: str, pieces: list[FileFragment], existing: Callable[[str], str |
         elif piece.strategy == "append":
             appended.append(piece)
         else:
-            there = existing(path) if base is None else base
-            base = _merged(path, there, piece)
+            content = existing(path) if base is None else base
+            base = _merged(path, content, piece)
     appended.sort(key=lambda piece: piece.order)  # stable: arrival decides among equals
     return (base or "") + "".join(piece.content for piece in appended)
 
 
-def _merged(path: str, there: str | None, piece: FileFragment) -> str:
-    if there is None or not there.strip():
+def _merged(path: str, content: str | None, piece: FileFragment) -> str:
+    if content is None or not content.strip():
         return piece.content
     load, dump = _language(path, piece.format)
     try:
-        values = [load(text) for text in (there, piece.content)]
+        values = [load(text) for text in (content, piece.content)]
         budget = [MAX_MERGED_KEYS]
         if values[1] is None:
-            return there
+            return content
         if not all(isinstance(value, dict) for value in values):
             raise _unusable(path, "only mappings can be merged")
         return dump(_deep_merge(values[0], values[1], budget))
@@ -114,7 +114,7 @@ def _merged(path: str, there: str | None, piece: FileFragment) -> str:
 
 
 def _deep_merge(old: Any, new: Any, budget: list[int]) -> Any:
-    """Merge mappings key by key; of anything else return the new value."""
+    """Merge mappings key by key; return the new value of anything else."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     result = dict(old)
@@ -130,12 +130,12 @@ _Language = tuple[Callable[[str], Any], Callable[[Any], str]]
 
 
 def _language(path: str, format: str) -> _Language:
-    said = format.lower()
-    if said == "json" or (not said and path.endswith(".json")):
+    name = format.lower()
+    if name == "json" or (not name and path.endswith(".json")):
         return json.loads, lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if said in ("yaml", "yml") or (not said and path.endswith(_YAML_SUFFIXES)):
+    if name in ("yaml", "yml") or (not name and path.endswith(_YAML_SUFFIXES)):
         return _yaml()
-    raise _unusable(path, f"only YAML and JSON can be merged, and it is {said or 'neither'}")
+    raise _unusable(path, f"only YAML and JSON can be merged, and it is {name or 'neither'}")
 
 
 def _yaml() -> _Language:
@@ -149,8 +149,8 @@ def _yaml() -> _Language:
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """Plain words as YAML 1.2 and CI systems mean them: `on`, `22:22`, 010 and 2024-01-01 are
-        text. Read by the older rules and written again they would be something else."""
+        """Reads plain words as YAML 1.2 and CI systems do: `on`, `22:22`, 010 and 2024-01-01 are
+        text. The rules of YAML 1.1 would change them when they are written again."""
 
     Loader.yaml_implicit_resolvers = {}
     for kind, pattern, first in _PLAIN_WORDS:

@@ -1,12 +1,12 @@
-"""Writes the files of a result into a folder: inside it only, and all of them or none.
+"""Writes the files of a result into a folder: only inside it, and all of them or none.
 
-Used by `exthost call --write`. `file_merge` decides what the files contain.
+`exthost call --write` uses it. `file_merge` decides what the files contain.
 
-Each path is resolved first, links included, and refused if it leads out. Then it is walked again
-from the folder's own descriptor without following any link, so that one that is put there in
-between changes nothing. New contents are written to files beside their places and renamed onto
-them when all of them are complete: who reads meanwhile sees the old file or the new one, and what
-goes wrong before the first rename leaves no file.
+Each path is resolved first, links included, and refused if it leads out of the folder. Then it is
+opened from the descriptor of the folder without following any link, so that a link that is created
+in between has no effect. New contents are written to temporary files in the same folders, and
+renamed when all of them are complete: a concurrent reader sees the old file or the new one, and an
+error before the first rename leaves no file.
 """
 
 import errno
@@ -92,7 +92,7 @@ def is_protected(path: str) -> bool:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Return where a path really leads, relative to the root. Raises Refused if that is outside."""
+    """Return the real path, relative to the root. Raises Refused if it is outside."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
         raise path_refused(path, "a link leads it out of the folder")
@@ -129,33 +129,33 @@ def _place_all(root: str, files: dict[str, bytes]) -> None:
 
 @contextmanager
 def _inside(top: int, folders: list[str]) -> Iterator[int]:
-    """Open the folder below `top`, created where it is missing; no link is followed."""
-    here = os.dup(top)
+    """Open the folder below `top`, creating what is missing. Follows no link."""
+    folder_fd = os.dup(top)
     try:
         for name in folders:
             try:
-                os.mkdir(name, dir_fd=here)
+                os.mkdir(name, dir_fd=folder_fd)
             except FileExistsError:
                 pass
-            below = os.open(name, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
-        yield here
+            below = os.open(name, _FOLDER, dir_fd=folder_fd)
+            os.close(folder_fd)
+            folder_fd = below
+        yield folder_fd
     finally:
-        os.close(here)
+        os.close(folder_fd)
 
 
 def _write(inside: int, name: str, beside: str, content: bytes) -> None:
-    """Write the content to a file beside its place, with the mode of the file that is there."""
+    """Write the content to a temporary file beside the existing one, with the same mode."""
     try:
-        there = os.stat(name, dir_fd=inside, follow_symlinks=False)
+        existing = os.stat(name, dir_fd=inside, follow_symlinks=False)
     except FileNotFoundError:
-        there = None
-    if there is not None and stat.S_ISDIR(there.st_mode):
+        existing = None
+    if existing is not None and stat.S_ISDIR(existing.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", name)
     with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=inside), "wb") as file:
-        if there is not None:
-            os.fchmod(file.fileno(), there.st_mode & 0o777)
+        if existing is not None:
+            os.fchmod(file.fileno(), existing.st_mode & 0o777)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

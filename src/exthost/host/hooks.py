@@ -1,19 +1,21 @@
-"""Hooks: extensions that look at an event before or after it happens, one after another.
+"""Hooks: extensions that examine an event before or after it happens, one after another.
 
-An extension is asked if it offers the hook and wants this event (`Dialect.wants_hook`): the lowest
-priority first, then in the order of the host. Overrides of one are seen by those after it. Before
-an event, the first abort ends it, and the outcome says who and why. An extension that wants a
-person asked ends it unless that person agrees. An answer that is `final` is the last. After an
-event nothing can be aborted; an abort is then a warning.
+An extension is called if it offers the hook and wants this event (`Dialect.wants_hook`): lowest
+priority first, then in the order of the host. Each sees the overrides of those before it. Before an
+event, the first abort ends it, and the outcome has the extension and its reason. If an extension
+requests a confirmation, the event ends unless a person agrees. After an answer that is `final` no
+further extension is called. After an event nothing can be aborted; an abort is then a warning.
 
-**A guard cannot be passed.** A hook that may block is asked whatever state its extension is in: one
-that starts at first use is started, and a restart is waited for, within the time limit of the hook.
-If it fails all the same, the event is stopped, unless a config says otherwise (`hook_policy`). A
-hook that only observes holds up nobody: if it fails, or is not ready, it is passed over.
+**A guard cannot be bypassed.** A hook that may block is called in every state of its extension: an
+extension that starts at first use is started, and a restart is waited for, within the time limit of
+the hook. If the hook still fails, the event is stopped, unless a config says otherwise
+(`hook_policy`). A hook that only observes delays nothing: if it fails or is not ready, it is
+skipped.
+
 Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
 
-Knows no dialect: each dialect reads its hooks into `HookAnswer`. `decision`, `replacement` and
-`extra` are passed on unchanged.
+Knows no dialect: each dialect reads the replies of its hooks into `HookAnswer`. `decision`,
+`replacement` and `extra` are passed on unchanged.
 """
 
 import asyncio
@@ -35,15 +37,15 @@ __all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcom
 
 _log = logging.getLogger("exthost.hooks")
 
-# Asked one after another before every call: more would be a mistake long before this.
+# Handlers run one after another before every call, so a larger number is a mistake.
 MAX_HANDLERS = 128
 
-# A hook that only looks on is run in these states; it waits for no restart.
+# A hook that only observes is run in these states; it waits for no restart.
 _SERVING = ("ready", "discovered", "admitted")
 
 
 class Hooked(Protocol):
-    """What the hooks need to know of an extension."""
+    """The part of an extension that the hooks need."""
 
     @property
     def id(self) -> str: ...
@@ -80,10 +82,10 @@ Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
 class Outcome(NamedTuple):
     """The outcome of an event: the event with all overrides, and the answers of the handlers.
 
-    `aborted_by` is the extension that stopped it ("" if nobody did). `decision` is the last that
-    was made, except that a block stands. `injected` is what was to be added, joined by a blank
-    line. `failure` is the hook that failed and stopped it for that reason, and `passed_over` are
-    those that failed and did not. `extra` is what else the dialects' answers have.
+    `aborted_by` is the extension that stopped it, or "". `decision` is the last decision, except
+    that a block is never replaced. `injected` is the text to add, joined by a blank line. `failure`
+    is the failed hook that stopped the event, and `passed_over` are the failed hooks that did not.
+    `extra` has the other members of the answers.
     """
 
     event: dict[str, Any]
@@ -104,10 +106,10 @@ class Outcome(NamedTuple):
 
 
 class Hooks:
-    """The hooks of these extensions, in the order in which they are asked.
+    """The hooks of these extensions, in the order in which they are called.
 
-    `confirm` asks a person; where nobody can be asked, what needs a person's yes is stopped.
-    `policy` is the host's word on what follows when a hook fails (see `hook_policy`).
+    `confirm` asks a person; without it, an event that needs a confirmation is stopped. `policy` is
+    the setting of the host for hooks that fail (see `hook_policy`).
     """
 
     def __init__(
@@ -125,17 +127,21 @@ class Hooks:
         self.confirm = confirm
 
     def handlers(self, name: str) -> list[Hooked]:
-        """Return the extensions that are asked about `name`, in order, up to MAX_HANDLERS."""
-        offering = [one for one in self._extensions() if name in one.offer.hooks]
-        offering.sort(key=lambda one: one.spec.priority)  # stable: the host's order among equals
-        for one in offering[MAX_HANDLERS:]:
-            self._warn_once(f"{one.id}: {name} has {MAX_HANDLERS} handlers already; not asked")
+        """Return the extensions that handle `name`, in order, up to MAX_HANDLERS."""
+        offering = [extension for extension in self._extensions() if name in extension.offer.hooks]
+        offering.sort(
+            key=lambda extension: extension.spec.priority
+        )  # stable: the host's order among equals
+        for extension in offering[MAX_HANDLERS:]:
+            self._warn_once(
+                f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
+            )
         return offering[:MAX_HANDLERS]
 
     async def run(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> Outcome:
-        """Ask every handler about this event. Never raises for what a handler does."""
+        """Call every handler of this event. No failure of a handler is raised."""
         outcome = Outcome(dict(event))
         await self._start_unknown()
         for handler in self.handlers(name):
@@ -173,7 +179,7 @@ class Hooks:
     async def _unconfirmed(
         self, id: str, message: str, name: str, event: Mapping[str, Any]
     ) -> str | None:
-        """Ask a person. Return None if the event may happen, or else why not."""
+        """Ask a person. Return None if the event may happen, or the reason against it."""
         if self.confirm is None:
             return f"it wants a person to be asked, and there is nobody to ask: {message}"
         try:
@@ -184,10 +190,10 @@ class Hooks:
         return None if agreed is True else f"not confirmed: {message}"
 
     async def _start_unknown(self) -> None:
-        """Start those that would start at first use, if only they know whether they have hooks."""
-        unknown = [one for one in self._extensions() if one.may_have_hooks]
+        """Start the extensions whose hooks are known only after their handshake."""
+        unknown = [extension for extension in self._extensions() if extension.may_have_hooks]
         if unknown:
-            await asyncio.gather(*(_start(one) for one in unknown))
+            await asyncio.gather(*(_start(extension) for extension in unknown))
 
     def _report(
         self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float
@@ -213,7 +219,8 @@ class Hooks:
 async def _answer(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    """Return its answer; None if it does not want this event. Raises why there is no answer."""
+    """Return the answer of a handler; None if it does not want this event. Raises the error of a
+    handler that does not answer."""
     wants_hook = handler.dialect.wants_hook
     if wants_hook is not None and not wants_hook(handler.spec, name, event):
         return None

@@ -199,12 +199,12 @@ class Host:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
         watch = await self._services.make_watch(config)
-        found = await asyncio.to_thread(wanted, config)
+        discovered = await asyncio.to_thread(wanted, config)
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         try:
-            return await self._configured.reload(found.specs)
+            return await self._configured.reload(discovered.specs)
         finally:
             self._services.start_watch(watch, config)
 
@@ -249,11 +249,11 @@ class Host:
         A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
         does not happen (no such tool, no process, no answer in time) raises either way.
         """
-        found = self.registry.get(name)
-        if found is None:
+        tool = self.registry.get(name)
+        if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
-        calls = self._by_id[found.extension].calls
-        return calls.call_tool(found.tool, arguments, timeout, context, wait, on_progress, check)
+        calls = self._by_id[tool.extension].calls
+        return calls.call_tool(tool.tool, arguments, timeout, context, wait, on_progress, check)
 
     async def _find_and_call(
         self,
@@ -265,10 +265,10 @@ class Host:
         on_progress: OnProgress | None,
         check: bool,
     ) -> ToolResult:
-        found = await self.find_tool(name)
-        calls = self._by_id[found.extension].calls
+        tool = await self.find_tool(name)
+        calls = self._by_id[tool.extension].calls
         return await calls.call_tool(
-            found.tool, arguments, timeout, context, wait, on_progress, check
+            tool.tool, arguments, timeout, context, wait, on_progress, check
         )
 
     async def run_tool(
@@ -339,11 +339,11 @@ class Host:
         try:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
-            found = await asyncio.to_thread(wanted, self.config)
-            started = await self._configured.open(found.specs)
-            self.diagnostics = (*found.diagnostics, *start_diagnostics(started))
+            discovered = await asyncio.to_thread(wanted, self.config)
+            started = await self._configured.open(discovered.specs)
+            self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
             if self._is_strict:
-                raise_first_problem(found.diagnostics, started)
+                raise_first_problem(discovered.diagnostics, started)
             self._services.start_watch(watch, self.config)
         except BaseException:
             await self.close()

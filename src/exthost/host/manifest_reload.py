@@ -21,7 +21,7 @@ __all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
 
 _log = logging.getLogger("exthost.discovery")
 
-# The log of changes, which are published as events, too: whoever shows these leaves the log out.
+# Changes are also published as events; a program that shows the events hides this logger.
 CHANGES_LOG = "exthost.discovery.changes"
 _changes = logging.getLogger(CHANGES_LOG)
 
@@ -69,7 +69,7 @@ class ManifestReloader:
             _log.error("manifests are not watched: %s", error.message)
         except OSError as error:  # out of watches, most of the time
             _log.error("manifests are no longer watched: %s", error)
-        except Exception:  # must not end the host, nor go unseen
+        except Exception:  # must neither end the host nor stay unnoticed
             _log.exception("manifests are no longer watched")
 
     async def _handle(self, change: Change) -> None:
@@ -101,9 +101,9 @@ class ManifestReloader:
                 await self._replace_found(server, "")
             except ExthostError as error:
                 notes.append(f"its server {server.id} is not: {error.message}")
-        left = {server.id for server in change.also}
+        removed = {server.id for server in change.also}
         for server in before:
-            if server.id not in left:
+            if server.id not in removed:
                 await self._unload_found(server.id)
         return "; ".join(notes)
 
@@ -119,4 +119,4 @@ class ManifestReloader:
         try:
             await self._unload(id)
         except NotFound:
-            pass  # it never got ready, or somebody has unloaded it
+            pass  # it never got ready, or was unloaded meanwhile

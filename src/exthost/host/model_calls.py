@@ -38,8 +38,8 @@ async def run_model_calls(
         except ExthostError as error:
             return Answer(error.message, is_error=True)
 
-    found = read_calls(response)
-    return found.messages(await asyncio.gather(*map(run, found.calls)))
+    calls = read_calls(response)
+    return calls.messages(await asyncio.gather(*map(run, calls.calls)))
 
 
 class ModelCall(NamedTuple):
@@ -93,15 +93,15 @@ def read_calls(response: Any) -> ModelCalls:
     content = response if isinstance(response, list | tuple) else _member(response, "content")
     calls = _member(response, "tool_calls")
     if calls is None and isinstance(content, list | tuple):
-        blocks = [one for one in content if _member(one, "type") == "tool_use"]
-        return ModelCalls(tuple(_from_block(one) for one in blocks), has_blocks=True)
+        blocks = [block for block in content if _member(block, "type") == "tool_use"]
+        return ModelCalls(tuple(_from_block(block) for block in blocks), has_blocks=True)
     if calls is None and _member(response, "role") is None:
         raise UsageError(
             "X1330",
             "this is not a model's response",
             help="pass the response, its message, or its content blocks, as the API returned them",
         )
-    return ModelCalls(tuple(_from_function(one) for one in calls or ()), has_blocks=False)
+    return ModelCalls(tuple(_from_function(call) for call in calls or ()), has_blocks=False)
 
 
 def _from_block(block: Any) -> ModelCall:

@@ -75,9 +75,9 @@ def _accepted(form: Form, schema: dict[str, Any], changes: list[str]) -> dict[st
 
 def _references(value: Any) -> Iterator[str]:
     # A stack and not recursion: a schema comes from an extension, which may nest it without end.
-    stack, left = [value], 20_000
-    while stack and left:
-        left -= 1
+    stack, nodes_left = [value], 20_000
+    while stack and nodes_left:
+        nodes_left -= 1
         item = stack.pop()
         if isinstance(item, Mapping):
             if isinstance(item.get("$ref"), str):

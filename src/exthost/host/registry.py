@@ -1,13 +1,13 @@
 """The tools that can be called now, by name, and the extension of each.
 
-Every tool of every dialect has one registered name (see `names`). If two extensions arrive at the
-same one, the first in the host's order keeps it and the other is told about; should the first go,
-the other takes its place. Tools also answer to `extension:tool`, where the extension may also be
-called what it calls itself, and to their own name where only one extension has it, or only one
-with the capability that is asked for.
+Every tool of every dialect has one registered name (see `names`). If two extensions have a tool of
+the same registered name, the first in the order of the host keeps it, and a warning names the
+other; when the first ends, the other gets the name. A tool is also found by `extension:tool`, in
+which the extension may be given by its id or its own name; and by the tool's own name, if only one
+extension has it, or only one with the requested capability.
 
-The tables are rebuilt when somebody asks after something changed, and not before: a hundred
-extensions that get ready one after another cost one rebuild. Knows no process and no loop.
+The tables are rebuilt at the first look-up after a change: a hundred extensions that get ready one
+after another cost one rebuild. Knows no process and no loop.
 """
 
 import logging
@@ -51,12 +51,12 @@ class Registry:
         self.warnings: tuple[str, ...] = ()
 
     def serve(self, servers: Iterable[Server]) -> None:
-        """Use these extensions, in the order in which they came."""
+        """Use these extensions, in this order."""
         self._servers = servers
         self._stale = True
 
     def changed(self) -> None:
-        """Rebuild the tables at the next question: an offer or a state has changed."""
+        """Rebuild the tables at the next look-up, because an offer or a state has changed."""
         self._stale = True
         if self._on_change is not None:
             self._on_change()
@@ -67,7 +67,7 @@ class Registry:
         return MappingProxyType(self._fresh())
 
     def get(self, name: str) -> RegisteredTool | None:
-        """Return the tool of this registered name, if there is one."""
+        """Return the tool of this registered name, or None."""
         if self._stale:
             self._fresh()
         return self._tools.get(name)
@@ -140,7 +140,7 @@ class Registry:
 
 
 def _has(tool: RegisteredTool, capability: str) -> bool:
-    return any(capability_fits(capability, one) for one in tool.capabilities)
+    return any(capability_fits(capability, offered) for offered in tool.capabilities)
 
 
 def _registered(server: Server, tool: Tool) -> RegisteredTool:

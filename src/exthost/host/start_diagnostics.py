@@ -1,4 +1,4 @@
-"""Why extensions that were wanted did not start, as diagnostics."""
+"""The causes of extensions that did not start, as diagnostics."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from exthost.session.failures import copy_error
 
 
 def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each of these that has a cause of not being ready."""
+    """Return a diagnostic for each of these extensions that has a cause."""
     return tuple(
         _diagnostic(extension, extension.cause)
         for extension in extensions
@@ -18,7 +18,7 @@ def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]
 
 
 def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
-    """Raise the first reason why a wanted extension is not there, if there is one."""
+    """Raise the first reason why a wanted extension is missing, if there is one."""
     for diagnostic in diagnostics:
         if diagnostic.level == "error":
             raise diagnostic.as_error()

@@ -1,4 +1,4 @@
-"""Finds a tool by its name; starts extensions whose tools only a handshake tells."""
+"""Finds a tool by its name; starts extensions whose tools only a handshake shows."""
 
 import asyncio
 
@@ -40,8 +40,8 @@ class ToolFinder:
             if unknown.code == _SEVERAL:
                 raise
             silent = [ext for ext in self._extensions if ext.is_silent]
-            named = [ext for ext in silent if _can_belong_to(name, ext.id)]
-            started = named or (silent if ask_all else [])
+            owners = [ext for ext in silent if _can_belong_to(name, ext.id)]
+            started = owners or (silent if ask_all else [])
             if not started:
                 self._raise_absence(name)
                 raise
@@ -50,7 +50,7 @@ class ToolFinder:
             return self._registry.find(name, capability=capability)
         except NotFound:
             for outcome in outcomes:
-                if named and isinstance(outcome, ExthostError):
+                if owners and isinstance(outcome, ExthostError):
                     raise outcome from None
             self._raise_absence(name)
             raise

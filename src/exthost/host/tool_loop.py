@@ -1,11 +1,11 @@
-"""The tool loop: runs the tools that a model asks for, and asks it again with their results.
+"""The tool loop: runs the tools that a model requests, and sends the model their results.
 
-At most `rounds` times. The tools of a round run one after another, by `run_tool`, which has hooks
-before and after each. A tool that is unknown, was stopped or failed is an answer to the model that
-says so, and no exception: the model may find another way. What does fail the loop is a provider
-that fails, or asks for a tool in a way that cannot be read, or never comes to an end.
+At most `rounds` times. The tools of a round run one after another, by `run_tool`, with the hooks
+before and after each. The model gets an error text for a tool that is unknown, was stopped or
+failed, since it may find another way. The loop fails if the provider fails, requests a tool in an
+unreadable form, or still requests tools in the last round.
 
-Knows neither dialect nor process: a provider is a function from messages to content.
+Knows no dialect and no process: a provider is a function from messages to content.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from exthost.tool_result import ToolResult
 
 __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
 
-# docs/dialects/synaps.md: how often a model may ask for tools, and how much output it sees.
+# How often a model may request tools, and how much output it gets (docs/dialects/synaps.md).
 ROUNDS = 8
 OUTPUT_BYTES = 30_000
 
@@ -48,25 +48,25 @@ async def complete_with_tools(
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> Completion:
-    """Return the last answer of the model. `messages` is not changed. `run_tool` returns a tool
-    that failed as a result (check=False)."""
+    """Return the last answer of the model. `messages` is not changed. `run_tool` returns a failed
+    tool as a result (check=False)."""
     if type(output_bytes) is not int or output_bytes < 1:
         raise UsageError(
             "X1334",
             f"max_tool_output is a number of bytes, at least 1, and not {output_bytes!r}",
             help=f"leave it out for {OUTPUT_BYTES:,}",
         )
-    said = list(messages)
+    conversation = list(messages)
     rounds = max(1, rounds)
-    for left in range(rounds - 1, -1, -1):
-        completion = await complete(said)
+    for rounds_left in range(rounds - 1, -1, -1):
+        completion = await complete(conversation)
         uses = [_use(block, provider) for block in completion.content if _asks(block)]
         if not uses:
             return completion
-        if left:
-            said.append({"role": "assistant", "content": list(completion.content)})
+        if rounds_left:
+            conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _result(use, run_tool, output_bytes) for use in uses]
-            said.append({"role": "user", "content": results})
+            conversation.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
         "X0754",
@@ -110,11 +110,11 @@ async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, 
         text, failed = f"Tool call blocked by extension: {refused.message}", True
     except ExthostError as error:
         text, failed = f"Tool execution failed: {error.message}", True
-    told = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
-    return told | {"is_error": True} if failed else told
+    block = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
+    return block | {"is_error": True} if failed else block
 
 
 def cut(text: str, most: int) -> str:
-    """Return as many whole characters of the text as fit into `most` bytes."""
+    """Return the text cut to at most `most` bytes, in whole characters."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[:most].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""Sockets to listen on, and the names under which a browser may ask for us."""
+"""Listening sockets, their URL, and the host names that requests may use."""
 
 import contextlib
 import ipaddress
@@ -10,9 +10,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there; port 0 takes a free one. Raises UsageError."""
+    """Return a listening socket; port 0 chooses a free port. Raises UsageError."""
     try:
-        if not 0 <= port < 2**16:  # the system would take it modulo that
+        if not 0 <= port < 2**16:  # the system would use the port modulo 2**16
             raise OverflowError("there is no such port")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
@@ -31,15 +31,15 @@ def url(listener: socket.socket, host: str, path: str) -> str:
 
 
 def names(host: str) -> list[str]:
-    """Return the names that a Host header may have, when bound to this host."""
-    found = dict.fromkeys((*LOOPBACK, host))
+    """Return the values that the Host header may have for a socket bound to this host."""
+    allowed = dict.fromkeys((*LOOPBACK, host))
     if host not in LOOPBACK:
-        found[socket.gethostname()] = None
+        allowed[socket.gethostname()] = None
     if _is_every_address(host):
         with contextlib.suppress(OSError):
             for *_, address in socket.getaddrinfo(socket.gethostname(), None):
-                found[str(address[0]).partition("%")[0]] = None
-    return [f"[{name}]" if ":" in name else name for name in found]
+                allowed[str(address[0]).partition("%")[0]] = None
+    return [f"[{name}]" if ":" in name else name for name in allowed]
 
 
 def _is_every_address(host: str) -> bool:

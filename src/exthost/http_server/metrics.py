@@ -91,7 +91,9 @@ class Metrics:
         version.add_metric([__version__], 1)
         yield version
         states = GaugeMetricFamily("exthost_extensions", "Extensions by state.", labels=["state"])
-        for state, count in sorted(Counter(str(one.state) for one in extensions).items()):
+        for state, count in sorted(
+            Counter(str(extension.state) for extension in extensions).items()
+        ):
             states.add_metric([state], count)
         yield states
 

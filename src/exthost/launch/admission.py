@@ -77,8 +77,8 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         view = with_own_user(spec.id, view, tools)
     if view.uid is None:
         can_enforce(spec, as_host=True)
-    system = {one.path for one in system_view(network=True).shown}
-    shown = (one.path for one in view.shown if one.path not in system)
+    system = {mount.path for mount in system_view(network=True).shown}
+    shown = (mount.path for mount in view.shown if mount.path not in system)
     paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
     return Admission(view=view, files=tuple(map(_look_at, paths)))
 
@@ -107,11 +107,11 @@ def check_unchanged(spec: Spec, admission: Admission) -> None:
 def shown_files(admission: Admission) -> tuple[ExpectedPath, ...]:
     """Return the paths that the extension is shown, besides those of the system, with the file that
     must be at each."""
-    shown = {one.path for one in admission.view.shown} if admission.view is not None else set()
+    shown = {path.path for path in admission.view.shown} if admission.view is not None else set()
     return tuple(
-        ExpectedPath(one.path, one.device, one.inode)
-        for one in admission.files
-        if one.path in shown
+        ExpectedPath(file.path, file.device, file.inode)
+        for file in admission.files
+        if file.path in shown
     )
 
 
@@ -136,7 +136,7 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
         return
     files = program_files(plan.argv, spec.cwd or str(Path.cwd()))
     for path in (*files, *map(os.path.realpath, files)):
-        folder = next((one for one in view.writable if is_below(path, one)), "")
+        folder = next((writable for writable in view.writable if is_below(path, writable)), "")
         if folder:
             table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
             raise Refused(

@@ -32,12 +32,12 @@ def with_own_user(extension: str, view: View, tools: Tools) -> View:
     uid = user_of(extension, tools)
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
-    system = {one.path for one in system_view(network=True).shown}
-    for one in view.shown:
-        if one.path not in system and (closed := blocked_by(one.path, uid)):
-            if one.access == "write":
-                raise _not_writable(extension, one.path, closed, uid)
-            why = f"its own user {uid} cannot reach {one.path}, since {closed} is closed to it"
+    system = {mount.path for mount in system_view(network=True).shown}
+    for mount in view.shown:
+        if mount.path not in system and (closed := blocked_by(mount.path, uid)):
+            if mount.access == "write":
+                raise _not_writable(extension, mount.path, closed, uid)
+            why = f"its own user {uid} cannot reach {mount.path}, since {closed} is closed to it"
             return _as_root(extension, view, why)
     for path in view.writable:
         if not can_write(path, uid):

@@ -50,7 +50,7 @@ class PackageTree:
     @property
     def listing(self) -> str:
         """The tree as text: one JSON array a line."""
-        return "".join(f"{json.dumps(one)}\n" for one in self.files)
+        return "".join(f"{json.dumps(file)}\n" for file in self.files)
 
     @property
     def digest(self) -> str:

@@ -54,11 +54,11 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     """Raise Refused unless all requirements are met and the policy can be enforced. Return what was
     decided, for every start."""
     path = environ.get("PATH")
-    given = {
+    variables = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
         for name, value in spec.env.items()
     }
-    seen = {**environ, **given} if given else environ
+    seen = {**environ, **variables} if variables else environ
     missing = gate(spec.requires, lambda name: shutil.which(name, path=path), seen)
     if missing:
         raise missing.refusal(spec.id)
@@ -82,11 +82,11 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
 
 def check_host_version(spec: Spec) -> None:
     """Raise Refused if the extension needs a later host than this one."""
-    ours = host_version(spec)
-    if spec.requires.host and semver.newer(spec.requires.host, ours):
+    version = host_version(spec)
+    if spec.requires.host and semver.newer(spec.requires.host, version):
         raise Refused(
             "X0330",
-            f"it needs a host of version {spec.requires.host} or later, and this one is {ours}",
+            f"it needs a host of version {spec.requires.host} or later, and this one is {version}",
             extension=spec.id,
             help="update the host, or set options = { host_version = … } if it is compatible",
         )

@@ -42,8 +42,8 @@ def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
     hidden = withheld(spec)
     if not hidden:
         return host
-    given = {name: value for name, value in host.items() if name not in hidden}
-    return {**given, **{name: resolve(value, host) for name, value in _by_operator(spec).items()}}
+    passed = {name: value for name, value in host.items() if name not in hidden}
+    return {**passed, **{name: resolve(value, host) for name, value in _by_operator(spec).items()}}
 
 
 def resolve(value: str, host: Mapping[str, str]) -> str:
@@ -55,19 +55,19 @@ def withheld(spec: Spec) -> tuple[str, ...]:
     """Return the variables that a package with permissions asks for and does not get."""
     if policy_of(spec) is None or spec.package is None:
         return ()
-    given = _by_operator(spec)
+    configured = _by_operator(spec)
     requested = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
-    return tuple(name for name in requested if name not in given)
+    return tuple(name for name in requested if name not in configured)
 
 
 def grant_line(spec: Spec) -> str:
     """Return the config line that grants an extension its withheld variables."""
-    given = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld(spec))
-    return f"[overrides.{toml_key(spec.id)}] env = {{ {given} }}"
+    example = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld(spec))
+    return f"[overrides.{toml_key(spec.id)}] env = {{ {example} }}"
 
 
 def _secrets(spec: Spec) -> tuple[str, ...]:
-    return tuple(one.secret for one in spec.settings if one.secret)
+    return tuple(setting.secret for setting in spec.settings if setting.secret)
 
 
 def _by_operator(spec: Spec) -> Mapping[str, str]:

@@ -135,8 +135,8 @@ def _inspect(folder: str) -> FoundCgroup:
         folder=folder,
         owner=os.stat(folder).st_uid,  # noqa: PTH116
         is_writable=all(
-            os.access(f"{folder}/{one}", os.W_OK)
-            for one in (".", "cgroup.procs", "cgroup.subtree_control")
+            os.access(f"{folder}/{name}", os.W_OK)
+            for name in (".", "cgroup.procs", "cgroup.subtree_control")
         ),
         is_root=is_root,
         is_delegated=any(
@@ -162,7 +162,7 @@ def _foreign_pids(pids: list[int]) -> set[int]:
 
 def _has_foreign_cgroups(folder: str) -> bool:
     with os.scandir(folder) as entries:
-        return any(one.is_dir() and owner_of(one.name) is None for one in entries)
+        return any(entry.is_dir() and owner_of(entry.name) is None for entry in entries)
 
 
 def _attribute(folder: str, name: str) -> bytes:
@@ -190,7 +190,7 @@ def _enable_controllers(plan: Cgroup) -> None:
     """Enable the controllers for cgroups below the base. That needs a base without processes."""
     control = f"{plan.base}/cgroup.subtree_control"
     lacking = set(plan.controllers).difference(_read(control).split())
-    words = " ".join(f"+{one}" for one in sorted(lacking))
+    words = " ".join(f"+{controller}" for controller in sorted(lacking))
     for _ in range(_MOVE_ATTEMPTS):
         if plan.moves_host:
             _move_host(plan.base)
@@ -223,7 +223,7 @@ def _remove_leftovers(base: str) -> None:
     are empty: other processes that such a host started may still run. A namespace that lost its
     host ends by itself after a moment."""
     with os.scandir(base) as entries:
-        owned = [(one.path, owner_of(one.name)) for one in entries if one.is_dir()]
+        owned = [(entry.path, owner_of(entry.name)) for entry in entries if entry.is_dir()]
     for path, found in owned:
         if found is not None and _has_ended(found[0]):
             if found[1]:

@@ -107,30 +107,30 @@ def known_pid_namespace(tools: Tools) -> bool:
     """Return whether `probe_pid_namespace` would return without a trial."""
     if _unsupported(tools) is not None:
         return True
-    result = _kept(("pid", tools))
+    result = _cached(("pid", tools))
     if result is None:
         return False
     return (
         result.works
         or _lacks_bwrap(tools) is not None
-        or _kept(("pid by bwrap", tools)) is not None
+        or _cached(("pid by bwrap", tools)) is not None
     )
 
 
 def known_strict(tools: Tools, uid: int | None = None) -> bool:
     """Return whether `probe_strict` would return without a trial."""
     lacking = _unsupported(tools) or _lacks_bwrap(tools)
-    return lacking is not None or _kept(("strict", tools, uid)) is not None
+    return lacking is not None or _cached(("strict", tools, uid)) is not None
 
 
-def _kept(key: object) -> ProbeResult | None:
+def _cached(key: object) -> ProbeResult | None:
     with _lock:
         result, expires = _results.get(key, (None, 0.0))
     return result if result is not None and time.monotonic() < expires else None
 
 
 def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
-    result = _kept(key)
+    result = _cached(key)
     if result is None:
         result = _try(plan)
         if not result.is_momentary:

@@ -86,7 +86,9 @@ def resident_bytes(pid: int) -> int:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many times a second
     except OSError:
         return 0
-    return max((_resident_bytes(f"/proc/{pid}/task/{one}") for one in threads), default=0)
+    return max(
+        (_resident_bytes(f"/proc/{pid}/task/{thread_id}") for thread_id in threads), default=0
+    )
 
 
 def _resident_bytes(folder: str) -> int:

@@ -167,11 +167,11 @@ class Runtimes:
         if names & {"uv", "uvx"}:
             yield variables.get("UV_CACHE_DIR") or f"{home}/.cache/uv", "cache"
             yield variables.get("UV_PYTHON_INSTALL_DIR") or f"{home}/.local/share/uv", "cache"
-        if any(one.startswith("python") for one in names):
+        if any(name.startswith("python") for name in names):
             for folder in Path(home, ".local", "lib").glob("python3*"):
                 yield str(folder), "user packages"
             yield from self._listed("PYTHONPATH")
-        if any(one.startswith("node") for one in names):
+        if any(name.startswith("node") for name in names):
             yield from self._listed("NODE_PATH")
 
     def _listed(self, name: str) -> Iterator[tuple[str, str]]:
@@ -184,7 +184,7 @@ def installation(program: str, home: str) -> str:
     """Return the folder that a program was installed in along with what it needs; "" if it was not,
     or if that folder holds more."""
     prefix = Path(program).parent.parent
-    installed = any((prefix / one).is_dir() for one in ("lib", "libexec", "share"))
+    installed = any((prefix / name).is_dir() for name in ("lib", "libexec", "share"))
     if Path(program).parent.name != "bin" or not installed or is_too_wide(str(prefix), home):
         return ""
     return str(prefix)

@@ -36,7 +36,7 @@ class Collection:
     """Collects paths. The first source of a path is kept; a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING) -> None:
-        self._read = {one.path: one.source for one in base.shown}
+        self._read = {shown.path: shown.source for shown in base.shown}
         self._write: dict[str, str] = {}
         self._links = dict(base.links)
 
@@ -58,7 +58,7 @@ class Collection:
 
     def has(self, real: str) -> bool:
         """Return whether a real path is shown, by itself or in a folder."""
-        return any(is_below(real, one) for one in (*self._read, *self._write))
+        return any(is_below(real, shown) for shown in (*self._read, *self._write))
 
     def walk(self, path: str) -> tuple[str, list[str]]:
         """Follow a path, and keep each link. Return the real path, "" if it does not exist, and the
@@ -72,21 +72,21 @@ class Collection:
             if part == "..":
                 at = at.rpartition("/")[0]
                 continue
-            here = f"{at}/{part}"
+            current = f"{at}/{part}"
             try:
-                target = os.readlink(here)  # noqa: PTH115
+                target = os.readlink(current)  # noqa: PTH115
             except FileNotFoundError:
                 return "", links
             except OSError:  # no link
-                at = here
+                at = current
                 continue
             if len(links) == _MAX_LINKS:
                 return "", links
-            links.append(here)
-            self._links[here] = target
+            links.append(current)
+            self._links[current] = target
             if target.startswith("/"):
                 at = ""
-            left = [one for one in target.split("/") if one] + left
+            left = [name for name in target.split("/") if name] + left
         return at or "/", links
 
     def view(self) -> View:
@@ -97,12 +97,12 @@ class Collection:
         return View(shown=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
 
     def _outermost(self, read: set[str]) -> list[str]:
-        kept = []
+        shown = []
         for path in read:
-            above = {str(one) for one in Path(path).parents}
+            above = {str(parent) for parent in Path(path).parents}
             if not above & read or above & self._write.keys():
-                kept.append(path)
-        return kept
+                shown.append(path)
+        return shown
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -117,7 +117,7 @@ def is_too_wide(folder: str, home: str) -> bool:
     homes = {os.path.realpath(home), f"{os.path.realpath(home)}/.local"}
     if real.count("/") < 2 or real in homes or real in _TEMP_ROOTS:
         return True
-    if any(one.startswith(f"{real}/") for one in homes):
+    if any(home.startswith(f"{real}/") for home in homes):
         return True
     parent = os.path.dirname(real)  # noqa: PTH120
     return parent in ("/home", "/Users") or real == os.path.realpath(os.environ.get("TMPDIR", "/"))

@@ -115,4 +115,4 @@ def _read_map(path: str) -> tuple[tuple[int, int, int], ...]:
     except OSError:
         return ()
     numbers = (tuple(map(int, line.split())) for line in lines)
-    return tuple((one[0], one[1], one[2]) for one in numbers if len(one) == 3)
+    return tuple((row[0], row[1], row[2]) for row in numbers if len(row) == 3)

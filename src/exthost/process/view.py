@@ -205,7 +205,7 @@ class _Boundary:
     def refuse(self, real: str, named_by: str, grant: str = "") -> Refused:
         """Return the error for a path that only the package leads to."""
         request = self._request
-        grants = ", ".join(f'"{one}"' for one in (*request.granted, grant or real))
+        grants = ", ".join(f'"{path}"' for path in (*request.granted, grant or real))
         return Refused(
             "X0390",
             f"{named_by} leads to {real}, outside its package and the system's runtimes",
@@ -304,9 +304,9 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
             evidence=Evidence(path=full, key="permissions.filesystem"),
         )
 
-    for one in (full, real):
-        if one == "/" or any(is_below(one, forbidden) for forbidden in _FORBIDDEN):
-            led = f", which leads to {one}" if one != full else ""
+    for candidate in (full, real):
+        if candidate == "/" or any(is_below(candidate, forbidden) for forbidden in _FORBIDDEN):
+            led = f", which leads to {candidate}" if candidate != full else ""
             raise refused(
                 "X0381", f"and that is never granted{led}", "name the folder that it needs"
             )

@@ -88,7 +88,7 @@ class ChildPart:
         return list(self._say(_group(recorded)))
 
     def _number(self, index: int) -> int:
-        return sum(one.is_message for one in self._records[: index + 1])
+        return sum(record.is_message for record in self._records[: index + 1])
 
     def _match(self, actual: TraceRecord) -> int | None:
         """Return the recorded message that plays this part: an equal one, else the first."""
@@ -111,7 +111,7 @@ class ChildPart:
                     return
                 group = _group(self._records[index])
             self._done[index] = True
-            yield self._said(self._records[index])
+            yield self._message_of(self._records[index])
 
     def _due_of(self, group: Any) -> int | None:
         """Return the next record of a call, if it is the child's to say."""
@@ -127,7 +127,7 @@ class ChildPart:
             self._first += 1
         return self._first
 
-    def _said(self, record: TraceRecord) -> Message | Noise | Line:
+    def _message_of(self, record: TraceRecord) -> Message | Noise | Line:
         if record.kind == "stderr":
             return Line(record.text)
         if record.kind == "noise":

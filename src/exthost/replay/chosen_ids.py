@@ -36,8 +36,8 @@ class ChosenIds:
             for key in recorded.keys() & actual.keys():
                 self.learn(recorded[key], actual[key])
         elif isinstance(recorded, list) and isinstance(actual, list):
-            for one, other in zip(recorded, actual, strict=False):
-                self.learn(one, other)
+            for recorded_item, actual_item in zip(recorded, actual, strict=False):
+                self.learn(recorded_item, actual_item)
 
     def apply(self, value: Any) -> Any:
         """Return a recorded value with the ids of this session."""

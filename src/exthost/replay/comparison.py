@@ -114,8 +114,8 @@ class Rules:
     def _find_in_items(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str
     ) -> Place | None:
-        for index, (one, other) in enumerate(zip(recorded, actual, strict=False)):
-            place = self.find(one, other, f"{path}[{index}]")
+        for index, (recorded_item, actual_item) in enumerate(zip(recorded, actual, strict=False)):
+            place = self.find(recorded_item, actual_item, f"{path}[{index}]")
             if place is not None:
                 return place
         count = min(len(recorded), len(actual))

@@ -20,7 +20,7 @@ class HostPart:
     """Plays one script. Members of the names in `ignored` may differ."""
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
-        self._records = [one for one in script.records if one.is_message]
+        self._records = [record for record in script.records if record.is_message]
         self._has_ended = script.has_ended
         self._chosen = ChosenIds()
         self._rules = Rules(self._chosen, ignored)
@@ -42,7 +42,7 @@ class HostPart:
 
     def say(self) -> list[Message]:
         """Return what is to be said now."""
-        said: list[Message] = []
+        messages: list[Message] = []
         while (index := self._advance()) < len(self._records):
             record = self._records[index]
             if record.direction == "received":
@@ -53,8 +53,8 @@ class HostPart:
             is_answer = record.kind in ("reply", "failure")
             id = self._ids.get(record.id, record.id) if is_answer else record.id
             record = record._replace(data=self._chosen.apply(record.data))
-            said.append(message_of(record, id))
-        return said
+            messages.append(message_of(record, id))
+        return messages
 
     def hear(self, message: Message) -> Difference | None:
         """Compare a message of the child with the one that plays its part."""

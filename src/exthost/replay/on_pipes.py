@@ -61,13 +61,13 @@ def play_child(script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2)
     wire = _Wire(find_dialect(script.dialect), Role.GUEST)
 
     def say(spoken: Sequence[Message | Noise | Line]) -> None:
-        for one in spoken:
-            if isinstance(one, Line):
-                _write(stderr, f"{one}\n".encode())
-            elif isinstance(one, Noise):
-                _write(stdout, one.data + b"\n")
+        for event in spoken:
+            if isinstance(event, Line):
+                _write(stderr, f"{event}\n".encode())
+            elif isinstance(event, Noise):
+                _write(stdout, event.data + b"\n")
             else:
-                _write(stdout, wire.frame(one))
+                _write(stdout, wire.frame(event))
 
     say(part.begin())
     while not part.is_over:

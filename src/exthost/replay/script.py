@@ -29,12 +29,12 @@ def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Scri
     """Return the session to replay: of this extension, or of the only one, and of this process, or
     of the last whose beginning was recorded. Raises UsageError."""
     extension = _find_extension(recording, extension)
-    records = [one for one in recording.records if one.extension == extension]
-    spoke = {one.pid for one in records if one.direction == "received"}
-    began = [one.pid for one in records if one.kind == "spawned"]
+    records = [record for record in recording.records if record.extension == extension]
+    spoke = {record.pid for record in records if record.direction == "received"}
+    began = [record.pid for record in records if record.kind == "spawned"]
     if pid and pid not in began:
         raise _no_session(recording, f"process {pid} of {extension} does not begin in it")
-    candidates = [one for one in began if one in spoke] or began
+    candidates = [pid for pid in began if pid in spoke] or began
     if not candidates:
         raise _no_session(recording, f"no session of {extension} begins in it")
     pid = pid or candidates[-1]
@@ -43,24 +43,26 @@ def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Scri
         recording.dialects[extension],
         pid,
         tuple(_records_of(records, pid)),
-        any(one.kind == "exited" and one.pid == pid for one in records),
+        any(record.kind == "exited" and record.pid == pid for record in records),
     )
 
 
 def _find_extension(recording: Recording, extension: str) -> str:
-    there = [name for name in recording.dialects if name]
+    dialects = [name for name in recording.dialects if name]
     if extension:
-        if extension not in there:
-            raise _no_session(recording, f"it has no extension {extension!r}: {', '.join(there)}")
+        if extension not in dialects:
+            raise _no_session(
+                recording, f"it has no extension {extension!r}: {', '.join(dialects)}"
+            )
         return extension
-    if len(there) != 1:
+    if len(dialects) != 1:
         raise UsageError(
             "X1387",
-            f"the recording has several extensions: {', '.join(there)}",
+            f"the recording has several extensions: {', '.join(dialects)}",
             help="name one: exthost replay FILE --name NAME",
             evidence=Evidence(path=recording.path),
         )
-    return there[0]
+    return dialects[0]
 
 
 def _records_of(records: list[TraceRecord], pid: int) -> Iterator[TraceRecord]:

@@ -98,5 +98,5 @@ def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
 
 def prlimit_words(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:
     """Return the limits as a command of util-linux, for a program without a wrapper."""
-    options = [f"--{_OPTIONS[one.resource]}={one.soft}:{one.hard}" for one in limits]
+    options = [f"--{_OPTIONS[limit.resource]}={limit.soft}:{limit.hard}" for limit in limits]
     return (prlimit, *options, "--") if options else ()

@@ -68,7 +68,7 @@ class View:
     @property
     def writable(self) -> tuple[str, ...]:
         """The paths that were granted with `:rw`."""
-        return tuple(one.path for one in self.shown if one.access == "write")
+        return tuple(shown.path for shown in self.shown if shown.access == "write")
 
 
 def plan_wrapper(
@@ -107,14 +107,14 @@ def describe(tools: Tools, view: View, *, network: bool) -> dict[str, Any]:
     if tools.uid == 0:
         enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
     shown = [*view.shown, *([ShownPath(view.state, "write", "state")] if view.state else ())]
-    return enforced | {"paths": [one._asdict() for one in shown]}
+    return enforced | {"paths": [item._asdict() for item in shown]}
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
     """Return whether a program in this wrapper is shown this path."""
     words = wrapper.options
     mounted = [to for option, to in zip(words, words[2:], strict=False) if option in _MOUNT_OPTIONS]
-    return any(path == one or _is_inside(path, one) for one in mounted)
+    return any(path == mount or _is_inside(path, mount) for mount in mounted)
 
 
 def plan_probe(tools: Tools, view: View) -> LaunchPlan:
@@ -143,11 +143,11 @@ def _options(tools: Tools, view: View, network: bool, sizes: Mapping[str, int]) 
     if tools.uid == 0 and view.uid is None:
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    for one in sorted(view.shown, key=lambda one: (one.path.count("/"), one.path)):
-        yield from ("--bind" if one.access == "write" else "--ro-bind", one.path, one.path)
+    for shown in sorted(view.shown, key=lambda shown: (shown.path.count("/"), shown.path)):
+        yield from ("--bind" if shown.access == "write" else "--ro-bind", shown.path, shown.path)
     if view.state:
         yield from ("--bind-try", view.state, view.state)
-    paths = [one.path for one in view.shown]
+    paths = [shown.path for shown in view.shown]
     for link, target in view.links:
         if not any(_is_inside(link, path) for path in paths):
             yield from ("--symlink", target, link)

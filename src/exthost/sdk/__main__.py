@@ -16,9 +16,9 @@ def main() -> int:
     new.add_argument("name", metavar="NAME")
     new.add_argument("--dialect", required=True, choices=NAMES)
     new.add_argument("--template", choices=list(TEMPLATES), default="tool")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     try:
-        paths = create(asked.name, asked.dialect, asked.template)
+        paths = create(args.name, args.dialect, args.template)
     except (UsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

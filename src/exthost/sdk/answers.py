@@ -63,15 +63,15 @@ class Turn(NamedTuple):
 def _user_text(message: Any) -> str | None:
     if not isinstance(message, dict):
         return None
-    if isinstance(said := message.get("UserMessage"), dict):  # a transcript of roder
-        return str(said.get("text", ""))
+    if isinstance(user_message := message.get("UserMessage"), dict):  # a transcript of roder
+        return str(user_message.get("text", ""))
     if message.get("role") != "user":
         return None
     content = message.get("content")
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict))
+    return "".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
 class Thinking(NamedTuple):

@@ -147,7 +147,7 @@ class Extension:
 
         def register(handler: F) -> F:
             function = Function(handler, Context, name=id, description=description, payload=True)
-            known = tuple(Model(one) if isinstance(one, str) else one for one in models)
+            known = tuple(Model(model) if isinstance(model, str) else model for model in models)
             provider = Provider(id, name or id, function.description, known, function)
             self.registry.add(self.registry.providers, id, provider)
             return handler
@@ -280,7 +280,7 @@ class Extension:
 
 
 def _is_option(words: Sequence[str]) -> bool:
-    """Return whether the command line says that the program is to run as an extension."""
+    """Return whether the command line has an option that runs the program as an extension."""
     return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
 
 

@@ -94,8 +94,8 @@ def _synaps(identity: Identity, command: list[str]) -> str:
         "hooks": [{"hook": name} for name in hooks],
     }
     about = {"name": identity.name, "version": identity.version}
-    told = {**about, "description": identity.description, "extension": extension}
-    return json.dumps(told, indent=2) + "\n"
+    document = {**about, "description": identity.description, "extension": extension}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _entries(**values: Any) -> list[str]:
@@ -114,7 +114,7 @@ def _toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         members = [
-            f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items() if one is not None
+            f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items() if item is not None
         ]
         return f"{{ {', '.join(members)} }}" if members else "{}"
-    return f"[{', '.join(_toml(one) for one in value if one is not None)}]"
+    return f"[{', '.join(_toml(item) for item in value if item is not None)}]"

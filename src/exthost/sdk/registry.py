@@ -70,9 +70,9 @@ class Registry:
     @property
     def functions(self) -> Sequence[Function]:
         """Every handler."""
-        providers = [one.function for one in self.providers.values()]
-        resources = [one.function for one in self.resources.values()]
-        steps = [one for one in (self.plan, self.generate) if one is not None]
+        providers = [provider.function for provider in self.providers.values()]
+        resources = [resource.function for resource in self.resources.values()]
+        steps = [step for step in (self.plan, self.generate) if step is not None]
         return [*self.callables.values(), *self.hooks.values(), *providers, *resources, *steps]
 
     def names(self) -> dict[str, list[str]]:
@@ -89,7 +89,9 @@ class Registry:
     def add(self, kind: dict[str, Any], name: str, value: Any) -> None:
         """Register a value under a name that is still free."""
         own = (self.tools, self.streams, self.commands)
-        shares_names = any(kind is one for one in own)  # they are equal when they are empty
+        shares_names = any(
+            kind is own_kind for own_kind in own
+        )  # they are equal when they are empty
         if name in (self.callables if shares_names else kind):
             raise ValueError(f"{name!r} is registered twice")
         kind[name] = value

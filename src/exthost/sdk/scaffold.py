@@ -153,7 +153,7 @@ def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, 
     if dialect not in NAMES:
         raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(NAMES)}")
     if dialect not in TEMPLATES[template]:
-        fitting = [one for one, dialects in TEMPLATES.items() if dialect in dialects]
+        fitting = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
         raise UsageError(
             f"{dialect} has no place for a {template}; its templates are: {', '.join(fitting)}"
         )

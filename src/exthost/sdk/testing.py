@@ -7,8 +7,8 @@
 
 The extension runs in a thread of the test's process, so that a debugger and a coverage tool see its
 handlers. It talks over a pair of sockets with the same session, codec and handshake that the host
-uses with a process, and `client` is the host's own `Extension`. What a process alone can show is
-not tested so: the claim of the standard descriptors, signals, and its exit status.
+uses with a process, and `client` is the host's own `Extension`. Signals,
+the exit status and the use of stdin and stdout need a real process and are not tested here.
 
 The only module of the SDK that imports the host.
 """
@@ -86,7 +86,7 @@ def _prepare(
         path = folder / FILES[dialect]
         path.write_bytes(manifest)
         entry["manifest"] = str(path)
-    find.find_dialect(dialect)  # an unknown name, or a missing package, is told here
+    find.find_dialect(dialect)  # raises for an unknown name or a missing package
     identity = Identity(
         extension.name,
         extension.version,

@@ -12,6 +12,7 @@ In reading order:
     requests         the requests that wait for replies: numbered, encoded, remembered
     operations       generators of dialects, run step by step
     stream_table     the open streams, and which events are theirs
+    phase            pure: the phases of a conversation, and their moves
     conversation     pure: calls and bytes in, effects out
     failures         why a session ended, as data; errors of a child or a consumer
     session          the driver: reads, writes, performs, ends

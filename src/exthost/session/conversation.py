@@ -18,7 +18,6 @@ The rules of this module:
 
 import logging
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -45,6 +44,7 @@ from exthost.session.effects import (
     Write,
 )
 from exthost.session.operations import Operations
+from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import DELIVER, GeneratorReply, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
@@ -55,25 +55,6 @@ _log = logging.getLogger("exthost.session")
 
 # The part of a stray line that is searched for an id: a flood of stray lines must stay cheap.
 _SEARCHED_BYTES = 256
-
-
-class Phase(Enum):
-    """Where a conversation stands."""
-
-    HANDSHAKE = "handshake"
-    OPEN = "open"
-    DRAINING = "draining"
-    CLOSED = "closed"
-
-
-PHASES = {
-    (Phase.HANDSHAKE, "open"): Phase.OPEN,
-    (Phase.HANDSHAKE, "drain"): Phase.DRAINING,
-    (Phase.HANDSHAKE, "end"): Phase.CLOSED,
-    (Phase.OPEN, "drain"): Phase.DRAINING,
-    (Phase.OPEN, "end"): Phase.CLOSED,
-    (Phase.DRAINING, "end"): Phase.CLOSED,
-}
 
 
 class Conversation:
@@ -102,12 +83,12 @@ class Conversation:
         self.phase = Phase.HANDSHAKE
         self.framing: Framing = dialect.framing(max_message)
         self._codec = dialect.codec(Role.HOST)
-        self.decode = self._codec.decode  # an observer replaces these two, and `send`
+        self.decode = self._codec.decode  # `observation` replaces these two, and `send`
         self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self.decode_replies = getattr(self._codec, "decode_replies", None)
         self._by_order = dialect.traits.positional
         self._max_message = max_message
-        self._read_up_to = first  # what is being read answers only requests before this id
+        self._read_up_to = first  # the frames of a read reply only to requests before this id
         self.requests = RequestTable(self._codec, self.framing, max_message, first)
         self.send = self.requests.send
         self.pending = self.requests.pending
@@ -119,7 +100,7 @@ class Conversation:
 
     @property
     def offer(self) -> Offer:
-        """What the handshake came to."""
+        """The result of the handshake."""
         return self._operations.offer
 
     def open(self, offer: Offer) -> None:
@@ -128,7 +109,8 @@ class Conversation:
         self._operations.offer = offer
 
     def move(self, event: str) -> None:
-        """Go to the next phase. A move that is not in the table is a bug of ours: KeyError."""
+        """Go to the next phase. Raises KeyError for a move that is not in the table: a bug in
+        exthost."""
         self.phase = PHASES[self.phase, event]
 
     # -- calls -------------------------------------------------------------------------------
@@ -171,14 +153,14 @@ class Conversation:
     # -- receiving ---------------------------------------------------------------------------
 
     def receive_bytes(self, data: Bytes) -> list[Effect]:
-        """Take the bytes of one read; return what follows from them, in order."""
+        """Take the bytes of one read; return the effects, in order."""
         return self.receive(self.framing.feed(data))
 
     def receive(self, items: list[Item]) -> list[Effect]:
-        """Take what the framing made of one read; return what follows from it, in order."""
+        """Take the frames of one read; return the effects, in order."""
         self._read_up_to = self.requests.next_id
         effects: list[Effect] = []
-        completed: Completions = []  # the run of replies under way; an effect from its first one on
+        completed: Completions = []  # the current run of replies; an effect as soon as it has one
         pop, decode = self.pending.pop, self.decode
         messages: list[Any] = items
         if len(items) > 1 and self.decode_replies is not None:
@@ -240,8 +222,8 @@ class Conversation:
             case Skipped():
                 self._handle_skipped(message, effects)
             case Batch(messages):
-                for one in messages:
-                    self._handle(one, size // len(messages), effects)
+                for part in messages:
+                    self._handle(part, size // len(messages), effects)
 
     def _oldest(self) -> Call | None:
         """Return the call that a reply without an id belongs to. In dialects with ids it is None:
@@ -346,7 +328,7 @@ class Conversation:
         return effects
 
     def others_wait(self, stream: StreamQueue) -> bool:
-        """Whether anything but this stream, and streams as full as it, is awaited."""
+        """Return whether another call or stream, which has room for events, waits for the child."""
         if any(call.on_reply.stream is not stream for call in self.pending.values()):
             return True
         return any(not other.is_full for other in self.streams() if other is not stream)
@@ -379,7 +361,7 @@ class Conversation:
         """Return every call in flight, those of acknowledged streams included."""
         calls = list(self.pending.values())
         if self._streams:
-            calls += [one.call for one in self._streams.all() if one.acknowledged]
+            calls += [stream.call for stream in self._streams.all() if stream.acknowledged]
         return calls
 
     @property

@@ -133,8 +133,8 @@ class Diagnostics:
 
     def drain_stderr(self) -> None:
         """Read what is in the stderr pipe now: it explains what just happened."""
-        left = _LAST_STDERR_BYTES
-        while left > 0 and self._child.stderr >= 0:
+        bytes_left = _LAST_STDERR_BYTES
+        while bytes_left > 0 and self._child.stderr >= 0:
             try:
                 data = os.read(self._child.stderr, READ_BYTES)
             except OSError:
@@ -142,7 +142,7 @@ class Diagnostics:
             if not data:
                 return
             self._feed(data)
-            left -= len(data)
+            bytes_left -= len(data)
 
     def close(self) -> None:
         """The child is gone: read the rest of stderr, and stop watching it."""

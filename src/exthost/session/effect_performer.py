@@ -13,7 +13,7 @@ from exthost.messages import Failure, Message, Reply
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
-from exthost.session.conversation import Conversation, Phase
+from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effects import (
     Acknowledge,
@@ -39,6 +39,7 @@ from exthost.session.inbound import Handler, InboundRequests
 from exthost.session.internal_calls import InternalCalls
 from exthost.session.notifications import Notifications
 from exthost.session.outbound_hold import OutboundHold
+from exthost.session.phase import Phase
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import Room, StreamQueue
 from exthost.session.subscriptions import Subscriptions

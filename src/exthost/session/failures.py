@@ -60,8 +60,8 @@ class ClosedPipe(NamedTuple):
     def error(self, seen: Observations, method: str) -> ExthostError:
         if seen.exit:
             return Died(self.broken).error(seen, method)
-        lost = f", so {method} is lost" if method else ""
-        message = f"it closed its {self.name} and still runs{lost}{_inside(self.broken)}"
+        consequence = f", so {method} is lost" if method else ""
+        message = f"it closed its {self.name} and still runs{consequence}{_inside(self.broken)}"
         help = "an extension keeps its pipes for as long as it lives"
         return _gone(seen, "X1002", message, help, self.broken)
 
@@ -100,8 +100,8 @@ class Stalled(NamedTuple):
     seconds: float
 
     def error(self, seen: Observations, method: str) -> ExthostError:
-        lost = f", so {method} is lost" if method else ""
-        message = f"it has not read its stdin for {self.seconds:g} s{lost}"
+        consequence = f", so {method} is lost" if method else ""
+        message = f"it has not read its stdin for {self.seconds:g} s{consequence}"
         return _gone(seen, "X1004", message, "the extension hangs: look at what it is doing")
 
 

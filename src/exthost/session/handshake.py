@@ -146,17 +146,17 @@ class _Silence:
         first = session.first_output
         is_quiet = bool(first) and first == self._seen
         self._seen = first
-        found = None
+        diagnosis = None
         if is_quiet and not _speaks_another(session) and _is_meant_as_reply(session):
-            found = _diagnose(session)
-        if found is None or self._future.done():
+            diagnosis = _diagnose(session)
+        if diagnosis is None or self._future.done():
             self._start_timer()
             return
         self.fault = HandshakeFailed(
             "X0508",
-            f"it did not shake hands: {found.message}",
-            help=found.help,
-            evidence=Evidence(bytes=found.data.decode("utf-8", "backslashreplace")),
+            f"it did not shake hands: {diagnosis.message}",
+            help=diagnosis.help,
+            evidence=Evidence(bytes=diagnosis.data.decode("utf-8", "backslashreplace")),
         )
         self._future.cancel()
 
@@ -177,10 +177,10 @@ def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:
 def _explain_half_read(session: Session, error: HandshakeFailed) -> None:
     """Add what the child really sent, if a reply was read as null that has neither result nor
     error."""
-    if (found := _diagnose(session, was_read=True)) is not None:
-        error.message = f"{error.message}; {found.message}"
-        error.help = found.help
-        shown = found.data.decode("utf-8", "backslashreplace")
+    if (diagnosis := _diagnose(session, was_read=True)) is not None:
+        error.message = f"{error.message}; {diagnosis.message}"
+        error.help = diagnosis.help
+        shown = diagnosis.data.decode("utf-8", "backslashreplace")
         error.evidence = replace(error.evidence, bytes=shown)
 
 
@@ -216,9 +216,9 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
         )
         if not first:
             message += ", and wrote nothing to stdout at all"
-        elif (found := _diagnose(session)) is not None:
-            message += f": {found.message}"
-            help = found.help
+        elif (diagnosis := _diagnose(session)) is not None:
+            message += f": {diagnosis.message}"
+            help = diagnosis.help
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"it was gone before it shook hands: {error.message}"
         help = _help_for_exit(session)
@@ -229,8 +229,10 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
     sniffed = _speaks_another(session)
     if sniffed is not None:
         code = "X0506"
-        others = ", ".join(sniffed.dialects)
-        message = f"{message}; you said {dialect.name}, but it answers in {sniffed.form} ({others})"
+        dialects = ", ".join(sniffed.dialects)
+        message = (
+            f"{message}; you said {dialect.name}, but it answers in {sniffed.form} ({dialects})"
+        )
         help = "choose the dialect it speaks, with --dialect or `dialect = …`"
     evidence = session.diagnostics.evidence()
     return HandshakeFailed(

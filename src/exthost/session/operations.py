@@ -41,12 +41,12 @@ class Operations:
         self.offer: Offer = NO_OFFER  # the result of the handshake
         self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # calls that wait for a notification
 
-    def run(self, call: Call, heard: Any, effects: list[Effect]) -> None:
+    def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields."""
         handler = call.on_reply
         assert isinstance(handler, GeneratorReply)
         try:
-            outcome = handler.advance(heard)
+            outcome = handler.advance(received)
             while type(outcome) is Continue:
                 if self._waits_after(call, handler, outcome.step, effects):
                     return
@@ -94,8 +94,8 @@ class Operations:
                 self.waits[requests.hold(call)] = call, step
                 return True
             case AskHost(method, params):
-                held = requests.hold(call)
-                effects.append(RunHandler(call, Request(method, params, held)))
+                request = requests.hold(call)
+                effects.append(RunHandler(call, Request(method, params, request)))
                 return True
             case RetireProcess():
                 handler.retires_process = True
@@ -124,7 +124,7 @@ class Operations:
     def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
         """Return the calls that still wait; those that timed out or were given up are dropped."""
         pending = self._requests.pending
-        self.waits = {id: one for id, one in self.waits.items() if pending.get(id) is one[0]}
+        self.waits = {id: wait for id, wait in self.waits.items() if pending.get(id) is wait[0]}
         return dict(self.waits)
 
     def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:

@@ -27,8 +27,8 @@ class OutboundHold:
 
     def end(self) -> None:
         """Send what was held back: the child has its answer, or is gone."""
-        held, self._held = self._held or [], None
-        for send in held:
+        messages, self._held = self._held or [], None
+        for send in messages:
             send()
         self._release_calls()
 

@@ -101,10 +101,10 @@ class GeneratorReply(ReplyHandler):
         self.is_optional = False  # the request in flight may stay without a reply
         self.retires_process = False  # the process can serve no other call afterwards
 
-    def advance(self, heard: Received) -> Any:
+    def advance(self, received: Received) -> Any:
         """Send this into the generator; return its next step, or the value of the call."""
         try:
-            return Continue(self._steps.send(heard))
+            return Continue(self._steps.send(received))
         except StopIteration as done:
             return done.value
 

@@ -28,7 +28,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
-from exthost.session.conversation import Conversation, Phase
+from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effect_performer import EffectPerformer
 from exthost.session.effects import Effect, Frame
@@ -36,6 +36,7 @@ from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
 from exthost.session.observation import MessageObserver, Observation
+from exthost.session.phase import Phase
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue

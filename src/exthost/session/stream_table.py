@@ -48,13 +48,13 @@ class StreamTable:
         """Close a stream. Return True if it was open."""
         was_open = False
         for method, member in stream.kind.notifications.items():
-            place = (method, stream.key if member is not None else None)
-            queues = self._streams.get(place, [])
+            key = (method, stream.key if member is not None else None)
+            queues = self._streams.get(key, [])
             if stream in queues:
                 was_open = True
                 queues.remove(stream)
                 if not queues:
-                    del self._streams[place]
+                    del self._streams[key]
         return was_open
 
     def find(self, method: str, params: Any) -> tuple[StreamQueue, ...] | None:

@@ -207,8 +207,8 @@ class SyncHost:
     ) -> Any:
         """Have a model answer and run the tools that it asks for; see `Host.complete`."""
         limits = {"rounds": rounds, "max_tool_output": max_tool_output}
-        complete, given = self.target.complete, {"tools": tools, **limits, **options}
-        return self.loop_thread.run(lambda: complete(model, messages, context=context, **given))
+        complete, keywords = self.target.complete, {"tools": tools, **limits, **options}
+        return self.loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
 
     @property
     def tools(self) -> RegisteredTools:

@@ -98,17 +98,17 @@ def half(port: ReplyPort, id: Id | None, command: Command) -> None:
     finish(command.get("then", "die"), port, id)
 
 
-_kept: list[tuple[Id | None, Any]] = []
+_postponed: list[tuple[Id | None, Any]] = []
 
 
 def keep(port: ReplyPort, id: Id | None, command: Command) -> None:
-    _kept.append((id, command.get("value")))
+    _postponed.append((id, command.get("value")))
 
 
 def release(port: ReplyPort, id: Id | None, command: Command) -> None:
     """Send the replies that were held back, the last one first; then reply to this request."""
-    held = _kept[::-1]
-    _kept.clear()
+    held = _postponed[::-1]
+    _postponed.clear()
     for late, value in held:
         port.reply(late, value)
     port.reply(id, len(held))

@@ -29,11 +29,11 @@ class Stated:
 
     def message(self, id: Any = None) -> Message:
         """The message itself; `id` where none is stated."""
-        given = (
+        members = (
             {"id": id, "message": ""} | self.fields if self.kind != "Notification" else self.fields
         )
         kind = MESSAGES[self.kind]
-        made: Message = kind(**{name: given[name] for name in kind._fields if name in given})
+        made: Message = kind(**{name: members[name] for name in kind._fields if name in members})
         return made
 
     def fits(self, message: object) -> bool:
@@ -56,20 +56,20 @@ class Garbage:
     def fits(self, item: object) -> bool:
         if type(item).__name__ != self.kind:
             return False
-        told = item.message if isinstance(item, ProtocolViolation) else getattr(item, "why", "")
-        return self.says in told
+        message = item.message if isinstance(item, ProtocolViolation) else getattr(item, "why", "")
+        return self.says in message
 
     def __str__(self) -> str:
         return f"{self.kind} {json.dumps(self.says)}"
 
 
-def messages_in(heard: Incoming) -> list[Message | Noise]:
+def messages_in(incoming: Incoming) -> list[Message | Noise]:
     """What a codec handed over, message by message, with a plain reply spelt out."""
-    if isinstance(heard, Batch):
-        return list(heard.messages)
-    if isinstance(heard, Message | Noise):
-        return [heard]
-    id, result = heard
+    if isinstance(incoming, Batch):
+        return list(incoming.messages)
+    if isinstance(incoming, Message | Noise):
+        return [incoming]
+    id, result = incoming
     assert type(id) in (int, str), "only a reply with an id may be handed over plain"
     return [Reply(id, result)]
 

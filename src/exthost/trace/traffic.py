@@ -1,11 +1,11 @@
-"""Who listens to the traffic of which extension.
+"""Distributes the traffic of extensions to listeners.
 
-Follows the processes of each extension, so that a listener that comes late sees the sessions that
-run, and one that stays sees those that come. Messages are recorded only while somebody listens to
-their extension; stderr and events in the life of extensions come from the bus, likewise.
+Follows the processes of each extension, so that a listener gets the messages of running sessions
+and of later ones. Messages are recorded only while their extension has a listener; the same holds
+for stderr and life-cycle events, which come from the bus.
 
-Listeners are called on the loop's thread, in the order of the messages. One that raises is logged
-and stays. A listener that may be slow uses a `TraceBuffer`.
+Listeners are called on the loop's thread, in the order of the messages. A listener that raises is
+logged and stays subscribed. A slow listener uses a `TraceBuffer`.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Traffic:
         return lambda: self._run(remove)
 
     def is_traced(self, extension: str) -> bool:
-        """Return whether somebody listens to this extension."""
+        """Return whether this extension has a listener."""
         return any(name in ("", extension) for name, _ in self._listeners)
 
     def follow(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
@@ -77,7 +77,7 @@ class Traffic:
             self._switch(followed)
 
     def _run(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call a function on the loop's thread; now, if this is the one."""
+        """Call a function on the loop's thread; at once if this is that thread."""
         if self._loop is None or self._thread == threading.get_ident():
             function(*arguments)
         elif not self._loop.is_closed():
@@ -160,7 +160,7 @@ class Traffic:
 
 
 class _Followed:
-    """A session that lives, and how its observation ends if it is observed."""
+    """A running session, and the function that ends its observation if it is observed."""
 
     __slots__ = ("_filter", "_secrets", "end", "session")
 

@@ -134,8 +134,8 @@ class Endpoints:
         verb = str(body.get("verb"))
         if verb not in _STEERING:
             raise _unfit("verb is one of start, stop and restart")
-        asked = protocol.Request(verb, str(body.get("name", "")))
-        return _json(await self._requests.perform(asked, _NoEvents()))
+        command = protocol.Request(verb, str(body.get("name", "")))
+        return _json(await self._requests.perform(command, _NoEvents()))
 
     async def _reload(self, request: HttpRequest) -> Response:
         await _body(request)
@@ -153,8 +153,8 @@ class Endpoints:
             params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
-        asked = protocol.Request("call", name, params)
-        return EventStream(call_events(self._host, self._requests, asked), self.streams)
+        command = protocol.Request("call", name, params)
+        return EventStream(call_events(self._host, self._requests, command), self.streams)
 
 
 class _NoEvents:

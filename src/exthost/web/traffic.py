@@ -172,13 +172,13 @@ def records_of_call(
     """
     if buffer is None:
         return []
-    kept = [
+    recent = [
         (number, record)
         for number, record in enumerate(buffer.after(buffer.start), buffer.start)
         if start - EARLIER_SECONDS <= record.time <= end + LATER_SECONDS
     ]
     calls: dict[int, list[float]] = {}
-    for _, record in kept:
+    for _, record in recent:
         if record.call is not None:
             calls.setdefault(record.call, []).append(record.time)
 
@@ -189,6 +189,6 @@ def records_of_call(
     best = min(calls, key=misfit, default=None)
     return [
         as_row(number, record)
-        for number, record in kept
+        for number, record in recent
         if record.call == best or not record.is_message
     ]

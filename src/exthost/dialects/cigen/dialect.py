@@ -86,9 +86,9 @@ def _handshake(context: HandshakeContext) -> Handshake:
     _check_capabilities(capabilities, options.get("capability"))
     # A provider lists all providers including itself, and several are used together.
     warnings = [
-        f"it says that it conflicts with {one}"
-        for one in info["conflicts_with"]
-        if not any(capability_fits(one, own) for own in capabilities)
+        f"it says that it conflicts with {conflict}"
+        for conflict in info["conflicts_with"]
+        if not any(capability_fits(conflict, own) for own in capabilities)
     ]
     request = options.get("methods", ())
     planning = options.get("plan") is not False
@@ -126,14 +126,14 @@ def _is_text(value: str) -> bool:
 
 
 def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
-    for one in offered:
-        if _CAPABILITY.fullmatch(one) is None:
+    for capability in offered:
+        if _CAPABILITY.fullmatch(capability) is None:
             raise HandshakeFailed(
                 "X0522",
-                f"its capability {one!r} is not of the form namespace:value",
+                f"its capability {capability!r} is not of the form namespace:value",
                 help="such as provider:github; mend PluginInfo.capabilities",
             )
-    if wanted and not any(capability_fits(str(wanted), one) for one in offered):
+    if wanted and not any(capability_fits(str(wanted), capability) for capability in offered):
         raise HandshakeFailed(
             "X0523",
             f"it does not have the capability {wanted}",
@@ -143,7 +143,7 @@ def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
 
 def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
     """Return whether the capabilities name this method: `detect:node` and `hook:detect` both do."""
-    return any(method in one.split(":") for one in capabilities)
+    return any(method in capability.split(":") for capability in capabilities)
 
 
 # -- the methods -----------------------------------------------------------------------------
@@ -174,8 +174,10 @@ def _generate(params: Any) -> Exchanges:
     that only the PlanRequest gets (capabilities, flags, repo)."""
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
-    given = fields(messages.GenerateRequest, params)
-    request = {name: value for name, value in given.items() if value is not None}  # null: not set
+    request_fields = fields(messages.GenerateRequest, params)
+    request = {
+        name: value for name, value in request_fields.items() if value is not None
+    }  # null: not set
     for_plan = fields(messages.PlanRequest, request.pop("plan", None))
     earlier: list[Any] = []
     if offer.extra["plan"]:
@@ -203,7 +205,11 @@ def _checked(method: str, response: Received, earlier: Sequence[Any] = ()) -> An
     result = expect(response, method)
     if "diagnostics" in result:
         result["diagnostics"] = [*earlier, *result["diagnostics"]]
-        errors = [one for one in result["diagnostics"] if one["level"] == "LEVEL_ERROR"]
+        errors = [
+            diagnostic
+            for diagnostic in result["diagnostics"]
+            if diagnostic["level"] == "LEVEL_ERROR"
+        ]
         if errors:
             raise _failed(method, errors, result["diagnostics"])
     return result
@@ -246,17 +252,17 @@ _STRATEGIES = {"MERGE_STRATEGY_MERGE": "merge", "MERGE_STRATEGY_APPEND": "append
 
 
 def _files(result: Any) -> tuple[FileFragment, ...]:
-    found = result.get("fragments", ()) if isinstance(result, Mapping) else ()
+    fragments = result.get("fragments", ()) if isinstance(result, Mapping) else ()
     return tuple(
         FileFragment(
-            path=one["path"],
-            content=one["content"],
+            path=fragment["path"],
+            content=fragment["content"],
             # A strategy of a later schema counts as not set.
-            strategy=_STRATEGIES.get(one["strategy"], "replace"),  # type: ignore[arg-type]
-            order=one["order"],
-            format=one["format"],
+            strategy=_STRATEGIES.get(fragment["strategy"], "replace"),  # type: ignore[arg-type]
+            order=fragment["order"],
+            format=fragment["format"],
         )
-        for one in found
+        for fragment in fragments
     )
 
 

@@ -189,10 +189,10 @@ def _not_stateless(response: Received) -> HandshakeFailed:
 
 def _unknown_revision(named: list[Any]) -> HandshakeFailed:
     known = ", ".join((*HANDSHAKE_REVISIONS, STATELESS_REVISION))
-    theirs = ", ".join(str(revision)[:40] for revision in named[:8])
+    offered = ", ".join(str(revision)[:40] for revision in named[:8])
     return HandshakeFailed(
         "X0560",
-        f"it speaks MCP of {theirs}, which is not known here",
+        f"it speaks MCP of {offered}, which is not known here",
         help=f"known are {known}: update the server, or exthost",
         permanent=True,
     )

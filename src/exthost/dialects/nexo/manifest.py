@@ -267,14 +267,14 @@ def _names(value: Any, place: Place) -> tuple[str, ...]:
     names: dict[str, None] = {}
     rule = f"a letter, then letters, digits and _, all lower case, up to {_MAX_NAME_CHARS}"
     for index, item in enumerate(value):
-        here = place.at(index)
-        name = text(item, here)
+        item_place = place.at(index)
+        name = text(item, item_place)
         if name is None:
             continue
         if not _CAPABILITY.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
-            here.wrong(WRONG_VALUE, f"{cut(name)} is no name: {rule}")
+            item_place.wrong(WRONG_VALUE, f"{cut(name)} is no name: {rule}")
         elif name in names:
-            here.wrong(WRONG_VALUE, f"{name!r} is there twice", "keep one")
+            item_place.wrong(WRONG_VALUE, f"{name!r} is there twice", "keep one")
         names[name] = None
     return tuple(names)
 
@@ -323,7 +323,7 @@ def _transport(value: Any, place: Place) -> _Transport | None:
     if not isinstance(checked, str) or checked not in _KINDS:
         near = nearest(checked, _KINDS) if isinstance(checked, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
-        known = ", ".join(f'"{one}"' for one in _KINDS)
+        known = ", ".join(f'"{known_kind}"' for known_kind in _KINDS)
         place.at(named).wrong(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
     keys = _KINDS[checked]
@@ -345,7 +345,7 @@ def _bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({channel: checked or () for channel, checked in read.items()})
 
 
-def _said(keys: Mapping[str, Reader]) -> Reader:
+def _present_keys(keys: Mapping[str, Reader]) -> Reader:
     def read(value: Any, place: Place) -> dict[str, Any]:
         return {k: v for k, v in table(value, place, keys).items() if v is not None}
 
@@ -360,9 +360,9 @@ _SECTIONS: Mapping[str, Reader] = {
     "plugin": _plugin,
     "capabilities": _capabilities,
     "transport": _transport,
-    "requires": _said({"bins": texts, "env": texts}),
-    "context": _said({"passthrough": flag}),
-    "meta": _said({"author": text, "license": text}),
+    "requires": _present_keys({"bins": texts, "env": texts}),
+    "context": _present_keys({"passthrough": flag}),
+    "meta": _present_keys({"author": text, "license": text}),
     "outbound_bindings": _bindings,
     "mcp_servers": _later,
 }

@@ -77,7 +77,7 @@ def _transport(value: Any, place: Place) -> str | None:
         return value
     near = nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
     guess = f'; did you mean "{near}"?' if near else ""
-    known = ", ".join(f'"{one}"' for one in _TRANSPORTS)
+    known = ", ".join(f'"{transport}"' for transport in _TRANSPORTS)
     place.wrong(WRONG_VALUE, f"must be one of {known}{guess}")
     return None
 
@@ -153,7 +153,7 @@ def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
         raise JsonMistake("it has neither `mcpServers` nor `mcp_servers`", 1)
     problems = Problems()
     place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
-    servers = _servers(_ours(declared), place, extension)
+    servers = _servers(_renamed_keys(declared), place, extension)
     if problems.found:
         first = problems.found[0]
         line = _line_of(source, first.path)
@@ -172,7 +172,7 @@ def _line_of(source: str, path: Sequence[Any]) -> int:
     return source.count("\n", 0, at) + 1
 
 
-def _ours(declared: Any) -> Any:
+def _renamed_keys(declared: Any) -> Any:
     """Return the servers of a `.mcp.json` as a manifest would declare them: with the known keys
     only, and the transport under our name. Disabled servers are left out."""
     if not isinstance(declared, dict):
@@ -259,7 +259,7 @@ def expanded(
     return replace(
         server,
         command=fill(server.command),
-        args=tuple(fill(one) for one in server.args),
+        args=tuple(fill(arg) for arg in server.args),
         env=fill_all(server.env),
         cwd=None if server.cwd is None else fill(server.cwd),
         url=fill(server.url),

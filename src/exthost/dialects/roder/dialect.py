@@ -115,7 +115,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
     echo = initialized(response, "extension/initialize")
     judge_echo(manifest, echo, PROTOCOL_VERSION)
-    services = [f"{one['type']} {one['id']}" for one in manifest.services]
+    services = [f"{service['type']} {service['id']}" for service in manifest.services]
     return Offer(
         tools=manifest.tools,
         version=manifest.version,

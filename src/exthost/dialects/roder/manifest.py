@@ -72,7 +72,7 @@ class Manifest:
 
     def ids(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the services of this type."""
-        return tuple(one["id"] for one in self.services if one["type"] == kind)
+        return tuple(service["id"] for service in self.services if service["type"] == kind)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -93,7 +93,10 @@ class Manifest:
         """The names that no other extension of the host may have."""
         return (
             UniqueName("extension id", self.id),
-            *(UniqueName("service", f"{one['type']} {one['id']}") for one in self.services),
+            *(
+                UniqueName("service", f"{service['type']} {service['id']}")
+                for service in self.services
+            ),
             *(UniqueName("tool name", tool.name) for tool in self.tools),
         )
 
@@ -116,7 +119,7 @@ def parse(data: bytes, path: str = "") -> Manifest:
         api_version=table.text("api_version"),
         description=table.text("description", ""),
         checksum=checksum(data),
-        services=tuple(_service(one) for one in table.tables("provides")),
+        services=tuple(_service(entry) for entry in table.tables("provides")),
         capabilities=table.texts("required_capabilities"),
         launch=_launch(table.table("launch")) if "launch" in table.values else None,
     )
@@ -145,7 +148,7 @@ def _judge(manifest: Manifest, table: "_Table") -> None:
     # Several extensions may require the same capability; a manifest names it only once.
     for claim in (
         *manifest.unique_names,
-        *(UniqueName("capability", one) for one in manifest.capabilities),
+        *(UniqueName("capability", capability) for capability in manifest.capabilities),
     ):
         if claim in claimed:
             raise table.wrong(f"the {claim.kind} {claim.name!r} is there twice", code="X0247")
@@ -237,20 +240,20 @@ class _Table:
         return str(self._get(key, str, "text", default))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        found = self._get(key, list, "a list of text", [])
-        if not all(isinstance(one, str) for one in found):
+        items = self._get(key, list, "a list of text", [])
+        if not all(isinstance(item, str) for item in items):
             raise self.wrong("must be a list of text", key)
-        return tuple(found)
+        return tuple(items)
 
     def table(self, key: str) -> "_Table":
         return _Table(self._get(key, dict, "a table"), self._path, self._inside(key))
 
     def tables(self, key: str) -> list["_Table"]:
-        found = self._get(key, list, "a list of tables")
-        if not all(isinstance(one, dict) for one in found):
+        items = self._get(key, list, "a list of tables")
+        if not all(isinstance(item, dict) for item in items):
             raise self.wrong("must be a list of tables", key)
         inside = self._inside(key)
-        return [_Table(one, self._path, f"{inside}[{n}]") for n, one in enumerate(found)]
+        return [_Table(item, self._path, f"{inside}[{n}]") for n, item in enumerate(items)]
 
     def json(self, key: str) -> Any:
         if key not in self.values:
@@ -268,9 +271,9 @@ def _is_json(value: Any, depth: int) -> bool:
     if depth == 0:
         return False
     if isinstance(value, dict):
-        return all(_is_json(one, depth - 1) for one in value.values())
+        return all(_is_json(item, depth - 1) for item in value.values())
     if isinstance(value, list):
-        return all(_is_json(one, depth - 1) for one in value)
+        return all(_is_json(item, depth - 1) for item in value)
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int)

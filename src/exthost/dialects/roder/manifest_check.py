@@ -21,8 +21,8 @@ def judge_echo(manifest: Manifest, echo: Any, protocol: str) -> None:
         message = f"it calls itself {_cut(echo.get('extensionId'))}"
         raise _bad_echo("X0542", message, f"{manifest.id!r}, as its manifest says")
     services = echo.get("services")
-    wanted = [dict(one) for one in manifest.services]
-    repeated = [_counted(one) for one in services] if type(services) is list else None
+    wanted = [dict(service) for service in manifest.services]
+    repeated = [_counted(service) for service in services] if type(services) is list else None
     if where := difference(repeated, wanted, "services"):
         message = f"the services it provides are not those of its manifest, at {where}"
         raise _bad_echo("X0543", message, "the same, in the same order, with the same tools")
@@ -48,24 +48,26 @@ def _counted_tool(tool: Any) -> Any:
     return {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
 
 
-def difference(one: Any, other: Any, place: str = "value") -> str:
+def difference(actual: Any, expected: Any, place: str = "value") -> str:
     """Return the first place where the two values differ, in value or type, or "" if they are
     equal: 1, 1.0 and true are different. Never returns what is at that place."""
-    if type(one) is not type(other):
-        return f"{place} ({_kind(one)} for {_kind(other)})"
-    if isinstance(one, dict):
-        for key, value in other.items():
-            if key not in one:
+    if type(actual) is not type(expected):
+        return f"{place} ({_kind(actual)} for {_kind(expected)})"
+    if isinstance(actual, dict):
+        for key, value in expected.items():
+            if key not in actual:
                 return f"{place}.{key} (missing)"
-            if where := difference(one[key], value, f"{place}.{key}"):
+            if where := difference(actual[key], value, f"{place}.{key}"):
                 return where
-        return "" if len(one) == len(other) else f"{place} (members that are not there)"
-    if isinstance(one, list):
-        for number, (mine, theirs) in enumerate(zip(one, other, strict=False)):
-            if where := difference(mine, theirs, f"{place}[{number}]"):
+        return "" if len(actual) == len(expected) else f"{place} (members that are not there)"
+    if isinstance(actual, list):
+        for number, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=False)):
+            if where := difference(actual_item, expected_item, f"{place}[{number}]"):
                 return where
-        return "" if len(one) == len(other) else f"{place} ({len(one)} for {len(other)})"
-    return "" if one == other else place
+        return (
+            "" if len(actual) == len(expected) else f"{place} ({len(actual)} for {len(expected)})"
+        )
+    return "" if actual == expected else place
 
 
 def _kind(value: Any) -> str:

@@ -157,14 +157,14 @@ def read(kind: type[T], value: Any) -> T | None:
     if type(value) is not dict:
         return None
     known: dict[str, Any] = {}
-    for one in fields(kind):
-        if one.name == "extra":
+    for member in fields(kind):
+        if member.name == "extra":
             continue
-        if one.name in value:
-            if not _fits(one.type, value[one.name]):
+        if member.name in value:
+            if not _fits(member.type, value[member.name]):
                 return None
-            known[one.name] = value[one.name]
-        elif one.default is MISSING:
+            known[member.name] = value[member.name]
+        elif member.default is MISSING:
             return None
     known["extra"] = {name: item for name, item in value.items() if name not in known}
     return kind(**known)

@@ -145,7 +145,9 @@ _RESULT = VALUE_RESULT._replace(text=_result_text, content=_result_content)
 def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
     """Return whether one of the subscriptions of a plugin matches this event."""
     subscribed = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
-    return any(one.hook == hook and _fits(one, event) for one in subscribed)
+    return any(
+        subscription.hook == hook and _fits(subscription, event) for subscription in subscribed
+    )
 
 
 def _fits(wanted: Subscription, event: Mapping[str, Any]) -> bool:
@@ -195,8 +197,8 @@ def _output(event: Mapping[str, Any]) -> str | None:
     data = text.encode("utf-8", "replace")
     if len(data) <= HOOK_OUTPUT_BYTES:
         return text
-    kept = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
-    return f"{kept}\n[cut: {len(data)} bytes in all]"
+    shortened = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
+    return f"{shortened}\n[cut: {len(data)} bytes in all]"
 
 
 def _hook(call: HookCall) -> Exchanges:

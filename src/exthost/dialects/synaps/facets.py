@@ -40,7 +40,9 @@ class Providers(_Facet, ModelProvider):
     @property
     def all(self) -> tuple[Provider, ...]:
         """The providers that the plugin registered."""
-        return tuple(one for one in self._caller.offer.details if isinstance(one, Provider))
+        return tuple(
+            detail for detail in self._caller.offer.details if isinstance(detail, Provider)
+        )
 
     async def complete(
         self,
@@ -118,12 +120,12 @@ class Providers(_Facet, ModelProvider):
         if len(same) == 1:
             return models[same[0]]
         near = nearest(name, models)
-        there = ", ".join(models) or "none"
+        known = ", ".join(models) or "none"
         raise NotFound(
             "X1250",
             f"it has {len(same) or 'no'} models {name!r}",
             extension=self._caller.id,
-            help=f"did you mean {near!r}?" if near and not same else f"its models are: {there}",
+            help=f"did you mean {near!r}?" if near and not same else f"its models are: {known}",
         )
 
 

@@ -35,7 +35,11 @@ def granted(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
     if isinstance(manifest, Manifest):
         return frozenset(manifest.permissions)
     granted_names = options.get("permissions", PERMISSIONS)
-    return frozenset(one for one in granted_names if one in PERMISSIONS and one != _RESERVED)
+    return frozenset(
+        permission
+        for permission in granted_names
+        if permission in PERMISSIONS and permission != _RESERVED
+    )
 
 
 def _no(code: str, message: str) -> CallFailed:
@@ -77,9 +81,9 @@ def _remember(spec: Spec, params: Any) -> Remember:
     if size > _CONTENT_BYTES:
         raise _no("X0751", f"the content has {size} bytes, and {_CONTENT_BYTES} are allowed")
     tags = params.get("tags")
-    if tags is not None and (type(tags) is not list or any(type(one) is not str for one in tags)):
+    if tags is not None and (type(tags) is not list or any(type(tag) is not str for tag in tags)):
         raise _no("X0751", "tags must be a list of text")
-    return Remember(content, tuple(_sound(one, "tags") for one in tags or ()), params.get("meta"))
+    return Remember(content, tuple(_sound(tag, "tags") for tag in tags or ()), params.get("meta"))
 
 
 def _recall(spec: Spec, params: Any) -> Recall:
@@ -129,9 +133,9 @@ def _watch_config(spec: Spec, params: Any) -> WatchConfig:
     keys = params.get("keys") if type(params) is dict else None
     if keys is None:
         return WatchConfig(None, _changed)
-    if type(keys) is not list or any(type(one) is not str for one in keys):
+    if type(keys) is not list or any(type(key) is not str for key in keys):
         raise _no("X0751", "keys must be a list of text")
-    return WatchConfig(tuple(one.strip() for one in keys), _changed)
+    return WatchConfig(tuple(key.strip() for key in keys), _changed)
 
 
 def _changed(key: str, value: str) -> Notification:
@@ -143,12 +147,12 @@ def _records(spec: Spec, memories: Any) -> Any:
         "records": [
             {
                 "namespace": spec.id,
-                "timestamp_ms": one.timestamp_ms,
-                "content": one.content,
-                "tags": list(one.tags),
+                "timestamp_ms": memory.timestamp_ms,
+                "content": memory.content,
+                "tags": list(memory.tags),
             }
-            | ({} if one.meta is None else {"meta": one.meta})
-            for one in memories
+            | ({} if memory.meta is None else {"meta": memory.meta})
+            for memory in memories
         ]
     }
 

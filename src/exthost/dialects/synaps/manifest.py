@@ -107,7 +107,7 @@ class Manifest:
     @property
     def hooks(self) -> tuple[str, ...]:
         """The hooks that the plugin subscribes to, without duplicates."""
-        return tuple(dict.fromkeys(one.hook for one in self.subscriptions))
+        return tuple(dict.fromkeys(subscription.hook for subscription in self.subscriptions))
 
 
 def parse(found: Found) -> tuple[Spec, Manifest] | None:
@@ -134,13 +134,13 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
     permissions = _permissions(table)
     manifest = Manifest(
         permissions=permissions,
-        subscriptions=tuple(_hook(one, permissions) for one in table.tables("hooks")),
-        version=_said(document, "version"),
-        description=_said(document, "description"),
+        subscriptions=tuple(_hook(hook, permissions) for hook in table.tables("hooks")),
+        version=_text_of(document, "version"),
+        description=_text_of(document, "description"),
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
     )
-    if not manifest.hooks and not any(one in permissions for one in _ACTIVE):
+    if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
         raise table.wrong(
             "X0255",
             "it has nothing to do: no hooks, and no permission to do anything by itself",
@@ -155,7 +155,7 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
         version=manifest.version,
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
-        settings=tuple(_setting(one, found.folder_name) for one in table.tables("config")),
+        settings=tuple(_setting(entry, found.folder_name) for entry in table.tables("config")),
         manifest=manifest,
     )
     return spec, manifest
@@ -260,7 +260,7 @@ def _line_of(data: bytes, reason: str) -> int:
     return data[: int(place[1])].count(b"\n") + 1 if place is not None else 0
 
 
-def _said(document: Mapping[str, Any], key: str) -> str:
+def _text_of(document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
     return value if type(value) is str else ""
 
@@ -308,18 +308,18 @@ class _Table:
         return int(self._get(key, int, "a whole number", default))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        found = self._get(key, list, "a list of text", [])
-        if not all(type(one) is str for one in found):
+        items = self._get(key, list, "a list of text", [])
+        if not all(type(item) is str for item in items):
             raise self.odd(key, "must be a list of text")
-        return tuple(found)
+        return tuple(items)
 
     def table(self, key: str) -> "_Table":
         return _Table(self.values[key], self._path, self._id, f"{self._place}.{key}")
 
     def tables(self, key: str) -> list["_Table"]:
-        found = self._get(key, list, "a list of objects", [])
+        items = self._get(key, list, "a list of objects", [])
         place = f"{self._place}.{key}"
-        return [_Table(one, self._path, self._id, f"{place}[{n}]") for n, one in enumerate(found)]
+        return [_Table(item, self._path, self._id, f"{place}[{n}]") for n, item in enumerate(items)]
 
 
 def read(found: Found) -> Verdict:
@@ -340,15 +340,16 @@ def join(spec: Spec, found: Found) -> Spec:
             help="name the plugin.json of a plugin that is one",
             evidence=Evidence(path=found.path),
         )
-    theirs, manifest = parsed
+    parsed_spec, manifest = parsed
     settings = tuple(
-        one._replace(variables=_variables(spec.id, one.key, one.secret)) for one in theirs.settings
+        setting._replace(variables=_variables(spec.id, setting.key, setting.secret))
+        for setting in parsed_spec.settings
     )
     return replace(
         spec,
-        version=theirs.version,
-        declared_hooks=theirs.declared_hooks,
-        advisory_hooks=theirs.advisory_hooks,
+        version=parsed_spec.version,
+        declared_hooks=parsed_spec.declared_hooks,
+        advisory_hooks=parsed_spec.advisory_hooks,
         settings=settings,
         manifest=manifest,
     )

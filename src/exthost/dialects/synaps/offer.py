@@ -68,9 +68,9 @@ def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version
     if listed == []:  # some plugins serialize an empty object as a list
         listed = {}
     kinds = _Members(listed, "capabilities")
-    tools = tuple(_tool(one) for one in kinds.each("tools"))
-    providers = tuple(_provider(one) for one in kinds.each("providers"))
-    others = tuple(_capability(one) for one in kinds.each("capabilities"))
+    tools = tuple(_tool(tool) for tool in kinds.each("tools"))
+    providers = tuple(_provider(provider) for provider in kinds.each("providers"))
+    others = tuple(_capability(capability) for capability in kinds.each("capabilities"))
     _judge_tools(tools)
     for provider in providers:
         _judge_provider(provider)
@@ -78,8 +78,8 @@ def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version
         raise _not_granted("it registers tools", "tools.register")
     if providers and "providers.register" not in granted:
         raise _not_granted("it registers providers", "providers.register")
-    for one in others:
-        _judge_capability(one, granted)
+    for capability in others:
+        _judge_capability(capability, granted)
     models = [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
     return Offer(
         tools=tools,
@@ -88,7 +88,7 @@ def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version
         extra=MappingProxyType({"providers": models} if models else {}),
         capabilities=(
             *(f"provider:{provider.id}" for provider in providers),
-            *(f"{one.kind}:{one.name}" for one in others),
+            *(f"{capability.kind}:{capability.name}" for capability in others),
         ),
         details=(*providers, *others),
     )
@@ -123,7 +123,7 @@ class _Members:
         if key not in self.values:
             return []
         listed = self.get(key, lambda value: type(value) is list, "a list")
-        return [_Members(one, f"{key}[{n}]") for n, one in enumerate(listed)]
+        return [_Members(item, f"{key}[{n}]") for n, item in enumerate(listed)]
 
 
 def _is_text(value: Any) -> bool:
@@ -131,7 +131,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_texts(value: Any) -> bool:
-    return type(value) is list and all(type(one) is str for one in value)
+    return type(value) is list and all(type(item) is str for item in value)
 
 
 def _whole(below: int) -> Callable[[Any], bool]:
@@ -245,13 +245,13 @@ def _judge_provider(provider: Provider) -> None:
         raise _refused("X0553", f"the config_schema of {about} is not an object")
 
 
-def _judge_capability(one: Capability, granted: Collection[str]) -> None:
-    if not one.kind.strip():
+def _judge_capability(capability: Capability, granted: Collection[str]) -> None:
+    if not capability.kind.strip():
         raise _refused("X0554", "it has a capability without a kind")
-    if not one.name.strip():
-        raise _refused("X0554", f"its capability of the kind {_cut(one.kind)} has no name")
-    about = f"its capability {_cut(one.kind)}"
-    for permission in one.permissions:
+    if not capability.name.strip():
+        raise _refused("X0554", f"its capability of the kind {_cut(capability.kind)} has no name")
+    about = f"its capability {_cut(capability.kind)}"
+    for permission in capability.permissions:
         if permission not in PERMISSIONS:
             raise _refused("X0554", f"{about} needs an unknown permission {_cut(permission)}")
         if permission not in granted:

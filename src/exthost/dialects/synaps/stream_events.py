@@ -71,7 +71,7 @@ def _output(event: dict[str, Any]) -> Any:
         case "error":
             return Output("error", _filled(event, "content"))
         case "table":
-            rows = [_row(one, f"rows[{n}]") for n, one in enumerate(_list(event, "rows"))]
+            rows = [_row(row, f"rows[{n}]") for n, row in enumerate(_list(event, "rows"))]
             return Table(tuple(_row(_list(event, "headers"), "headers")), tuple(rows))
         case "done":
             return Done()

@@ -68,8 +68,10 @@ class Completion:
     @property
     def text(self) -> str:
         """The text of all text blocks, joined."""
-        blocks = [one for one in self.content if isinstance(one, dict)]
-        return "".join(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
+        blocks = [block for block in self.content if isinstance(block, dict)]
+        return "".join(
+            str(block.get("text", "")) for block in blocks if block.get("type") == "text"
+        )
 
 
 def read_completion(value: Any) -> Completion | None:
@@ -299,10 +301,10 @@ def _read_objects(
     """Read a list of objects, each with text under `required`. Missing keys get `defaults`."""
     if type(values) is not list:
         return None
-    for one in values:
-        if type(one) is not dict or any(type(one.get(key)) is not str for key in required):
+    for item in values:
+        if type(item) is not dict or any(type(item.get(key)) is not str for key in required):
             return None
-    return tuple({**defaults, **one} for one in values)
+    return tuple({**defaults, **item} for item in values)
 
 
 def read_spawn_args(value: Any) -> SpawnArgs | None:
@@ -317,4 +319,4 @@ def read_spawn_args(value: Any) -> SpawnArgs | None:
 
 
 def _is_text_list(value: Any) -> bool:
-    return type(value) is list and all(type(one) is str for one in value)
+    return type(value) is list and all(type(item) is str for item in value)

@@ -82,13 +82,13 @@ class HostApi:
         self, extension: str, key: str, value: str, quota: int | None = None
     ) -> None:
         """Store a setting of an extension and notify its processes that subscribed to it."""
-        kept = None
+        stored = None
         self.external_changes.begin_own_write(extension, key)
         try:
             await _result(self.settings.set(extension, key, value, quota))
-            kept = value
+            stored = value
         finally:
-            self.external_changes.end_own_write(extension, key, kept)
+            self.external_changes.end_own_write(extension, key, stored)
         self.settings.changed(extension, key, value)
 
     async def with_stored_settings(self, spec: Spec) -> Spec:

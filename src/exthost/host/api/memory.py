@@ -1,15 +1,15 @@
 """The memory of extensions: records with a time and tags, newest first, a namespace for each.
 
-Each namespace has its own tables, so that looking through one reads nobody else's pages. Records
-are numbered from 1 without a gap, and their times never go backwards, whatever the clock does: so
-the order of the numbers is the order of time, a span of time is a span of numbers, and "newest
-first" is reading from the end.
+Each namespace has its own tables, so that a search in one reads no pages of another. Records are
+numbered from 1 without a gap, and their times never decrease, even if the clock does. So the order
+of the numbers is the order of time, a span of time is a span of numbers, and "newest first" is
+reading from the end.
 
 **Content** is searched in blocks of records (`text_index.py`); the last records, which do not fill
 a block yet, are read one by one.
 
-**Tags.** A prefix that matches few records, or few different tags, is looked up in an index; one
-that matches much, under many tags, is so common that it is met soon among the newest records.
+**Tags.** A prefix that matches few records, or few different tags, is looked up in an index. One
+that matches many records under many tags is so common that the newest records have matches.
 """
 
 import heapq
@@ -29,15 +29,15 @@ from exthost.wire import jsontext
 
 __all__ = ["Memories"]
 
-# Gathering and sorting so many numbers takes a few milliseconds; so does merging so many tags.
+# Collecting and sorting this many numbers, or merging this many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000
 _FEW_TAGS = 250
 
-# A block is full at so many records, or bytes: few enough to be read in one piece.
+# A block is full at this many records or bytes: few enough to be read at once.
 _BLOCK_RECORDS = 1024
 _BLOCK_BYTES = 256 * 1024
 
-# An answer has to fit into a message; and whoever asks for everything must not have us hold it.
+# An answer must fit into a message, and a request for everything must not fill our memory.
 _ANSWER_BYTES = 3 * 2**20
 
 # SQLite's integers are signed.
@@ -104,8 +104,8 @@ def append(
     n = space.n
     last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
     at = max(at, last[0]) if last is not None else at
-    asked = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
-    record = connection.execute(asked, (at, action.content, tags, meta)).lastrowid
+    statement = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
+    record = connection.execute(statement, (at, action.content, tags, meta)).lastrowid
     assert record is not None
     connection.executemany(
         f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in action.tags]
@@ -122,14 +122,14 @@ def append(
 
 def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
     try:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
         ).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None
         raise
-    return None if found is None else _Space(*found)
+    return None if row is None else _Space(*row)
 
 
 def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
@@ -142,8 +142,8 @@ def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
 
 
 def _add_block(connection: sqlite3.Connection, space: _Space) -> None:
-    asked = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
-    texts = [row[0] for row in connection.execute(asked, (space.closed,))]
+    statement = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
+    texts = [row[0] for row in connection.execute(statement, (space.closed,))]
     text_index.add_block(connection, space.n, space.closed + 1, texts)
 
 
@@ -168,10 +168,10 @@ def _span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, 
     """Return the first and the last record of the requested time."""
     since = 0 if action.since_ms is None else min(action.since_ms, _MOST)
     until = _MOST if action.until_ms is None else min(action.until_ms, _MOST)
-    asked = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
-    first = connection.execute(asked, (since,)).fetchone()
-    asked = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
-    last = connection.execute(asked, (until,)).fetchone()
+    statement = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
+    first = connection.execute(statement, (since,)).fetchone()
+    statement = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
+    last = connection.execute(statement, (until,)).fetchone()
     return None if first is None or last is None else (first[0], last[0])
 
 
@@ -188,16 +188,16 @@ def _rows(
     elif numbers is None and prefix is not None:
         numbers = _merge_tags(connection, n, prefix, first, last)
     if numbers is not None:
-        asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
-        return (connection.execute(asked, (number,)).fetchone() for number in numbers)
-    asked = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-    return connection.execute(asked, (first, last))
+        statement = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
+        return (connection.execute(statement, (number,)).fetchone() for number in numbers)
+    statement = f"SELECT {_COLUMNS} FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    return connection.execute(statement, (first, last))
 
 
 def _matches(row: _Row, action: Recall) -> bool:
     _, _, content, tags, _ = row
     prefix, words = action.tag_prefix, action.content_contains
-    if prefix is not None and not any(one.startswith(prefix) for one in json.loads(tags)):
+    if prefix is not None and not any(tag.startswith(prefix) for tag in json.loads(tags)):
         return False
     return not words or words.lower() in content.lower()
 
@@ -210,8 +210,8 @@ def _few_tagged(
     many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
     if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
         return None
-    few = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
-    return sorted({row[0] for row in few if first <= row[0] <= last}, reverse=True)
+    rows = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
+    return sorted({row[0] for row in rows if first <= row[0] <= last}, reverse=True)
 
 
 def _merge_tags(
@@ -221,9 +221,9 @@ def _merge_tags(
     tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
     if len(tags) > _FEW_TAGS:
         return None
-    asked = f"""SELECT record FROM tags_{n}
+    statement = f"""SELECT record FROM tags_{n}
         WHERE tag = ? AND record BETWEEN ? AND ? ORDER BY record DESC"""
-    each = [connection.execute(asked, (tag, first, last)) for tag in tags]
+    each = [connection.execute(statement, (tag, first, last)) for tag in tags]
     merged = heapq.merge(*each, reverse=True)
     return (row[0] for row, _ in groupby(merged))  # a record may have several of them
 
@@ -236,8 +236,8 @@ def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
     row = connection.execute(f"SELECT min(tag) FROM tags_{n} WHERE {tags}", ends).fetchone()
     while row[0] is not None:
         yield row[0]
-        asked = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
-        row = connection.execute(asked, (row[0], *ends[1:])).fetchone()
+        statement = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
+        row = connection.execute(statement, (row[0], *ends[1:])).fetchone()
 
 
 def _tag_range(prefix: str) -> tuple[str, list[str]]:
@@ -256,15 +256,15 @@ def _containing(
 ) -> Iterator[int]:
     """Yield the records whose content contains these words, newest first."""
     n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
-    asked = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-    for number, content in connection.execute(asked, (low, last)):
+    statement = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+    for number, content in connection.execute(statement, (low, last)):
         if lowered in content.lower():
             yield number
     yield from text_index.find(connection, n, words, first, min(last, space.closed))
 
 
 def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
-    found = []
+    records = []
     size = 0
     for _, at, content, tags, meta in rows:
         size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
@@ -274,6 +274,6 @@ def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
                 f"the answer would be larger than {_ANSWER_BYTES} bytes",
                 help="ask for fewer records, by `limit` or by time",
             )
-        kept = None if meta is None else json.loads(meta)
-        found.append(Memory(at, content, tuple(json.loads(tags)), kept))
-    return found
+        meta_value = None if meta is None else json.loads(meta)
+        records.append(Memory(at, content, tuple(json.loads(tags)), meta_value))
+    return records

@@ -134,13 +134,13 @@ class _StoreThread:
                 job.done.set_exception(self._translated(error))
 
     def _write(self, batch: list[_Job]) -> None:
-        wanted = [job for job in batch if job.done.set_running_or_notify_cancel()]
+        jobs = [job for job in batch if job.done.set_running_or_notify_cancel()]
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         try:
             connection = self._opened(make=True)
             connection.execute("BEGIN IMMEDIATE")
             try:
-                for job in wanted:
+                for job in jobs:
                     outcomes.append((job, *_guarded(connection, job.work)))  # noqa: PERF401
                 connection.execute("COMMIT")
             except BaseException:
@@ -148,7 +148,7 @@ class _StoreThread:
                     connection.execute("ROLLBACK")
                 raise
         except Exception as error:
-            for job in wanted:
+            for job in jobs:
                 job.done.set_exception(self._translated(error))
             return
         for job, result, failed in outcomes:
@@ -185,10 +185,10 @@ class _StoreThread:
     def _translated(self, error: Exception) -> Exception:
         if not isinstance(error, sqlite3.Error | OSError):
             return error
-        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return ConfigError(
             "X0150",
-            f"the store {self._path} cannot be used: {told}",
+            f"the store {self._path} cannot be used: {reason}",
             help="make room, or let us write there; EXTHOST_HOME names another folder",
             evidence=Evidence(path=self._path),
         )

@@ -58,17 +58,17 @@ def used(connection: sqlite3.Connection, extension: str) -> int:
 def start_counting(connection: sqlite3.Connection) -> None:
     """Count what a store contains that was written without quotas."""
     connection.execute(_TABLE)
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     if _has_table(connection, "namespaces"):
         for n, name in connection.execute("SELECT id, name FROM namespaces").fetchall():
             size = f"""SELECT total(2 * length(CAST(content AS BLOB))
                 + 2 * length(CAST(tags AS BLOB))
                 + coalesce(length(CAST(meta AS BLOB)), 0) + {_ROW_BYTES}) FROM records_{n}"""
-            found[name] = int(connection.execute(size).fetchone()[0])
+            sizes[name] = int(connection.execute(size).fetchone()[0])
     if _has_table(connection, "config"):
         for extension, key, value in connection.execute("SELECT * FROM config").fetchall():
-            found[extension] = found.get(extension, 0) + setting_bytes(key, value)
-    connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", found.items())
+            sizes[extension] = sizes.get(extension, 0) + setting_bytes(key, value)
+    connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", sizes.items())
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:

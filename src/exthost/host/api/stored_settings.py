@@ -41,8 +41,8 @@ class StoredSettings:
         """Return a future of those of these keys that have a value."""
 
         def read(connection: sqlite3.Connection) -> dict[str, str]:
-            found = {key: _get(connection, extension, key) for key in keys}
-            return {key: value for key, value in found.items() if value is not None}
+            values = {key: _get(connection, extension, key) for key in keys}
+            return {key: value for key, value in values.items() if value is not None}
 
         return self._store.read(read)
 

@@ -104,11 +104,11 @@ def find(
 
     Upper and lower case are the same.
     """
-    wanted = words.lower().encode()
+    pattern = words.lower().encode()
     read = f"SELECT text FROM text_blocks_{n} WHERE first = ?"
     for start in _candidates(connection, n, words.lower(), last):
         (block,) = connection.execute(read, (start,)).fetchone()
-        records = [start + position for position in _positions(block, wanted)]
+        records = [start + position for position in _positions(block, pattern)]
         yield from (record for record in reversed(records) if first <= record <= last)
         if start <= first:
             return
@@ -141,15 +141,15 @@ def _match_expression(words: str) -> str:
     return " AND ".join(list(quoted)[:_MOST_TRIGRAMS])
 
 
-def _positions(block: bytes, wanted: bytes) -> Iterator[int]:
+def _positions(block: bytes, pattern: bytes) -> Iterator[int]:
     """Yield which texts of a block contain these bytes, counted from 0."""
     position = start = 0
-    at = block.find(wanted)
+    at = block.find(pattern)
     while at >= 0:
         position += block.count(_SEPARATOR, start, at)
         yield position
         start = block.find(_SEPARATOR, at)
-        at = block.find(wanted, start) if start >= 0 else -1
+        at = block.find(pattern, start) if start >= 0 else -1
 
 
 def migrate_from_format_1(connection: sqlite3.Connection) -> None:

@@ -90,20 +90,20 @@ class CigenEndpoint(Endpoint):
         if not isinstance(result, self._messages.GenerateResult):
             if isinstance(result, Mapping):
                 result = [Fragment(path, text) for path, text in result.items()]
-            fragments = [self._fragment(one) for one in result or ()]
+            fragments = [self._fragment(item) for item in result or ()]
             result = self._messages.GenerateResult(fragments=fragments)
         return with_prefix(result.SerializeToString())
 
-    def _fragment(self, one: Any) -> Any:
-        if not isinstance(one, Fragment):
-            return one
-        strategy = f"MERGE_STRATEGY_{one.strategy.upper()}"
+    def _fragment(self, fragment: Any) -> Any:
+        if not isinstance(fragment, Fragment):
+            return fragment
+        strategy = f"MERGE_STRATEGY_{fragment.strategy.upper()}"
         return self._messages.Fragment(
-            path=one.path,
-            content=one.content,
+            path=fragment.path,
+            content=fragment.content,
             strategy=strategy,
-            order=one.order,
-            format=one.format,
+            order=fragment.order,
+            format=fragment.format,
         )
 
     def _plan_failed(self, key: Any, function: Function, error: BaseException) -> bytes:

@@ -60,7 +60,7 @@ class JsonRpcEndpoint(Endpoint):
             print("exthost.sdk: the host sent no object", file=sys.stderr)
             return None
         # Several messages in one frame, as JSON-RPC allows; each is answered by itself.
-        replies = [self._receive_message(one) for one in message if type(one) is dict]
+        replies = [self._receive_message(part) for part in message if type(part) is dict]
         return b"".join(reply for reply in replies if reply is not None) or None
 
     def _receive_message(self, message: dict[str, Any]) -> bytes | None:

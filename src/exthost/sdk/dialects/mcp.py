@@ -57,11 +57,11 @@ class McpEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._shapes = {name: content.Shape(one) for name, one in self._functions.items()}
+        self._shapes = {name: content.Shape(function) for name, function in self._functions.items()}
         self._log_level = "info"
         resources = self.registry.resources.values()
-        self._fixed = [one for one in resources if not one.is_template]
-        self._templates = [one for one in resources if one.is_template]
+        self._fixed = [resource for resource in resources if not resource.is_template]
+        self._templates = [resource for resource in resources if resource.is_template]
         methods: dict[str, Method] = {
             "initialize": self._initialize,
             "notifications/initialized": lambda id, params: None,
@@ -95,14 +95,14 @@ class McpEndpoint(JsonRpcEndpoint):
         return {"instructions": text} if text else {}
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
-        asked = member(params, "protocolVersion", str)
-        version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        told = {
+        requested = member(params, "protocolVersion", str)
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        result = {
             "protocolVersion": version,
             "capabilities": self._offered(),
             "serverInfo": self._about(),
         }
-        return self.result(id, told | self._instructions())
+        return self.result(id, result | self._instructions())
 
     def _discover(self, id: Any, params: Any) -> bytes | None:
         meta = params.get("_meta") if type(params) is dict else None
@@ -110,14 +110,14 @@ class McpEndpoint(JsonRpcEndpoint):
             return self.error(id, METHOD_NOT_FOUND, "method not found: server/discover")
         if (refusal := self._refusal(id, meta)) is not None:
             return refusal
-        told = {
+        result = {
             "resultType": "complete",
             "supportedVersions": [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)],
             "capabilities": self._offered(),
             "_meta": {f"{PREFIX}serverInfo": self._about()},
             **_CACHED,
         }
-        return self.result(id, told | self._instructions())
+        return self.result(id, result | self._instructions())
 
     def _refusal(self, id: Any, meta: dict[str, Any]) -> bytes | None:
         """Return the error for an envelope of the stateless era that cannot be served."""
@@ -201,12 +201,12 @@ class McpEndpoint(JsonRpcEndpoint):
     def _stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         if isinstance(error, InputRequired):
             question = {"method": error.method, "params": error.params}
-            told = {
+            result = {
                 "resultType": "input_required",
                 "inputRequests": {"answer": question},
                 "requestState": error.state,
             }
-            return self.encode_result(id, told)
+            return self.encode_result(id, result)
         blocks = [{"type": "text", "text": describe(error)}]
         return self.encode_result(
             id, {"resultType": "complete", "content": blocks, "isError": True}
@@ -223,12 +223,12 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         if not isinstance(exchange, Exchange) or exchange.progress_token is None:
             return None
-        told: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": current}
+        params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": current}
         if total is not None:
-            told["total"] = total
+            params["total"] = total
         if message:
-            told["message"] = message
-        return self.notification("notifications/progress", told)
+            params["message"] = message
+        return self.notification("notifications/progress", params)
 
     def log(self, call: Call, level: str, text: str) -> bytes | None:
         exchange = call.token
@@ -237,8 +237,8 @@ class McpEndpoint(JsonRpcEndpoint):
             wanted = exchange.log_level
         if wanted is None or LEVELS.index(level) < LEVELS.index(wanted):
             return None
-        told = {"level": level, "logger": self.identity.name, "data": text}
-        return self.notification("notifications/message", told)
+        params = {"level": level, "logger": self.identity.name, "data": text}
+        return self.notification("notifications/message", params)
 
     def ask_host(self, call: Call, method: str, params: Any) -> Any:
         exchange = call.token
@@ -252,11 +252,11 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- resources ---------------------------------------------------------------------------
 
     def _list_resources(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(one, "uri") for one in self._fixed]
+        listed = [content.resource(resource, "uri") for resource in self._fixed]
         return self._listed(id, params, "resources", listed)
 
     def _list_templates(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(one, "uriTemplate") for one in self._templates]
+        listed = [content.resource(template, "uriTemplate") for template in self._templates]
         return self._listed(id, params, "resourceTemplates", listed)
 
     def _read_resource(self, id: Any, params: Any) -> bytes | None:
@@ -269,9 +269,9 @@ class McpEndpoint(JsonRpcEndpoint):
         is_stateless = type(meta) is dict and VERSION in meta
 
         def reply(key: Any, function: Function, value: Any) -> bytes:
-            told = content.resource_contents(resource, uri, value)
+            result = content.resource_contents(resource, uri, value)
             more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-            return self.encode_result(key, told | (more if is_stateless else {}))
+            return self.encode_result(key, result | (more if is_stateless else {}))
 
         exchange = read_exchange(params, meta if type(meta) is dict else NOTHING)
         return self.run(id, resource.function, arguments, reply, self.error_reply, token=exchange)

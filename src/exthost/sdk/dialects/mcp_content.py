@@ -42,12 +42,12 @@ def _wrap(schema: Schema) -> Schema:
 def tool(name: str, shape: Shape) -> dict[str, Any]:
     """Return the entry of a tool in `tools/list`."""
     function = shape.function
-    told = {
+    entry = {
         "name": name,
         "description": function.description,
         "inputSchema": function.input_schema,
     }
-    return told if shape.output_schema is None else told | {"outputSchema": shape.output_schema}
+    return entry if shape.output_schema is None else entry | {"outputSchema": shape.output_schema}
 
 
 def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
@@ -73,19 +73,19 @@ def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
     return f"{head}{block}]{structured}}}}}".encode()
 
 
-def resource(one: Resource, key: str) -> dict[str, Any]:
+def resource(source: Resource, key: str) -> dict[str, Any]:
     """Return the entry of a resource, or of a template, in a list."""
-    told = {key: one.uri, "name": one.name, "description": one.description}
-    return told | ({"mimeType": one.mime_type} if one.mime_type else {})
+    entry = {key: source.uri, "name": source.name, "description": source.description}
+    return entry | ({"mimeType": source.mime_type} if source.mime_type else {})
 
 
-def resource_contents(one: Resource, uri: str, value: Any) -> dict[str, Any]:
+def resource_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     """Return the result of `resources/read`."""
-    told: dict[str, Any] = {"uri": uri}
-    if one.mime_type:
-        told["mimeType"] = one.mime_type
+    contents: dict[str, Any] = {"uri": uri}
+    if source.mime_type:
+        contents["mimeType"] = source.mime_type
     if isinstance(value, bytes):
-        told["blob"] = base64.b64encode(value).decode()
+        contents["blob"] = base64.b64encode(value).decode()
     else:
-        told["text"] = value if type(value) is str else encode_text(value)
-    return {"contents": [told]}
+        contents["text"] = value if type(value) is str else encode_text(value)
+    return {"contents": [contents]}

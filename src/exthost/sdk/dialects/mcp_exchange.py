@@ -40,11 +40,11 @@ def read_exchange(params: dict[str, Any], meta: Any) -> Exchange:
     level = meta.get(LOG_LEVEL)
     level = LEVEL_ALIASES.get(level, level) if type(level) is str else None
     exchange.log_level = level if level in LEVELS else None
-    state, given = params.get("requestState"), params.get("inputResponses")
+    state, responses = params.get("requestState"), params.get("inputResponses")
     if type(state) is str:
         exchange.answers = _read_state(state)
-    if type(given) is dict and "answer" in given:
-        exchange.answers.append(given["answer"])
+    if type(responses) is dict and "answer" in responses:
+        exchange.answers.append(responses["answer"])
     return exchange
 
 

@@ -26,7 +26,7 @@ class NexoEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._hooks = {name: one for name, one in self.registry.hooks.items() if name in HOOKS}
+        self._hooks = {name: hook for name, hook in self.registry.hooks.items() if name in HOOKS}
         self.methods = {
             "initialize": self._initialize,
             "tools/list": lambda id, params: self.result(id, {"tools": self._tools()}),
@@ -36,8 +36,8 @@ class NexoEndpoint(JsonRpcEndpoint):
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
         hooks = list(self._hooks)
-        told = {"server_version": self.identity.version, "tools": self._tools(), "hooks": hooks}
-        return self.result(id, told)
+        result = {"server_version": self.identity.version, "tools": self._tools(), "hooks": hooks}
+        return self.result(id, result)
 
     def _tools(self) -> list[dict[str, Any]]:
         return [

@@ -16,10 +16,10 @@ def items_of(result: Any) -> list[Any]:
 
 
 def synaps_model(model: Model) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": model.id, "display_name": model.name or model.id}
+    entry: dict[str, Any] = {"id": model.id, "display_name": model.name or model.id}
     if model.context_window is not None:
-        told["context_window"] = model.context_window
-    return told
+        entry["context_window"] = model.context_window
+    return entry
 
 
 def synaps_event(item: Any) -> dict[str, Any]:
@@ -35,29 +35,29 @@ def synaps_event(item: Any) -> dict[str, Any]:
 
 def synaps_completion(result: Any) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
-    told: dict[str, Any] = {"content": content, "stop_reason": "end_turn"}
+    completion: dict[str, Any] = {"content": content, "stop_reason": "end_turn"}
     text = ""
     for item in items_of(result):
         match item:
             case Thinking():
                 continue
             case ToolUse(id, name, input):
-                told["stop_reason"] = "tool_use"
+                completion["stop_reason"] = "tool_use"
                 content.append({"type": "tool_use", "id": id, "name": name, "input": input})
             case Usage(given, made):
-                told["usage"] = {"input_tokens": given, "output_tokens": made}
+                completion["usage"] = {"input_tokens": given, "output_tokens": made}
             case _:
                 text += str(item)
     if text:
         content.insert(0, {"type": "text", "text": text})
-    return told
+    return completion
 
 
 def roder_model(model: Model) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": model.id, "name": model.name or model.id}
+    entry: dict[str, Any] = {"id": model.id, "name": model.name or model.id}
     if model.context_window is not None:
-        told["context_window"] = model.context_window
-    return told
+        entry["context_window"] = model.context_window
+    return entry
 
 
 def roder_event(item: Any) -> dict[str, Any]:

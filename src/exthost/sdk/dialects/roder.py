@@ -67,13 +67,13 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _initialize(self, id: Any, params: Any) -> bytes | None:
         self._extension_id = member(params, "extensionId", str)
         self.config = member(params, "config", dict, None) or NOTHING
-        told = {
+        result = {
             "protocolVersion": PROTOCOL_VERSION,
             "extensionId": self._extension_id,
             "services": self._services,
             "manifestChecksum": self._checksum,
         }
-        return self.result(id, told)
+        return self.result(id, result)
 
     def _shutdown(self, id: Any, params: Any) -> bytes | None:
         self.server.stop()
@@ -96,8 +96,8 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         if isinstance(error, InvalidArguments):
             return self.error_reply(id, function, error)
-        told = {"kind": type(error).__name__, "message": describe(error)}
-        result = {"content": describe(error), "isError": True, "data": {"error": told}}
+        failure = {"kind": type(error).__name__, "message": describe(error)}
+        result = {"content": describe(error), "isError": True, "data": {"error": failure}}
         return self.encode_result(id, result)
 
     def progress(
@@ -184,12 +184,12 @@ class RoderEndpoint(JsonRpcEndpoint):
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
         stream, request = member(params, "streamId", str), member(params, "request", dict)
-        chosen, told = request.get("model"), request.get("instructions")
+        chosen, instructions = request.get("model"), request.get("instructions")
         turn = Turn(
             provider.id,
             str(chosen.get("model", "")) if isinstance(chosen, dict) else "",
             list(request.get("transcript") or ()),
-            told.get("system") if isinstance(told, dict) else None,
+            instructions.get("system") if isinstance(instructions, dict) else None,
             list(request.get("tools") or ()),
             request,
         )

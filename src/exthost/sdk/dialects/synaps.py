@@ -69,18 +69,18 @@ class SynapsEndpoint(JsonRpcEndpoint):
         ]
         offered = {"tools": tools, "providers": self._providers()}
         capabilities = {kind: listed for kind, listed in offered.items() if listed}
-        told = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
-        return self.result(id, told)
+        result = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
+        return self.result(id, result)
 
     def _providers(self) -> list[dict[str, Any]]:
         return [
             {
-                "id": one.id,
-                "display_name": one.name,
-                "description": one.description,
-                "models": [providers.synaps_model(model) for model in one.models],
+                "id": provider.id,
+                "display_name": provider.name,
+                "description": provider.description,
+                "models": [providers.synaps_model(model) for model in provider.models],
             }
-            for one in self.registry.providers.values()
+            for provider in self.registry.providers.values()
         ]
 
     def _info(self, id: Any, params: Any) -> bytes | None:

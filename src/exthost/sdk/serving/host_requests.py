@@ -82,9 +82,9 @@ class HostRequests:
         if error is None:
             answer.settle(message.get("result"))
             return
-        told: dict[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
-        text = str(told.get("message") or "the host refused the request")
-        answer.settle(error=HostError(text, code=told.get("code"), data=told.get("data")))
+        failure: dict[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
+        text = str(failure.get("message") or "the host refused the request")
+        answer.settle(error=HostError(text, code=failure.get("code"), data=failure.get("data")))
 
     def fail(self, reason: str) -> None:
         """Fail all requests: there will be no answer."""

@@ -132,7 +132,7 @@ class _Builder:
         if origin is typing.Literal:
             return _one_of((_plain(value), value) for value in arguments)
         if origin in (typing.Union, types.UnionType):
-            return _first_of([self.build(one) for one in arguments])
+            return _first_of([self.build(argument) for argument in arguments])
         if origin in schemas.ARRAYS:
             return _array(self.build(arguments[0]), list)
         if annotation in (set, frozenset) or origin in schemas.SETS:
@@ -148,14 +148,14 @@ class _Builder:
     def _tuple(self, arguments: tuple[Any, ...], make: Callable[[Any], Any]) -> Converter:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return _array(self.build(arguments[0]), make)
-        converters = [self.build(one) for one in arguments]
+        converters = [self.build(argument) for argument in arguments]
 
         def convert(value: Any, path: str) -> Any:
             items = _LIST(value, path)
             if len(items) != len(converters):
                 raise Mismatch(path, f"expected {len(converters)} items, got {len(items)}")
             pairs = enumerate(zip(converters, items, strict=True))
-            return make([one(item, f"{path}[{n}]") for n, (one, item) in pairs])
+            return make([pair(item, f"{path}[{n}]") for n, (pair, item) in pairs])
 
         return convert
 
@@ -216,9 +216,9 @@ def _one_of(pairs: Iterable[tuple[Any, Any]]) -> Converter:
 def _first_of(converters: list[Converter]) -> Converter:
     def convert(value: Any, path: str) -> Any:
         problems = []
-        for one in converters:
+        for converter in converters:
             try:
-                return one(value, path)
+                return converter(value, path)
             except Mismatch as mismatch:
                 problems.append(str(mismatch).removeprefix(f"{path}: "))
         raise Mismatch(path, " or ".join(dict.fromkeys(problems)))
@@ -238,7 +238,7 @@ def _set(convert_item: Converter, kind: Any) -> Converter:
     make = frozenset if kind is frozenset else set
 
     def convert(value: Any, path: str) -> Any:
-        items = [convert_item(one, f"{path}[{n}]") for n, one in enumerate(_LIST(value, path))]
+        items = [convert_item(item, f"{path}[{n}]") for n, item in enumerate(_LIST(value, path))]
         try:
             unique = make(items)
         except TypeError:
@@ -262,15 +262,17 @@ def _mapping(convert_key: Converter, convert_value: Converter) -> Converter:
 
 def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -> Converter:
     def convert(value: Any, path: str) -> Any:
-        given = _OBJECT(value, path)
+        values = _OBJECT(value, path)
         prefix = f"{path}." if path else ""
-        for name in given:
+        for name in values:
             if name not in members:
                 raise Mismatch(f"{prefix}{name}", unknown_name(name, members))
         for name in members:
-            if name in required and name not in given:
+            if name in required and name not in values:
                 raise Mismatch(f"{prefix}{name}", "is missing")
-        return cls(**{name: members[name](item, f"{prefix}{name}") for name, item in given.items()})
+        return cls(
+            **{name: members[name](item, f"{prefix}{name}") for name, item in values.items()}
+        )
 
     return convert
 

@@ -186,7 +186,7 @@ class Function:
         for word in words:
             name, found, text = word.partition("=")
             if not found or name not in self._converters:
-                free = [one for one in names if one not in arguments]
+                free = [name for name in names if name not in arguments]
                 if not free:
                     raise InvalidArguments(self.name, [f"too many arguments: {word}"])
                 name, text = free[0], word

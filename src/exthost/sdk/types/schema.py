@@ -76,7 +76,7 @@ class SchemaBuilder:
         if origin is typing.Literal:
             return _enumeration(arguments)
         if origin in (typing.Union, types.UnionType):
-            return {"anyOf": [self.build(one) for one in arguments]}
+            return {"anyOf": [self.build(argument) for argument in arguments]}
         if origin in ARRAYS:
             return {"type": "array", "items": self.build(arguments[0])}
         if origin in SETS:
@@ -92,7 +92,7 @@ class SchemaBuilder:
     def _tuple(self, arguments: tuple[Any, ...]) -> Schema:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return {"type": "array", "items": self.build(arguments[0])}
-        items = [self.build(one) for one in arguments]
+        items = [self.build(argument) for argument in arguments]
         size = {"minItems": len(items), "maxItems": len(items)}
         return {"type": "array", **({"prefixItems": items} if items else {}), **size}
 

@@ -71,14 +71,14 @@ class LoopWriter:
 
     def _flush(self) -> None:
         """Write what the pipe takes without blocking."""
-        start, kept = 0, self._kept
+        start, unsent = 0, self._kept
         try:
-            while start < len(kept) and self._poll.poll(0):
-                start += os.write(self._fd, kept[start : start + _SAFE_BYTES])
+            while start < len(unsent) and self._poll.poll(0):
+                start += os.write(self._fd, unsent[start : start + _SAFE_BYTES])
         except OSError:
             self.is_broken = True
-            start = len(kept)
-        del kept[:start]
+            start = len(unsent)
+        del unsent[:start]
 
     def _on_writable(self) -> None:
         self._flush()

@@ -74,11 +74,11 @@ def _check_read(vector: Vector) -> None:
     if not vector.row.get("alone") and "end" not in vector.row:
         _assert_read(reading, [data + data], "two in one read", times=2)
     for chunks in ([data], [data[:7], data[7:]]):
-        heard, end = reading.read(chunks)
+        received, end = reading.read(chunks)
         why, expected = "" if end is None else end.why, vector.row.get("end", "")
         assert expected in why and bool(expected) == bool(why), f"the end: {why}"
         if "answers" in vector.row:
-            answered = [reading.answers(one) for one in heard if isinstance(one, Skipped)]
+            answered = [reading.answers(part) for part in received if isinstance(part, Skipped)]
             answers = vector.row["answers"]  # TOML has no null
             _assert_equal(answered, [None if answers == "nothing" else answers])
     if vector.row.get("canonical"):
@@ -88,8 +88,8 @@ def _check_read(vector: Vector) -> None:
 
 
 def _assert_read(reading: ReadVector, chunks: list[bytes], way: str, times: int = 1) -> None:
-    heard, _ = reading.read(chunks, times)
-    assert fit(reading.means * times, heard), f"{way}: {heard}"
+    received, _ = reading.read(chunks, times)
+    assert fit(reading.means * times, received), f"{way}: {received}"
 
 
 def _check_handshake(vector: Vector) -> None:

@@ -50,5 +50,5 @@ def value(vector: Vector) -> Any:
     """What the vector's function makes of its bytes."""
     row = vector.row
     module, _, name = row["function"].partition(":")
-    given = bytes.fromhex(row["given_hex"]) if "given_hex" in row else row["given"].encode()
-    return getattr(importlib.import_module(module), name)(given)
+    data = bytes.fromhex(row["given_hex"]) if "given_hex" in row else row["given"].encode()
+    return getattr(importlib.import_module(module), name)(data)

@@ -39,11 +39,11 @@ class ReadVector:
         for _ in range(times):
             for role, stated in self.after:
                 other = Role.GUEST if role is Role.HOST else Role.HOST
-                said = codecs[role].encode(stated.message())
+                encoded = codecs[role].encode(stated.message())
                 listener = codecs[other]
                 if isinstance(listener, Positional) and stated.kind == "Request":
                     listener.expect(stated.fields["method"])
-                listener.decode(said)
+                listener.decode(encoded)
         return codecs
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
@@ -58,13 +58,13 @@ class ReadVector:
     def read(self, chunks: Iterable[bytes], times: int = 1) -> tuple[list[Any], Broken | None]:
         """What the reader makes of these bytes."""
         framing, codec = self.dialect.framing(self.cap), self._both(times)[self.role]
-        heard: list[Any] = []
+        received: list[Any] = []
         for chunk in chunks:
             for item in framing.feed(chunk):
-                heard += _decoded(codec, item)
-                if isinstance(heard[-1], ProtocolViolation):
-                    return heard, None
-        return heard, framing.end()
+                received += _decoded(codec, item)
+                if isinstance(received[-1], ProtocolViolation):
+                    return received, None
+        return received, framing.end()
 
     def write(self) -> bytes:
         """The same messages, written by the other role."""
@@ -97,16 +97,16 @@ def _decoded(codec: Codec, item: Item) -> Sequence[object]:
         return [item]
     frame = bytes(item)
     try:
-        said = messages_in(codec.decode(item))
+        messages = messages_in(codec.decode(item))
     except ProtocolViolation as violation:
         return [violation]
-    for one in said:
-        if isinstance(one, Noise):
-            assert one.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
-    return said
+    for message in messages:
+        if isinstance(message, Noise):
+            assert message.data == frame[:EVIDENCE_BYTES], "noise must be kept as it was"
+    return messages
 
 
-def fit(expected: list[Stated | Garbage], heard: list[Any]) -> bool:
-    return len(expected) == len(heard) and all(
-        stated.fits(item) for stated, item in zip(expected, heard, strict=True)
+def fit(expected: list[Stated | Garbage], received: list[Any]) -> bool:
+    return len(expected) == len(received) and all(
+        stated.fits(item) for stated, item in zip(expected, received, strict=True)
     )

@@ -38,40 +38,40 @@ def drive(
     no answer for stays without one.
     """
     lines = _exchanges(script)
-    heard: Any = None
+    reply: Any = None
     while True:
         try:
-            said = steps.send(heard)
-            while isinstance(said, GetOffer | RetireProcess | AskHost):
-                said = steps.send(_inside(said, offer, handlers or {}))
+            step = steps.send(reply)
+            while isinstance(step, GetOffer | RetireProcess | AskHost):
+                step = steps.send(_inside(step, offer, handlers or {}))
         except StopIteration as done:
             _skip_notifications(lines)
             assert not lines, f"the script has more than was said: {lines}"
             return done.value
-        if isinstance(said, WaitFor):
-            heard = _waited_for(said, lines)
+        if isinstance(step, WaitFor):
+            reply = _waited_for(step, lines)
             continue
         _skip_notifications(lines)
-        assert lines, f"said more than the script has: {said}"
+        assert lines, f"said more than the script has: {step}"
         sign, stated = lines.pop(0)
-        assert sign == ">", f"said {said} where the child was to say {stated}"
-        spoken = said.request if isinstance(said, TryRequest | Subscribe) else said
-        _assert_said(stated, spoken)
-        heard = None
-        if isinstance(spoken, Request) and not isinstance(said, Subscribe):
+        assert sign == ">", f"said {step} where the child was to say {stated}"
+        spoken = step.request if isinstance(step, TryRequest | Subscribe) else step
+        _assert_equal(stated, spoken)
+        reply = None
+        if isinstance(spoken, Request) and not isinstance(step, Subscribe):
             _skip_notifications(lines)
             answered = bool(lines) and lines[0][0] == "<"
-            assert answered or isinstance(said, TryRequest), f"the script does not answer {said}"
-            heard = lines.pop(0)[1].message() if answered else None
+            assert answered or isinstance(step, TryRequest), f"the script does not answer {step}"
+            reply = lines.pop(0)[1].message() if answered else None
 
 
-def _inside(said: Any, offer: Any, handlers: dict[str, Any]) -> Any:
+def _inside(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
     """What the session itself answers."""
-    if isinstance(said, AskHost):
-        asked = Request(said.method, said.params)
-        known = said.method in handlers
-        return Reply(None, handlers[said.method]) if known else method_unknown(asked)
-    return offer if isinstance(said, GetOffer) else None
+    if isinstance(step, AskHost):
+        request = Request(step.method, step.params)
+        known = step.method in handlers
+        return Reply(None, handlers[step.method]) if known else method_unknown(request)
+    return offer if isinstance(step, GetOffer) else None
 
 
 def _skip_notifications(lines: list[tuple[str, Stated]]) -> None:
@@ -91,7 +91,7 @@ def _waited_for(wait: WaitFor, lines: list[tuple[str, Stated]]) -> Any:
 
 
 def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
-    told = []
+    remaining = []
     for line in script:
         sign, _, rest = line.partition(" ")
         assert sign in "<>!", f"not a step: {line!r}"
@@ -100,14 +100,14 @@ def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
         stated = parse_message(rest)
         aside = ("Request",) if sign == "<" else ("Reply", "Failure")
         if stated.kind not in aside:
-            told.append((sign, stated))
-    return told
+            remaining.append((sign, stated))
+    return remaining
 
 
-def _assert_said(stated: Stated, said: Any) -> None:
+def _assert_equal(stated: Stated, message: Any) -> None:
     """As `fits`, but a generator leaves the numbering to the session."""
     fields = {name: value for name, value in stated.fields.items() if name != "id"}
-    assert Stated(stated.kind, fields).fits(said), f"expected {stated}, said {said}"
+    assert Stated(stated.kind, fields).fits(message), f"expected {stated}, said {message}"
 
 
 def handshake_without_process(vector: Vector) -> Any:
@@ -153,15 +153,15 @@ def _offer_before(vector: Vector) -> Any:
 
 
 def _once(operation: MaybeMore, params: Any) -> Generator[Any, Any, Any]:
-    heard = yield Request(*operation.request(params))
-    if type(heard).__name__ == "Failure":
-        raise CallFailed("X0701", heard.message, error_message=heard.message)
-    value = operation.finish(params, heard.result)
+    reply = yield Request(*operation.request(params))
+    if type(reply).__name__ == "Failure":
+        raise CallFailed("X0701", reply.message, error_message=reply.message)
+    value = operation.finish(params, reply.result)
     return (yield from value) if isinstance(value, Generator) else value
 
 
 def _one_exchange(row: Simple, params: Any) -> Generator[Any, Any, Any]:
-    heard = yield Request(*row.request(params))
-    if type(heard).__name__ == "Failure":
-        raise CallFailed("X0701", heard.message, error_message=heard.message)
-    return row.result(heard.result) if row.result is not None else heard.result
+    reply = yield Request(*row.request(params))
+    if type(reply).__name__ == "Failure":
+        raise CallFailed("X0701", reply.message, error_message=reply.message)
+    return row.result(reply.result) if row.result is not None else reply.result

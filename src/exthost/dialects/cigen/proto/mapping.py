@@ -27,22 +27,22 @@ def to_message(kind: type[M], params: Any) -> M:
     UsageError for what does not fit."""
     if isinstance(params, kind):
         return params
-    given = fields(kind, params)
+    members = fields(kind, params)
     # protobuf leaves out whatever is no base64, and sends what the rest happens to mean.
-    for place, text in _bytes_in(kind.DESCRIPTOR, given):
+    for place, text in _bytes_in(kind.DESCRIPTOR, members):
         if not _BASE64.fullmatch(text) or len(text.rstrip("=")) % 4 == 1:
             raise unfit(kind.DESCRIPTOR.name, f"{place} must be base64, and is other text")
     try:
-        return ParseDict(given, kind())
+        return ParseDict(members, kind())
     except Exception as error:  # besides its own it raises whatever a value makes it trip over
         raise unfit(kind.DESCRIPTOR.name, str(error).split("\n", 1)[0].rstrip(".")) from None
 
 
-def _bytes_in(kind: Any, given: Any) -> Iterable[tuple[str, str]]:
+def _bytes_in(kind: Any, members: Any) -> Iterable[tuple[str, str]]:
     """Each text in these members that stands for bytes, and where; `kind` is a descriptor."""
-    if not isinstance(given, Mapping) or not _holds_bytes(kind):
+    if not isinstance(members, Mapping) or not _holds_bytes(kind):
         return
-    for name, value in given.items():
+    for name, value in members.items():
         if not isinstance(name, str):
             continue
         field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name.get(name)
@@ -51,12 +51,12 @@ def _bytes_in(kind: Any, given: Any) -> Iterable[tuple[str, str]]:
         leaf, values = field, value if isinstance(value, list) else [value]
         if _is_map(field) and isinstance(value, Mapping):
             leaf, values = field.message_type.fields_by_name["value"], list(value.values())
-        for one in values:
-            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(one, str):
-                yield name, one
+        for item in values:
+            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(item, str):
+                yield name, item
             elif leaf.message_type is not None:
                 yield from (
-                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, one)
+                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, item)
                 )
 
 
@@ -109,8 +109,8 @@ def mistyped(message: Message, place: str = "") -> str:
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):
             continue
-        for one in value if isinstance(value, Iterable) else (value,):
-            if where := mistyped(one, f"{place}{field.name}."):
+        for item in value if isinstance(value, Iterable) else (value,):
+            if where := mistyped(item, f"{place}{field.name}."):
                 return where
     return ""
 
