@@ -328,7 +328,7 @@ class Extension(FacetAttributes):
     @property
     def traffic(self) -> Traffic:
         """Its messages, or those of all extensions of its host, for whoever wants to see them."""
-        return self._starter.traffic
+        return self._starter.traffic()
 
     @property
     def environment(self) -> Environment:
