@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from exthost.cluster.engines import Engines, pin_objection
@@ -120,7 +121,7 @@ class Connection(OpenedByWith):
             environ=environ,
             attend=attend,
             shared=self._shared,
-            objection=lambda: pin_objection(spec),
+            objection=partial(pin_objection, spec) if spec.pool.engine is not None else None,
             spawn=spawn,
             traffic=self._traffic,
         )

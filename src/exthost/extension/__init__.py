@@ -8,7 +8,6 @@ In reading order:
     timeouts         the error of a call whose time is over
     stream_calls     calls whose reply is a stream of events
     toolbox, facets  `ext.tools`, and the attributes that a dialect adds
-    after_fork       what a fork of our process must not use
     misuse           errors of callers: a timeout that is not a number, another event loop
     stats            what `ext.stats` shows; counts that a reload keeps
 

@@ -31,6 +31,9 @@ made for each call, and a named one costs ten times as much to make."""
 
 _Prepared: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
 
+# Shared by all extensions whose tools were never called. It stays empty.
+_NO_TOOLS: dict[str, _Prepared] = {}
+
 
 class CallFactory:
     """Makes the calls of one extension."""
@@ -62,7 +65,7 @@ class CallFactory:
         self._methods = dialect.methods
         self._is_closed = dialect.closed
         # A tool as it was offered last, the checker of its arguments, and its quick test.
-        self._prepared: dict[str, _Prepared] = {}
+        self._prepared = _NO_TOOLS
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
         self._tool_request = (
@@ -175,6 +178,8 @@ class CallFactory:
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
         passes = None if checker is None else checker.passes
+        if self._prepared is _NO_TOOLS:
+            self._prepared = {}
         prepared = self._prepared[tool.name] = (tool, checker, passes)
         return prepared
 

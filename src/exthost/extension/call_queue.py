@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 from exthost.errors import ExthostError
 from exthost.events import Bus
-from exthost.extension import after_fork
 from exthost.extension.call_outcomes import CallOutcomes
 from exthost.extension.call_retry import final_error, may_resend
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.timeouts import timeout_error
+from exthost.process.after_fork import disown_in_copies
 from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
@@ -93,7 +93,7 @@ class CallQueue:
         self.on_trouble: Callable[[ExthostError], None] | None = None
         # A session ended; its calls fail right after this.
         self.on_session_ended: Callable[[Session], None] | None = None
-        after_fork.disown_in_copies(self)
+        disown_in_copies(self)
 
     # -- accepting ---------------------------------------------------------------------------
 

@@ -28,17 +28,18 @@ class Commands:
         self.restart = False
         self.stop = False
         self.patience = 0.0
-        self._settled: list[asyncio.Future[None]] = []
-        self._restarts: list[asyncio.Future[ExthostError | None]] = []
-        self._stops: list[asyncio.Future[None]] = []
+        # Tuples, because they are empty nearly always, and an empty tuple takes no memory.
+        self._settled: tuple[asyncio.Future[None], ...] = ()
+        self._restarts: tuple[asyncio.Future[ExthostError | None], ...] = ()
+        self._stops: tuple[asyncio.Future[None], ...] = ()
 
     def request_restart(self) -> "asyncio.Future[ExthostError | None]":
         """Return a future that is done when the fresh process serves. Its result is an error if
         the fresh process failed and another one goes on."""
         self.restart, self.start, self.stop = True, False, False
-        _complete(self._stops, None)
+        self._complete_stops()
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
-        self._restarts.append(future)
+        self._restarts += (future,)
         return future
 
     def request_stop(self, patience: float) -> None:
@@ -49,31 +50,36 @@ class Commands:
     def wait_stopped(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing of the extension is left."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._stops.append(future)
+        self._stops += (future,)
         return future
 
     def wait_settled(self) -> asyncio.Future[None]:
         """Return a future that is done when the extension is ready, or will not change by
         itself."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._settled.append(future)
+        self._settled += (future,)
         return future
 
     def complete_settled(self) -> None:
-        _complete(self._settled, None)
+        futures, self._settled = self._settled, ()
+        _complete(futures, None)
 
     def complete_restarts(self, error: ExthostError | None) -> None:
-        _complete(self._restarts, error)
+        futures, self._restarts = self._restarts, ()
+        _complete(futures, error)
+
+    def _complete_stops(self) -> None:
+        futures, self._stops = self._stops, ()
+        _complete(futures, None)
 
     def complete_all(self) -> None:
         """Complete every future: what they wait for will not come any more."""
-        _complete(self._settled, None)
-        _complete(self._restarts, None)
-        _complete(self._stops, None)
+        self.complete_settled()
+        self.complete_restarts(None)
+        self._complete_stops()
 
 
-def _complete(futures: "list[asyncio.Future[_T]]", result: _T) -> None:
+def _complete(futures: "tuple[asyncio.Future[_T], ...]", result: _T) -> None:
     for future in futures:
         if not future.done():
             future.set_result(result)
-    futures.clear()

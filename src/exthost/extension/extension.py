@@ -328,7 +328,7 @@ class Extension(FacetAttributes):
     @property
     def traffic(self) -> Traffic:
         """The recorder of the messages of this extension, or of all extensions of its host."""
-        return self._starter.traffic
+        return self._starter.traffic()
 
     @property
     def environment(self) -> Environment:

@@ -48,6 +48,7 @@ class Starter:
     __slots__ = (
         "_environ",
         "_objection",
+        "_traffic",
         "_weaker",
         "admission",
         "argv",
@@ -62,7 +63,6 @@ class Starter:
         "queue",
         "spawn",
         "spec",
-        "traffic",
         "vet",
     )
 
@@ -89,8 +89,9 @@ class Starter:
         self.vet = vet
         self.attend = attend
         self.spawn = spawn
-        self.traffic = Traffic(queue.bus) if traffic is None else traffic
-        self.traffic.dialects[spec.id] = dialect.name
+        self._traffic = traffic
+        if traffic is not None:
+            traffic.dialects[spec.id] = dialect.name
         self.argv = spec.argv
         # The decision of the admission; None before it.
         self.admission: Admission | None = None
@@ -134,6 +135,21 @@ class Starter:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
         self._weaker = found
+
+    def traffic(self) -> Traffic:
+        """Return the messages of its sessions, or of all extensions of its host. An extension
+        without a host has none until somebody asks."""
+        if self._traffic is None:
+            self._traffic = Traffic(self.queue.bus)
+            self._traffic.dialects[self.spec.id] = self.dialect.name
+            for session in self.queue.live_sessions:
+                self.follow(session)
+        return self._traffic
+
+    def follow(self, session: Session) -> None:
+        """Show the messages of a new session to those who want to see them."""
+        if self._traffic is not None:
+            self._traffic.follow(session, self.secrets)
 
     def secrets(self) -> Iterator[str]:
         """Yield the secrets that its processes get, and those of the host."""
@@ -293,7 +309,7 @@ class Start:
             wire_id=starter.spec.wire_id,
             stop_seconds=starter.spec.limits.stop,
         )
-        starter.traffic.follow(session, starter.secrets)
+        starter.follow(session)
         if starter.attend is not None and isinstance(handlers, dict):
             # Before a byte is read: the first message may be a request.
             handlers |= {**starter.attend(session), **starter.handlers}

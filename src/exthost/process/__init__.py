@@ -13,6 +13,7 @@ In reading order:
     stdout_reader    reads the child's stdout and cuts it into frames
     large_reads      buffers for large messages
     stderr_tail      the last lines of the child's stderr
+    after_fork       what a fork of our process must not use
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
     watchdog         limits over all processes of an extension, sampled
     cgroups          the same limits, enforced by the kernel

@@ -16,12 +16,12 @@ import shutil
 import signal
 import subprocess
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from exthost.launch_plan import Ceiling, LaunchPlan
 from exthost.process import cgroups
+from exthost.process.after_fork import disown_in_copies
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
@@ -107,7 +107,7 @@ class Child:
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
-        _children.add(self)
+        disown_in_copies(self)
         self.spawn_seconds = time.perf_counter() - began
 
     node = ""
@@ -242,17 +242,6 @@ class Child:
         self.reap()
         self.close_stdin()
         self.close_outputs()
-
-
-_children: "weakref.WeakSet[Child]" = weakref.WeakSet()
-
-
-def _disown_all() -> None:
-    for child in tuple(_children):
-        child.disown()
-
-
-os.register_at_fork(after_in_child=_disown_all)
 
 
 def _spawn(

@@ -36,13 +36,15 @@ _SLICE_PAUSE_SECONDS = 0.001
 # The size of a read while the output is noisy.
 _NOISY_READ_BYTES = 4096
 
+# Shared by all readers whose output is not noisy. It stays empty.
+_NO_ITEMS: list[Item] = []
+
 
 class StdoutReader:
     """Reads one pipe. `on_end` is called at its end."""
 
     __slots__ = (
         "_fd",
-        "_feed",
         "_framing",
         "_is_wide",
         "_loop",
@@ -69,7 +71,6 @@ class StdoutReader:
         os.set_blocking(fd, False)
         self._fd = fd
         self._framing = framing
-        self._feed = framing.feed
         self._loop = loop
         self.on_items = on_items
         self._on_end = on_end
@@ -80,7 +81,7 @@ class StdoutReader:
         self.is_closed = False
         self.is_noisy = False
         self.noise = 0  # noisy lines of this read, counted by whoever handles the frames
-        self._pending: list[Item] = []  # frames of a noisy read, still to be passed on
+        self._pending = _NO_ITEMS  # frames of a noisy read, still to be passed on
         self._slice_timer: asyncio.TimerHandle | None = None
 
     def resume(self) -> None:
@@ -95,7 +96,7 @@ class StdoutReader:
     def finish(self) -> None:
         """Read without pauses: the child has exited, and the rest of its output is short."""
         self._stop_slices()
-        items, self._pending = self._pending, []
+        items, self._pending = self._pending, _NO_ITEMS
         self.is_noisy = False
         if items and not self.is_closed:
             self.on_items(items)
@@ -112,7 +113,7 @@ class StdoutReader:
     def close(self) -> None:
         """Read nothing more."""
         self.pause()
-        self._pending.clear()
+        self._pending = _NO_ITEMS
         self.is_closed = True
 
     def _stop_slices(self) -> None:
@@ -131,7 +132,7 @@ class StdoutReader:
                 data = read(self._fd, size)
                 if len(self.first_output) < FIRST_BYTES:
                     self.first_output += data[: FIRST_BYTES - len(self.first_output)]
-                items = self._feed(data) if data else None
+                items = framing.feed(data) if data else None
         except BlockingIOError:
             return
         except OSError:
@@ -174,7 +175,7 @@ class StdoutReader:
         buffer = framing.read_buffer(room_for)
         if buffer is None:
             data = read_large(self._fd)
-            return self._feed(data) if data else None
+            return framing.feed(data) if data else None
         if self._memory_timer is None:
             self._memory_timer = self._loop.call_later(_KEPT_SECONDS, self._release_memory)
         count = os.readv(self._fd, [buffer])

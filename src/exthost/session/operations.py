@@ -29,6 +29,9 @@ from exthost.session.requests import RequestTable
 
 _log = logging.getLogger("exthost.session")
 
+# Shared by all conversations in which no call has waited. It stays empty.
+_NO_WAITS: dict[Any, tuple[Call, WaitFor]] = {}
+
 
 class Operations:
     """Runs the generators of one conversation."""
@@ -39,7 +42,7 @@ class Operations:
         self._dialect = dialect
         self._requests = requests
         self.offer: Offer = NO_OFFER  # the result of the handshake
-        self.waits: dict[Any, tuple[Call, WaitFor]] = {}  # calls that wait for a notification
+        self.waits = _NO_WAITS  # calls that wait for a notification
 
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields."""

@@ -28,7 +28,6 @@ class RequestTable:
         "_framing",
         "_join_bytes",
         "_suffix",
-        "_wrap",
         "next_id",
         "on_sent",
         "pending",
@@ -39,7 +38,6 @@ class RequestTable:
         self._codec = codec
         self._framing = framing
         self._encode_request = codec.request
-        self._wrap = framing.wrap
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
@@ -61,7 +59,7 @@ class RequestTable:
         elif self._suffix is not None:  # the framing's `wrap`, without the call
             frame = payload + self._suffix
         else:
-            frame = self._wrap(payload)
+            frame = self._framing.wrap(payload)
         self.next_id = id + 1
         call.id = id
         self.pending[id] = call
@@ -71,7 +69,11 @@ class RequestTable:
         """Send a further request of a call; the id, if there is one, is the dialect's own."""
         number = self.next_id if id is None else id
         payload = self._encode_request(method, params, number)
-        frame = self._wrap(payload) if len(payload) <= self._join_bytes else self._parts(payload)
+        frame = (
+            self._framing.wrap(payload)
+            if len(payload) <= self._join_bytes
+            else self._parts(payload)
+        )
         if id is None:
             self.next_id += 1
         call.id = number
@@ -90,7 +92,7 @@ class RequestTable:
 
     def encode(self, message: Message) -> Frame:
         """Return the frame of a message that waits for no reply."""
-        frame = self._wrap(self._codec.encode(message))
+        frame = self._framing.wrap(self._codec.encode(message))
         if self.on_sent is not None:
             self.on_sent(frame, "", None)
         return frame
@@ -98,7 +100,7 @@ class RequestTable:
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and remember a request that stays open; return its id and its frame."""
         request, id = subscription.request, self.next_id
-        frame = self._wrap(self._encode_request(request.method, request.params, id))
+        frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
         self.next_id = id + 1
         if self.subscriptions is None:
             self.subscriptions = {}

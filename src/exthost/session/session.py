@@ -52,10 +52,10 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_closing", "_idle_waiter", "_is_shared", "_loop", "_owner", "_performer", "_reader",
-        "_reads_first", "_send", "_stop_seconds", "_thread", "_writer", "cause", "conversation",
+        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
+        "_reads_first", "_send", "_stop_seconds", "_writer", "cause", "conversation",
         "diagnostics", "dialect", "ended", "handlers", "internal", "lifetime", "limits", "lock",
-        "lost_calls", "on_stale", "pending", "retired", "wire_id",
+        "loop", "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -89,9 +89,9 @@ class Session:
         self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
-        self._loop = loop
+        self.loop = loop
         self._is_shared = owner.is_shared
-        self._thread = get_ident()
+        self.thread = get_ident()
         self._reads_first = dialect.traits.positional
         self.pending = self.conversation.pending
         self._send = self.conversation.send
@@ -205,7 +205,7 @@ class Session:
             else:
                 self._write_frame(frame)
         if not self._reader.is_reading:  # back-pressure of a stream must not hold up this call
-            self._loop.call_soon_threadsafe(self._reader.resume)
+            self.loop.call_soon_threadsafe(self._reader.resume)
 
     def write(self, frame: Frame) -> None:
         """Write a frame that the conversation encoded."""
@@ -222,7 +222,7 @@ class Session:
     def _read_before_sending(self, method: str) -> None:
         """Read before the request is sent, in dialects without ids: output that the child has
         already written belongs to something else, and must not match this request."""
-        if not self.pending and self._reader.is_reading and get_ident() == self._thread:
+        if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True
             try:
@@ -240,7 +240,7 @@ class Session:
         with self.lock:
             if self.cause is None:
                 self._write_frame(self.conversation.requests.encode(message))
-        if self._writer.unwritten_bytes > _UNREAD_BYTES and get_ident() == self._thread:
+        if self._writer.unwritten_bytes > _UNREAD_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
 
     def _pause_until_drained(self) -> None:
@@ -250,7 +250,7 @@ class Session:
 
         if self._reader.is_reading:
             self._reader.pause()
-            self._loop.create_task(resume())
+            self.loop.create_task(resume())
 
     async def drained(self) -> None:
         """Wait until the child has read everything that was sent so far, or is gone."""
@@ -315,7 +315,7 @@ class Session:
         further call."""
         while not (self.ended.done() or self.is_idle):
             if self._idle_waiter is None:
-                self._idle_waiter = self._loop.create_future()
+                self._idle_waiter = self.loop.create_future()
             waiters = [self._idle_waiter, self.ended]
             await asyncio.wait(waiters, return_when="FIRST_COMPLETED")
 
@@ -377,7 +377,7 @@ class Session:
         """End the process by the steps of its dialect. Any task may close a session, at any time
         and more than once; a closer that is cancelled does not leave the work half done."""
         if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
+            self._closing = self.loop.create_task(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:

@@ -36,7 +36,8 @@ class Traffic:
         self._bus = bus
         self.dialects: dict[str, str] = {}  # of each extension, by its id
         self._listeners: tuple[tuple[str, TraceListener], ...] = ()
-        self._sessions: dict[Session, _Followed] = {}
+        # By the future of its end, which then removes it.
+        self._sessions: dict[asyncio.Future[None], _Followed] = {}
         self._numbers: dict[str, count[int]] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,9 +71,9 @@ class Traffic:
 
     def follow(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
         """Follow a new session until it ends. `secrets` returns the values to be hidden."""
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        followed = self._sessions[session] = _Followed(session, secrets)
-        session.ended.add_done_callback(lambda _: self._sessions.pop(session, None))
+        self._loop, self._thread = session.loop, session.thread
+        followed = self._sessions[session.ended] = _Followed(session, secrets)
+        session.ended.add_done_callback(self._sessions.pop)
         if self._listeners:
             self._switch(followed)
 
@@ -153,8 +154,8 @@ class Traffic:
                 self._publish(TraceRecord(time(), extension, "dropped", data=data, text=what))
 
     def _secrets_of(self, extension: str) -> SecretFilter:
-        for session, followed in self._sessions.items():
-            if session.diagnostics.extension == extension:
+        for followed in self._sessions.values():
+            if followed.session.diagnostics.extension == extension:
                 return followed.secret_filter()
         return SecretFilter()
 
