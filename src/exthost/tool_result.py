@@ -2,7 +2,7 @@
 
 A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It reads text, data
 and content blocks only when they are asked for, because one is made for each call and most callers
-read one of the three. Whether the tool failed is read once, when the result is made.
+read one of the three. Whether the tool failed is read once.
 
 A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
 Both become a `CallFailed`, or a `ToolResult` whose `is_error` is true. A call that did not happen
@@ -108,10 +108,9 @@ class ToolResult:
     __slots__ = ("_is_error", "_raw", "_reader")
 
     def __init__(self, raw: Any, reader: ResultReader) -> None:
-        is_error = reader.is_error
         self._raw = raw
         self._reader = reader
-        self._is_error = is_error is not None and is_error(raw)
+        self._is_error: bool | None = None  # None until it is read
 
     @classmethod
     def from_error_reply(cls, error: CallFailed) -> "ToolResult":
@@ -140,6 +139,9 @@ class ToolResult:
     @property
     def is_error(self) -> bool:
         """Whether the tool failed."""
+        if self._is_error is None:
+            is_error = self._reader.is_error
+            self._is_error = is_error is not None and is_error(self._raw)
         return self._is_error
 
     @property
@@ -178,7 +180,7 @@ class ToolResult:
             shown = repr(_shortened(self.text, _REPR_CHARACTERS))
         except ExthostError:  # nested too deeply
             shown = "…"
-        return f"ToolResult({shown}{', is_error=True' if self._is_error else ''})"
+        return f"ToolResult({shown}{', is_error=True' if self.is_error else ''})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ToolResult):

@@ -249,7 +249,7 @@ class Host:
         A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
         does not happen (no such tool, no process, no answer in time) raises either way.
         """
-        tool = self.registry.get(name)
+        tool = self.registry.current.get(name)
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         calls = self._by_id[tool.extension].calls

@@ -46,6 +46,9 @@ class Registry:
         self._servers: Iterable[Server] = ()
         self._stale = True
         self._tools: dict[str, RegisteredTool] = {}
+        # The tools by registered name, empty while they have to be collected anew. Every call
+        # looks here first.
+        self.current: Mapping[str, RegisteredTool] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
         self.told: set[str] = set()
         self.warnings: tuple[str, ...] = ()
@@ -53,11 +56,11 @@ class Registry:
     def serve(self, servers: Iterable[Server]) -> None:
         """Use these extensions, in this order."""
         self._servers = servers
-        self._stale = True
+        self._stale, self.current = True, {}
 
     def changed(self) -> None:
         """Rebuild the tables at the next look-up, because an offer or a state has changed."""
-        self._stale = True
+        self._stale, self.current = True, {}
         if self._on_change is not None:
             self._on_change()
 
@@ -115,6 +118,7 @@ class Registry:
                         f"{registered.extension}:{registered.tool} is not listed under it"
                     )
         self._tools, self._by_own_name = tools, by_own_name
+        self.current = tools
         self.warnings = tuple(warnings)
         for warning in warnings:
             if warning not in self.told:
