@@ -83,8 +83,10 @@ class ProcessChoice:
         self.found_none_idle = session is None
         if session is None:
             session = self._less_loaded(max_in_flight)
-        if is_fast and session is not None:
-            self._batch_session, self._batch_left = session, _BATCH_CALLS - 1
+        if session is not None:
+            session.is_batched = is_fast
+            if is_fast:
+                self._batch_session, self._batch_left = session, _BATCH_CALLS - 1
         return session
 
     def _idle_session(self) -> Session | None:

@@ -54,8 +54,8 @@ class Session:
     __slots__ = (
         "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
         "_reads_first", "_send", "_stop_seconds", "_writer", "cause", "conversation",
-        "diagnostics", "dialect", "ended", "handlers", "internal", "lifetime", "limits", "lock",
-        "loop", "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
+        "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
+        "limits", "lock", "loop", "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,7 @@ class Session:
         self.on_stale: Callable[[], None] | None = None  # called when the offer has changed
         self.cause: EndCause | None = None
         self.retired = False  # ended because it could serve no other call, not because of a fault
+        self.is_batched = False  # more calls of the same tick follow the first one
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
@@ -183,8 +184,8 @@ class Session:
     def start(self, call: Call) -> None:
         """Send a call; its outcome goes to the owner. Raises if the call cannot be sent.
 
-        A single request is written at once. One that is sent while others are in flight is written
-        together with those of the same tick.
+        A single request is written at once. One that is sent while others are in flight, or with
+        others of a pool (`is_batched`), is written together with those of the same tick.
         """
         if self.cause is not None:
             raise self.closed_error(call.method)
@@ -200,7 +201,7 @@ class Session:
                 self._write_frame(self._send(call))
         else:
             frame = self._send(call)
-            if type(frame) is bytes and len(self.pending) > 1:
+            if type(frame) is bytes and (len(self.pending) > 1 or self.is_batched):
                 self._writer.gather(frame)
             else:
                 self._write_frame(frame)
