@@ -44,6 +44,18 @@ async def test_a_listener_sees_the_handshake_the_calls_and_the_life() -> None:
     assert {one.pid for one in records if one.is_message} == {records[kinds.index("spawned")].pid}
 
 
+async def test_a_connection_without_a_host_is_followed_from_the_first_question_on() -> None:
+    command = [sys.executable, "-S", "-E", TEXT]
+    async with exthost.connect(command, dialect="morphir") as extension:
+        records: list[TraceRecord] = []
+        end = extension.traffic.subscribe(records.append)
+        await extension.call_tool("shout", {"text": "x"})
+        assert messages(records) == [("sent", "request", "shout"), ("received", "reply", "shout")]
+        await extension.restart()
+        assert ("sent", "request", "initialize") in messages(records)
+        end()
+
+
 async def test_who_comes_late_sees_what_comes_and_who_leaves_sees_no_more() -> None:
     async with exthost.Host.from_config({"extensions": [entry("a"), entry("b")]}) as host:
         session = host["a"].queue.live_sessions[0]

@@ -52,10 +52,10 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
-        "_reads_first", "_send", "_stop_seconds", "_writer", "cause", "conversation",
-        "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
-        "limits", "lock", "loop", "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
+        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader", "_reads_first",
+        "_send", "_stop_seconds", "_writer", "cause", "conversation", "diagnostics", "dialect",
+        "ended", "handlers", "internal", "is_batched", "lifetime", "limits", "lock", "loop",
+        "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
     )  # fmt: skip
 
     def __init__(
