@@ -182,7 +182,7 @@ class Requests:
             while True:
                 await buffer.wait(number)
                 dropped = max(0, buffer.start - number)
-                records = buffer.after(number)[:TRACE_BATCH]
+                records = buffer.after(number, TRACE_BATCH)
                 number = max(number, buffer.start) + len(records)
                 await events.send(_trace_event(records, dropped, traffic.dialects))
         finally:

@@ -1,8 +1,9 @@
 """One client at the host's socket: its lines in, requests at work, its answers out.
 
 A client cannot harm the host or another client. It has a bounded line, a bounded number of requests
-at work, a bounded time to ask its first thing and to read what it is sent. When it goes away its
-calls are cancelled; whatever else it began goes on.
+at work, and a bounded time to ask its first thing and to read what it is sent. A client that traces
+and does not read misses records instead. When a client goes away its calls are cancelled; whatever
+else it began goes on.
 """
 
 import asyncio
@@ -86,7 +87,9 @@ class ServerConnection(LineConnection):
 
     def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
-        self._limit(READ_SECONDS)
+        # Who traces may stop to read: what comes meanwhile is dropped and counted.
+        if not any(request.verb == "trace" for request in self._tasks.values()):
+            self._limit(READ_SECONDS)
 
     def resume_writing(self) -> None:
         drained, self._drained = self._drained, None
