@@ -29,7 +29,7 @@ class Terminal:
     def __init__(
         self, folder: Path, program: Sequence[str], verb: str = "run", **variables: str
     ) -> None:
-        self.pid, self._fd = pty.fork()
+        self.pid, self.fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - another process
             os.chdir(folder)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
@@ -45,7 +45,7 @@ class Terminal:
             assert self._read(deadline - time.monotonic()), self.shown[-2000:].decode()
 
     def press(self, key: bytes) -> None:
-        os.write(self._fd, key)
+        os.write(self.fd, key)
 
     def end(self) -> int:
         """Read to the end; its exit code."""
@@ -57,11 +57,11 @@ class Terminal:
         return os.waitstatus_to_exitcode(status)
 
     def _read(self, seconds: float) -> bool:
-        ready, _, _ = select.select([self._fd], [], [], max(0.0, seconds))
+        ready, _, _ = select.select([self.fd], [], [], max(0.0, seconds))
         if not ready:
             return False
         try:
-            data = os.read(self._fd, 65536)
+            data = os.read(self.fd, 65536)
         except OSError:  # the other end is closed
             return False
         self.shown += data
@@ -69,8 +69,8 @@ class Terminal:
 
     def hang_up(self) -> int:
         """Close the terminal under it; its exit code."""
-        os.close(self._fd)
-        self._fd = -1
+        os.close(self.fd)
+        self.fd = -1
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -84,8 +84,8 @@ class Terminal:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self.fd >= 0:
+            os.close(self.fd)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exthost.cli.terminal import _split
+from exthost.cli.terminal import split_keys
 from exthost.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.cli.top_rates import Rates
 from tests.cli.running import EXTHOST, extension, exthost, shared_host, told, write_config
@@ -91,10 +91,10 @@ def test_rates_are_those_between_two_looks() -> None:
 
 
 def test_keys_are_told_apart() -> None:
-    assert list(_split("r\x1b[A\x1b[6~/é\x7f\r")) == [
+    assert list(split_keys("r\x1b[A\x1b[6~/é\x7f\r")) == [
         *("r", "up", "page-down", "/", "é", "backspace", "enter"),
     ]
-    assert list(_split("\x1b[15~q\x1b")) == ["q", "escape"]
+    assert list(split_keys("\x1b[15~q\x1b")) == ["q", "escape"]
 
 
 # -- beside a running host ---------------------------------------------------------------------
@@ -136,6 +136,14 @@ def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
         screen.until("exthost stopped")  # its log
         screen.press(b"\x03")
         screen.until("3 extensions")
+        screen.press(b"t")
+        screen.until("trace one: Ctrl-C comes back")
+        screen.until("messages of one")  # the trace has begun
+        exthost(folder, "call", "two", "shout", "text=unseen")
+        exthost(folder, "start", "one")
+        screen.until("process")  # of the start
+        screen.press(b"\x03")
+        screen.until("3 extensions")
         screen.press(b"q")
         assert screen.end() == 0
     shown = screen.shown.decode()
@@ -145,7 +153,8 @@ def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
     drawings = re.findall(r"\x1b\[\?1049h(.*?)\x1b\[\?1049l", shown, re.DOTALL)
     drawn = "\n".join(drawings).replace("\x1b[H", "\n")
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", drawn).splitlines()
-    assert len(drawings) == 2 and max(map(len, lines)) <= 80, lines
+    assert "unseen" not in shown  # that of another extension
+    assert len(drawings) == 3 and max(map(len, lines)) <= 80, lines
 
 
 def test_no_host_is_an_error(tmp_path: Path) -> None:

@@ -65,6 +65,22 @@ async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> No
                 one["nope"]
 
 
+def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+
+    async def work() -> None:
+        long = "x" * 1_000_000  # more than a socket takes at once, there and back
+        async with Host.from_config(path, control=True), exthost.attach(path) as attached:
+            calls = [attached.call_tool("ext_text_shout", {"text": long}) for _ in range(3)]
+            for result in await asyncio.gather(*calls):
+                assert result.data == {"text": long.upper()}
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
+
+
 async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
     async with both(tmp_path) as (host, attached):
         assert set(attached.tools) == set(host.tools) and list(attached) == list(host)

@@ -23,6 +23,8 @@ from exthost.control.report import Report
 from exthost.control.server import Control
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.host import Host
+from exthost.trace.buffer import TraceBuffer
+from exthost.trace.record import TraceRecord
 from exthost.wire.framing import Skipped
 from tests.extensions.driving import HOSTILE, until
 from tests.host.test_host import config, entry
@@ -64,7 +66,7 @@ async def asked(home: Path, verb: str, name: str = "") -> Any:
 
 async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
     async with controlled(home, entry("a")) as control:
-        reader, writer = await asyncio.open_unix_connection(control.path)
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": "status", "name": "a"}\n\n{"verb": "sta')
         first = json.loads(await reader.readline())["ok"]
         writer.write(b'tus"}\n{"verb": "restart", "name": "a"}\nnonsense\n')
@@ -104,7 +106,7 @@ async def test_whoever_asks_nothing_is_sent_away(
 ) -> None:
     monkeypatch.setattr("exthost.control.server_connection.ASK_SECONDS", 0.1)
     async with controlled(home) as control:
-        reader, writer = await asyncio.open_unix_connection(control.path)
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": ')
         assert await reader.read() == b""
         writer.close()
@@ -112,7 +114,7 @@ async def test_whoever_asks_nothing_is_sent_away(
 
 async def test_closing_sends_waiting_clients_away_and_leaves_no_file(home: Path) -> None:
     async with controlled(home) as control:
-        reader, writer = await asyncio.open_unix_connection(control.path)
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": "status"}\n')
         assert b"ok" in await reader.readline()
     assert await reader.read() == b""
@@ -304,6 +306,29 @@ async def test_a_client_that_does_not_read_loses_its_own_calls_only(
         assert answers[1] == "other"
         deaf.writer.close()
         other.writer.close()
+
+
+async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.control.server_connection.READ_SECONDS", 0.01)
+    monkeypatch.setattr("exthost.control.requests.TraceBuffer", lambda: TraceBuffer(100))
+    async with controlled(home, entry("h", str(HOSTILE))) as control:
+        host, seen = control.requests._host, list[TraceRecord]()
+        tracer = await talk(control, {"verb": "trace", "id": 1})
+        assert (await tracer.next())["event"]["records"] == []
+        host.traffic.subscribe(seen.append)
+        tracer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(10):  # much more than a socket and the buffer hold
+            calls = [host["h"].call("echo", "x" * 4096) for _ in range(50)]
+            assert len(await asyncio.gather(*calls)) == 50  # nobody waits for the tracer
+        tracer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        records = dropped = 0
+        while records + dropped < len(seen):
+            event = (await tracer.next())["event"]
+            records, dropped = records + len(event["records"]), dropped + event["dropped"]
+        assert records + dropped == len(seen) and dropped > 0 and records >= 100
+        tracer.writer.close()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from exthost.events import CallStarted
 from tests.extensions.driving import until
 from tests.gateway.running import ERAS, ROOT, extension, inside
 from tests.gateway.test_inside import client_of, text
@@ -110,11 +111,15 @@ async def test_the_meta_of_a_call_goes_on_and_errors_come_as_they_are(
         inside({"extensions": [server(servers)]}) as gateway,
         client_of(gateway, era) as client,
     ):
-        trace: Any = {"traceparent": "00-1-2-03"}
+        contexts: list[Any] = []
+        gateway.host.events.subscribe(CallStarted, lambda one: contexts.append(one.context))
+        parent = f"00-{'1' * 32}-{'2' * 16}-03"
+        trace: Any = {"traceparent": parent}
         await client.call_tool("ext_server_echo", {}, meta=trace)
+        assert contexts[-1]["traceparent"] == parent  # the parent of the call's span
         calls = await heard(client, "tools/call")
         (meta,) = [one["_meta"] for one in calls if one["name"] == "echo"]
-        assert meta["traceparent"] == "00-1-2-03"
+        assert meta["traceparent"] == parent
         told = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
         assert bool(told) is (servers == "stateless")
         await gateway.host["server"].call_tool("change", {"add": ["gone"]})

@@ -48,10 +48,10 @@ async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
             yield json.loads(line.removeprefix("data: "))
 
 
-async def call(running: Page, **body: Any) -> list[dict[str, Any]]:
+async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[str, Any]]:
     """Make a call and return its events."""
     async with (
-        client(running) as http,
+        client(running, **({"traceparent": traceparent} if traceparent else {})) as http,
         http.stream("POST", "api/call", json=body) as answer,
     ):
         assert answer.status_code == 200, await answer.aread()
@@ -202,7 +202,8 @@ async def test_arguments_that_do_not_fit_are_an_error_of_the_caller(running: Pag
 async def test_a_failed_call_leads_to_its_frames_and_its_stderr(running: Page) -> None:
     async with client(running) as http:
         await http.get("api/extension", params={"name": "showcase"})  # from now on it is recorded
-        end = (await call(running, extension="showcase", tool="fail", arguments={}))[-1]
+        parent = f"00-{'a' * 32}-{'b' * 16}-01"
+        end = (await call(running, parent, extension="showcase", tool="fail", arguments={}))[-1]
         assert end["result"]["is_error"]
         about = (await http.get("api/extension", params={"name": "showcase"})).json()
         done = about["calls"][0]
@@ -213,7 +214,7 @@ async def test_a_failed_call_leads_to_its_frames_and_its_stderr(running: Page) -
         records = answer.json()["records"]
     messages = [one for one in records if one["kind"] in ("request", "reply")]
     assert [one["kind"] for one in messages] == ["request", "reply"]
-    assert '"fail"' in messages[0]["preview"]
+    assert '"fail"' in messages[0]["preview"] and parent in messages[0]["preview"]
     texts = [one["text"] for one in records if one["kind"] == "stderr"]
     assert "fail: the sensor is not connected" in texts
 
@@ -243,7 +244,11 @@ async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: 
         first = await anext(following)
         assert {row["id"] for row in first["rows"]} >= {"showcase", "fragile", "notes"}
         assert first["order"] is not None
-        body = {"extension": "fragile", "tool": "divide", "arguments": {"a": 1, "b": 0}}
+        body: dict[str, Any] = {
+            "extension": "fragile",
+            "tool": "divide",
+            "arguments": {"a": 1, "b": 0},
+        }
         (end,) = [one for one in await call(running, **body) if one["kind"] != "log"]
         assert end["error"]["code"] == "X1001"
         async for change in following:

@@ -7,10 +7,12 @@ nor ends it (see `nonblocking_writer.py`).
 import os
 import sys
 import time
+from functools import partial
 from typing import Any, Protocol
 
-from exthost.cli.common import Args, escape_controls, json_text
+from exthost.cli.common import Args, escape_controls, given_config, json_text
 from exthost.cli.event_lines import event_line
+from exthost.cli.logs import last_lines
 from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
 from exthost.control.report import Report
 from exthost.events import (
@@ -48,7 +50,9 @@ def display_for(args: Args, host: Host, report: Report) -> Display:
         except ImportError:  # without rich
             pass
         else:
-            return LiveTable(host, report)
+            read_log = partial(last_lines, given_config(args))
+            # On stdin may be an MCP client, whose messages are no keys.
+            return LiveTable(host, report, read_log, has_keys=not args.mcp_stdio)
     return Lines(host)
 
 

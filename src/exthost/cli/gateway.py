@@ -19,7 +19,7 @@ from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
 from exthost.cli.http_options import DEFAULT_HOST
 from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
-from exthost.cli.target import run_async
+from exthost.cli.target import run_service
 from exthost.config import Config
 from exthost.control.report import Report
 from exthost.discovery.configfile import read_config
@@ -40,7 +40,7 @@ def run(args: Args) -> int:
     path = given_config(args)
     config = read_config(path)
     with mcp_faces(args, on_stdio=args.http is None, host=args.host) as faces:
-        return run_async(_serve(path, config, faces, args.plain_names))
+        return run_service(_serve(path, config, faces, args.plain_names))
 
 
 async def _serve(path: str, config: Config, faces: Sequence[Face], plain_names: bool) -> int:

@@ -15,8 +15,10 @@ from rich.text import Text
 
 from exthost.cli.common import escape_controls
 from exthost.cli.event_lines import event_line
+from exthost.cli.live_controls import LiveControls, ReadLog
+from exthost.cli.live_keys import LiveKeys
 from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
-from exthost.cli.top_layout import arrange, order_rows
+from exthost.cli.top_layout import arrange
 from exthost.cli.top_rates import Rates
 from exthost.control.measurements import Measurements
 from exthost.control.report import Report
@@ -43,7 +45,9 @@ _COLOURS = {
 class LiveTable:
     """The table, for as long as it is not closed. Must be made on the loop."""
 
-    def __init__(self, host: Host, report: Report) -> None:
+    def __init__(
+        self, host: Host, report: Report, read_log: ReadLog, *, has_keys: bool = True
+    ) -> None:
         self._report = report
         self._measurements = Measurements(host.events)
         self._rates = Rates()
@@ -54,6 +58,7 @@ class LiveTable:
         self._passed_over = 0
         self._words: list[str] = []  # of our own: few, and none may get lost in a flood of theirs
         self._drawn_at = 0.0
+        self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._writer = NonblockingWriter(STDERR)
         self._live = Live(
@@ -64,6 +69,8 @@ class LiveTable:
             redirect_stderr=False,
         )
         self._live.start()
+        self._controls = LiveControls(host, read_log, self._show_line, self._draw_soon)
+        self._keys = LiveKeys(self._controls.press) if has_keys else None
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
             (Exited, ManifestChanged, LogLine), lambda event: self._show_line(event_line(event))
@@ -75,12 +82,16 @@ class LiveTable:
         self._draw_soon()
 
     def _show_line(self, text: str) -> None:
+        """Show a line above the table, or count it where there are more than a person reads."""
         self._passed_over += len(self._lines) == MOST_LINES
         self._lines.append(escape_controls(text))
         self._draw_soon()
 
     def close(self) -> None:
         """Say the last things, and take the table away."""
+        if self._keys is not None:
+            self._keys.close()
+        self._controls.close()
         self._forget_timer()
         self._measurements.close()
         self._say_lines()
@@ -89,16 +100,20 @@ class LiveTable:
 
     def _draw_soon(self) -> None:
         due = self._drawn_at + BUSY_SECONDS
-        if self._timer is None or self._timer.when() > due:
-            self._forget_timer()
-            self._timer = self._loop.call_at(due, self._draw)
+        if self._timer is None or self._due > due:
+            self._draw_at(due)
 
     def _draw(self) -> None:
         self._drawn_at = self._loop.time()
         self._forget_timer()
         self._say_lines()
         self._live.update(self._table(), refresh=True)
-        self._timer = self._loop.call_at(self._drawn_at + IDLE_SECONDS, self._draw)
+        self._draw_at(self._drawn_at + IDLE_SECONDS)
+
+    def _draw_at(self, due: float) -> None:
+        self._forget_timer()
+        self._due = due  # a handle of uvloop does not always tell
+        self._timer = self._loop.call_at(due, self._draw)
 
     def _forget_timer(self) -> None:
         if self._timer is not None:
@@ -127,11 +142,22 @@ class LiveTable:
             self._rows = self._rates.add(measured, now)
         # What is measured is old by a second at most; the rest is as it is now.
         known = {row["id"]: row for row in self._rows}
-        rows = order_rows([known.get(row["id"], {}) | row for row in self._report.rows()])
+        all_rows = [known.get(row["id"], {}) | row for row in self._report.rows()]
+        controls = self._controls
+        controls.rows = all_rows
+        rows = controls.selection.shown(all_rows)
+        selected = controls.selection.index(rows)
         size = self._live.console.size
-        table = arrange(rows, size.width, max(3, size.height - 2))
+        has_keys = self._keys is not None and self._keys.are_read
+        table = arrange(rows, size.width, max(3, size.height - 2 - has_keys), selected)
         text = Text(table.lines[0], style="bold", no_wrap=True, overflow="crop")
         for index, line in enumerate(table.lines[1:]):
             health = table.rows[index]["health"] if index < len(table.rows) else ""
-            text.append(f"\n{line}", style=_COLOURS.get(health, "not bold"))
+            style = _COLOURS.get(health, "not bold")
+            is_selected = has_keys and index + 1 == table.selected and bool(rows)
+            text.append("\n")
+            text.append(line, style=f"{style} reverse" if is_selected else style)
+        if has_keys:
+            footer = escape_controls(" ".join(controls.footer().split()))
+            text.append(f"\n{footer[: size.width]}", style="dim")
         return text

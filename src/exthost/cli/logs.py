@@ -66,6 +66,13 @@ def run(args: Args) -> int:
     return 0
 
 
+def last_lines(config: str, name: str, count: int) -> list[str]:
+    """Return the last lines of an extension's log."""
+    file = Path(log_file(os.environ, key_of(config), name))
+    with closing(_Follower(file)) as follower:
+        return [line.decode("utf-8", "replace") for line in follower.last(count)]
+
+
 def _check_name(args: Args) -> None:
     """That there is no log of it is right for one that has said nothing, not for a wrong name."""
     names = [spec.id for spec in read_wanted(args).specs]

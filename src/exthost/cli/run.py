@@ -19,7 +19,7 @@ from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
 from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
 from exthost.cli.otel_export import otel_faces, otel_options
-from exthost.cli.target import run_async
+from exthost.cli.target import run_service
 from exthost.cli.web_face import web_faces, web_options
 from exthost.config import Config
 from exthost.control.report import Report
@@ -51,7 +51,7 @@ def run(args: Args) -> int:
     path = given_config(args)
     config = read_config(path)
     with mcp_faces(args, on_stdio=args.mcp_stdio) as faces, web_faces(args) as page:
-        return run_async(_supervise(args, path, config, [*faces, *page, *otel_faces(args)]))
+        return run_service(_supervise(args, path, config, [*faces, *page, *otel_faces(args)]))
 
 
 async def _supervise(args: Args, path: str, config: Config, faces: Sequence[Face]) -> int:

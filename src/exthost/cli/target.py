@@ -1,6 +1,8 @@
 """Finds the extension of a verb: a name in the config, a folder or manifest, or a command."""
 
 import asyncio
+import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -308,6 +310,16 @@ def run_async(main: Any) -> int:
     variables by our pid."""
     harden()
     return int(asyncio.run(main))
+
+
+def run_service(main: Any) -> int:
+    """The same for a verb that serves others for long: on uvloop, where that is installed."""
+    harden()
+    factory = None
+    if importlib.util.find_spec("uvloop") is not None:
+        factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return int(runner.run(main))
 
 
 def run_once(main: Any) -> int:

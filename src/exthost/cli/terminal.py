@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-__all__ = ["Terminal"]
+__all__ = ["Terminal", "split_keys"]
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REVERSE, _PLAIN = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"
@@ -73,7 +73,7 @@ class Terminal:
             text = os.read(self._in, 1024).decode("utf-8", "replace")
         except OSError:
             return [""]
-        return list(_split(text)) if text else [""]
+        return list(split_keys(text)) if text else [""]
 
     def _write(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "replace"))
@@ -81,7 +81,7 @@ class Terminal:
             data = data[os.write(self._out, data) :]
 
 
-def _split(text: str) -> Iterator[str]:
+def split_keys(text: str) -> Iterator[str]:
     """Yield the keys in what was read at once."""
     while text:
         key = max(

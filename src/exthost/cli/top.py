@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
+from exthost.cli.table_selection import TableSelection
 from exthost.cli.terminal import Terminal
 from exthost.cli.top_layout import arrange, order_rows, table_lines
 from exthost.cli.top_rates import Rates
@@ -77,9 +78,7 @@ class _Top:
         self._rates = Rates()
         self._rows: list[Any] = []
         self._host: dict[str, Any] = {}
-        self._selected = ""
-        self._pattern = ""
-        self._is_typing = False
+        self._selection = TableSelection()
         self._note = ""
 
     def run(self) -> None:
@@ -100,32 +99,23 @@ class _Top:
         self._host = answer["host"]
         self._rows = self._rates.add(answer["extensions"], now)
 
-    def _shown(self) -> list[Any]:
-        return order_rows(self._rows, self._pattern)
-
-    def _index(self, rows: list[Any]) -> int:
-        """Return where the selected extension is: it stays selected while others move."""
-        ids = [row["id"] for row in rows]
-        if self._selected not in ids:
-            self._selected = ids[0] if ids else ""
-        return ids.index(self._selected) if ids else 0
-
     # -- drawing -----------------------------------------------------------------------------
 
     def _draw(self) -> None:
         width, height = self._terminal.size()
-        rows = self._shown()
-        index = self._index(rows)
-        counts = f"{len(rows)} of {len(self._rows)}" if self._pattern else str(len(self._rows))
+        selection = self._selection
+        rows = selection.shown(self._rows)
+        index = selection.index(rows)
+        counts = f"{len(rows)} of {len(self._rows)}" if selection.pattern else str(len(self._rows))
         trouble = sum(row["state"] in ("failed", "refused", "open", "backoff") for row in rows)
         head = f"exthost top · process {self._host['pid']} · {counts} extensions"
         head += f" · {trouble} in trouble" if trouble else ""
         table = arrange(rows, width, max(2, height - 3), index)
         lines = [head[:width], *table.lines]
         error = rows[index].get("last_error") if rows else None
-        detail = self._note or (f"{self._selected}: {error['message']}" if error else "")
-        if self._is_typing or self._pattern:
-            detail = f"/{self._pattern}"
+        detail = self._note or (f"{selection.id}: {error['message']}" if error else "")
+        if selection.is_typing or selection.pattern:
+            detail = f"/{selection.pattern}"
         lines += [""] * max(0, height - 2 - len(lines))
         lines += [escape_controls(" ".join(detail.split()))[:width], KEYS[:width]]
         self._terminal.draw(lines[:height], table.selected + 1 if rows else -1)
@@ -134,40 +124,18 @@ class _Top:
 
     def _obey(self, key: str) -> bool:
         """Do what a key means. Return False to leave."""
-        if self._is_typing:
-            self._type(key)
+        if self._selection.handle(key, self._rows):
+            if not self._selection.is_typing and key != "escape":
+                self._note = ""
             return True
         if key in ("q", "ctrl-c", ""):
             return False
-        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
-        if key in moves:
-            self._move(moves[key])
-        elif key == "/":
-            self._is_typing, self._pattern = True, ""
-        elif key == "escape":
-            self._pattern = ""
-        elif self._selected and key in ("r", "s"):
-            self._steer("restart" if key == "r" else "stop", self._selected)
-        elif self._selected and key in ("l", "t"):
-            self._leave_for(["logs", "-f"] if key == "l" else ["trace"], self._selected)
+        selected = self._selection.id
+        if selected and key in ("r", "s"):
+            self._steer("restart" if key == "r" else "stop", selected)
+        elif selected and key in ("l", "t"):
+            self._leave_for(["logs", "-f"] if key == "l" else ["trace"], selected)
         return True
-
-    def _type(self, key: str) -> None:
-        if key in ("enter", "escape", "ctrl-c", ""):
-            self._is_typing = False
-            if key != "enter":
-                self._pattern = ""
-        elif key == "backspace":
-            self._pattern = self._pattern[:-1]
-        elif len(key) == 1 and key.isprintable():
-            self._pattern += key
-
-    def _move(self, by: int) -> None:
-        rows = self._shown()
-        if rows:
-            index = max(0, min(len(rows) - 1, self._index(rows) + by))
-            self._selected = rows[index]["id"]
-            self._note = ""
 
     def _steer(self, verb: str, name: str) -> None:
         """Restart or stop an extension, beside the display."""

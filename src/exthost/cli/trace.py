@@ -17,7 +17,7 @@ from exthost.control.client import HostClient
 from exthost.control.protocol import Request
 from exthost.trace.record import TraceRecord
 from exthost.trace.recording import LineMaker
-from exthost.trace.trace_file import TraceFile
+from exthost.trace.trace_file import TraceFile, dropped_record
 
 # To connect: a host that lives accepts at once.
 CONNECT_SECONDS = 10.0
@@ -46,13 +46,17 @@ def run(args: Args) -> int:
 
 
 def _follow(args: Args, dialects: dict[str, str], keep: Callable[[TraceRecord], None]) -> int:
-    messages = 0
+    messages, is_told = 0, False
 
     def on_event(event: Mapping[str, Any]) -> None:
-        nonlocal messages
+        nonlocal messages, is_told
+        if not is_told:
+            is_told = True
+            say(f"messages of {args.name or 'every extension'}; Ctrl-C ends")
         dialects.update(event["dialects"])
         if event["dropped"]:
-            say(f"{plural(event['dropped'], 'record')} dropped: we read too slowly")
+            # Between the records, so that a recording and --json have the gap, too.
+            keep(dropped_record(event["records"][0]["extension"], event["dropped"]))
         for data in event["records"]:
             record = TraceRecord.from_dict(data)
             keep(record)

@@ -5,6 +5,7 @@ from typing import Any
 
 from exthost.cli.common import escape_controls
 from exthost.trace.record import TraceRecord
+from exthost.trace.trace_file import DROPPED_RECORDS
 from exthost.wire import jsontext
 
 # A line longer than this is cut; --json has it whole.
@@ -33,6 +34,8 @@ def _text(record: TraceRecord) -> str:
             case "exited":
                 return f"process {record.pid} {record.text}"
             case "dropped":
+                if record.text == DROPPED_RECORDS:
+                    return f"dropped: {data.get('times'):,} {record.text}"
                 return f"dropped: {record.text} ({data.get('times')} so far)"
             case "noise" | "skipped":
                 return f"no message ({record.data}): {record.text}"

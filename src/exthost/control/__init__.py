@@ -5,7 +5,7 @@ One socket per config, this user's alone. In reading order:
 protocol           what crosses the socket, as lines of JSON
 address, peer      where the socket is, and who is at its other end
 served_host        what the verbs use of a host
-line_protocol      lines of a connection, read into memory of its own
+line_connection    one end of the socket on a loop: lines in, lines out
 server             the host's end: one host for a config
 server_connection  one client of the host
 requests           what each verb does

@@ -6,6 +6,7 @@ from typing import Any
 
 # What is data already: most of what a dialect decodes.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_NAMES = frozenset({str})
 
 
 def as_data(value: Any) -> Any:
@@ -14,6 +15,8 @@ def as_data(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if kind is dict:
+        if _PLAIN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+            return value
         return {str(key): as_data(item) for key, item in value.items()}
     if kind is list:
         return [as_data(item) for item in value]

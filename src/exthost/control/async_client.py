@@ -8,7 +8,7 @@ from typing import Any
 
 from exthost.control import protocol
 from exthost.control.client import host_gone
-from exthost.control.line_protocol import LineProtocol
+from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
@@ -21,25 +21,18 @@ class _Pending:
     """A request that has no answer yet. Its task awaits it directly, and is resumed by the callback
     that reads the answer: see `session/awaitable_call.py` for the names that a task needs."""
 
-    __slots__ = (
-        "_asyncio_future_blocking", "_context", "_loop", "_on_cancel", "_resume", "ended", "error",
-        "on_event", "value",
-    )  # fmt: skip
+    # Defaults on the class: most are never set, and one of these is made for each call.
+    _asyncio_future_blocking = True
+    _resume: Callable[["_Pending"], object]
+    _context: Context | None = None
+    ended = False
+    value: Any = None
+    error: BaseException | None = None
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        on_event: OnEvent | None,
-        on_cancel: Callable[["_Pending"], None],
-    ) -> None:
-        self._asyncio_future_blocking = True
-        self._loop = loop
-        self._on_cancel = on_cancel
-        self._resume: Callable[[_Pending], object] | None = None
-        self._context: Context | None = None
-        self.ended = False
-        self.value: Any = None
-        self.error: BaseException | None = None
+    def __init__(self, client: "AsyncHostClient", id: int, on_event: OnEvent | None) -> None:
+        self._loop = client.loop
+        self._client = client
+        self.id = id
         self.on_event = on_event
 
     def end(self, value: Any, error: BaseException | None = None) -> None:
@@ -48,15 +41,17 @@ class _Pending:
 
     def wake(self) -> None:
         """Resume the task. Only from a callback of the loop."""
-        if self._context is not None and self._resume is not None:
+        if self._context is not None:
             self._context.run(self._resume, self)
 
     # -- from the task -------------------------------------------------------------------------
 
-    def __await__(self) -> Generator["_Pending", None, None]:
+    def __await__(self) -> Generator["_Pending", None, Any]:
         if not self.ended:
             yield self
-        self.result()
+        if self.error is not None:
+            raise self.error
+        return self.value
 
     def add_done_callback(
         self, callback: Callable[["_Pending"], object], *, context: Context
@@ -72,28 +67,36 @@ class _Pending:
         if self.ended:
             return False
         self.end(None, asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
-        self._on_cancel(self)
+        self._client.give_up(self)
         return True
 
 
-class AsyncHostClient(LineProtocol):
+class AsyncHostClient(LineConnection):
     """One connection to a running host. Any task may ask."""
 
-    def __init__(self) -> None:
-        super().__init__(REPLY_BYTES)
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, connected: socket.socket) -> None:
+        """Use this connected socket."""
+        super().__init__(connected, REPLY_BYTES)
         self._pending: dict[int, _Pending] = {}
         self._last_id = 0
-        self._transport: asyncio.Transport | None = None
         self._lost: ExthostError | None = None
+        self.resume_reading()
 
-    @classmethod
-    async def connect(cls, connected: socket.socket) -> "AsyncHostClient":
-        """Use this connected socket."""
-        connected.setblocking(False)
-        loop = asyncio.get_running_loop()
-        _, client = await loop.create_unix_connection(cls, sock=connected)
-        return client
+    def send(
+        self,
+        verb: str,
+        name: str = "",
+        params: Mapping[str, Any] = EMPTY_MAPPING,
+        on_event: OnEvent | None = None,
+    ) -> _Pending:
+        """Send a request, and return what its answer is awaited by."""
+        if self._lost is not None:
+            raise self._lost
+        self._last_id = id = self._last_id + 1
+        line = protocol.question((verb, name, params, id))
+        pending = self._pending[id] = _Pending(self, id, on_event)
+        self.write(line)
+        return pending
 
     async def ask(
         self,
@@ -104,41 +107,30 @@ class AsyncHostClient(LineProtocol):
     ) -> Any:
         """Return the answer to a request, after its events; raise the error in it. A request whose
         task is cancelled is given up at the host as well."""
-        if self._transport is None or self._lost is not None:
-            raise self._lost or host_gone()
-        self._last_id = id = self._last_id + 1
-        line = protocol.question(Request(verb, name, params, id))
-        pending = self._pending[id] = _Pending(self._loop, on_event, self._cancel)
-        self._transport.write(line)
-        try:
-            await pending
-        except asyncio.CancelledError:
-            if self._lost is None:
-                self._transport.write(protocol.question(Request("cancel", id=id)))
-            raise
-        finally:
-            del self._pending[id]
-        return pending.value
+        return await self.send(verb, name, params, on_event)
 
-    def _cancel(self, pending: _Pending) -> None:
-        self._loop.call_soon(pending.wake)
+    def give_up(self, pending: _Pending) -> None:
+        """Tell the host that nobody waits for this request any more."""
+        self._pending.pop(pending.id, None)
+        self.write(protocol.question(Request("cancel", id=pending.id)))
+        self.loop.call_soon(pending.wake)
 
-    def close(self) -> None:
-        """Leave. Requests without an answer fail."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    # -- the transport -----------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
+        if len(items) == 1:  # one answer: the common case
+            answer = protocol.plain_answer(items[0])
+            if answer is not None and (pending := self._pending.pop(answer[0], None)) is not None:
+                pending.end(answer[1])
+                pending.wake()
+                return
         ended = []
         try:
             for item in items:
-                if type(item) is bytes and (pending := self._ended_by(item)) is not None:
+                answer = protocol.plain_answer(item)
+                if answer is not None and answer[0] in self._pending:
+                    pending = self._pending.pop(answer[0])
+                    pending.end(answer[1])
                     ended.append(pending)
                     continue
                 head = item.head if isinstance(item, Skipped | Broken) else item
@@ -150,16 +142,7 @@ class AsyncHostClient(LineProtocol):
         for pending in ended:
             pending.wake()
 
-    def _ended_by(self, line: bytes) -> _Pending | None:
-        """Return the request that a plain answer ends; None for every other line."""
-        answer = protocol.plain_answer(line)
-        pending = None if answer is None else self._pending.get(answer[0])
-        if answer is None or pending is None or pending.ended:
-            return None
-        pending.end(answer[1])
-        return pending
-
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self) -> None:
         self._lose(host_gone())
 
     def _take(self, line: HostLine) -> _Pending | None:
@@ -168,20 +151,21 @@ class AsyncHostClient(LineProtocol):
             self._lose(line.error)
             return None
         pending = self._pending.get(line.id or 0)
-        if pending is None or pending.ended:
+        if pending is None:
             return None  # it was cancelled
         if line.event is not None:
             if pending.on_event is not None:
                 pending.on_event(line.event)
             return None
+        del self._pending[pending.id]
         pending.end(line.value, line.error)
         return pending
 
     def _lose(self, error: ExthostError) -> None:
         if self._lost is None:
             self._lost = error
-        self.close()
-        for pending in self._pending.values():
-            if not pending.ended:
-                pending.end(None, self._lost)
-                self._loop.call_soon(pending.wake)
+        self.abort()
+        lost, self._pending = self._pending, {}
+        for pending in lost.values():
+            pending.end(None, self._lost)
+            self.loop.call_soon(pending.wake)

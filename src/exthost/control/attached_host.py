@@ -61,7 +61,7 @@ class AttachedHost:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
         connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
-        self._client = await AsyncHostClient.connect(connected)
+        self._client = AsyncHostClient(connected)
         try:
             self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
             await self.refresh()
@@ -77,7 +77,7 @@ class AttachedHost:
         """Leave the host, which goes on. Closing twice is fine."""
         client, self._client = self._client, None
         if client is not None:
-            client.close()
+            client.abort()
 
     def ask(
         self,
@@ -87,9 +87,12 @@ class AttachedHost:
         on_event: OnEvent | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Send a request of the control socket, and return its answer."""
+        return self._connected().ask(verb, name, params, on_event)
+
+    def _connected(self) -> AsyncHostClient:
         if self._client is None:
             raise UsageError("X1315", "this host is not open", help="use it with `async with`")
-        return self._client.ask(verb, name, params, on_event)
+        return self._client
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -175,21 +178,52 @@ class AttachedHost:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         The parameters are those of `Host.call_tool`."""
-        how: dict[str, Any] = {
-            "timeout": timeout,
-            "context": context,
-            "wait": wait,
-            "on_progress": on_progress,
-            "check": check,
-        }
         known = self._tools.get(name)
         if known is None:
-            return self._find_and_call(name, arguments, how)
-        return AttachedExtension(self, known.extension).call_tool(known.tool, arguments, **how)
+            return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
+        return self.call_own_tool(
+            known.extension, known.tool, arguments, timeout, context, wait, on_progress, check
+        )
 
-    async def _find_and_call(self, name: str, arguments: Any, how: dict[str, Any]) -> ToolResult:
+    async def _find_and_call(self, name: str, *how: Any) -> ToolResult:
         extension, tool = await self.find_tool(name)
-        return await AttachedExtension(self, extension).call_tool(tool, arguments, **how)
+        return await self.call_own_tool(extension, tool, *how)
+
+    async def call_own_tool(
+        self,
+        extension: str,
+        name: str,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        wait: bool,
+        on_progress: OnProgress | None,
+        check: bool,
+    ) -> ToolResult:
+        """Call a tool of an extension by the tool's own name."""
+        wanted = {"tool": name, "arguments": arguments}
+        if timeout is not None:
+            wanted["timeout"] = timeout
+        if context:
+            wanted["context"] = dict(context)
+        if not wait:
+            wanted["wait"] = False
+        forward = None
+        if on_progress is not None:
+            wanted["progress"] = True
+            forward = partial(_forward_progress, on_progress)
+        client = self._client or self._connected()
+        answer = await client.send("call", extension, wanted, forward)
+        if "error_reply" in answer:
+            error = read_error(answer["error_reply"])
+            if check or not isinstance(error, CallFailed):
+                raise error
+            return ToolResult.from_error_reply(error)
+        reader = self._readers.get(answer["dialect"]) or self.result_reader(answer["dialect"])
+        result = ToolResult(answer["raw"], reader)
+        if check and reader.is_error is not None and result.is_error:
+            raise tool_failed(result, name, extension=extension)
+        return result
 
 
 class AttachedExtension:
@@ -229,7 +263,7 @@ class AttachedExtension:
         wanted = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
         return (await self._host.ask("call", self.id, params=wanted))["raw"]
 
-    async def call_tool(
+    def call_tool(
         self,
         name: str,
         arguments: Any = None,
@@ -239,29 +273,11 @@ class AttachedExtension:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
-    ) -> ToolResult:
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
-        wanted = {"tool": name, "arguments": arguments}
-        if timeout is not None:
-            wanted["timeout"] = timeout
-        if context:
-            wanted["context"] = dict(context)
-        if not wait:
-            wanted["wait"] = False
-        forward = None
-        if on_progress is not None:
-            wanted["progress"] = True
-            forward = partial(_forward_progress, on_progress)
-        answer = await self._host.ask("call", self.id, params=wanted, on_event=forward)
-        if "error_reply" in answer:
-            error = read_error(answer["error_reply"])
-            if check or not isinstance(error, CallFailed):
-                raise error
-            return ToolResult.from_error_reply(error)
-        result = ToolResult(answer["raw"], self._host.result_reader(answer["dialect"]))
-        if check and result.is_error:
-            raise tool_failed(result, name, extension=self.id)
-        return result
+        return self._host.call_own_tool(
+            self.id, name, arguments, timeout, context, wait, on_progress, check
+        )
 
     @asynccontextmanager
     async def stream(

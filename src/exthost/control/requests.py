@@ -54,8 +54,11 @@ class EventSender(Protocol):
         """Send an event as soon as the client can take it."""
 
 
-Answer: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Takes the value or the error of a call."""
+# The parameters of a call that needs no task: nothing is sent before its answer.
+_PLAIN_CALL = frozenset({"tool", "arguments", "timeout", "context", "wait"})
+
+Answer: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
+"""Takes the id of a call's request, and the value or the error of the call."""
 
 
 class StartedCall(NamedTuple):
@@ -179,7 +182,7 @@ class Requests:
             while True:
                 await buffer.wait(number)
                 dropped = max(0, buffer.start - number)
-                records = buffer.after(number)[:TRACE_BATCH]
+                records = buffer.after(number, TRACE_BATCH)
                 number = max(number, buffer.start) + len(records)
                 await events.send(_trace_event(records, dropped, traffic.dialects))
         finally:
@@ -215,21 +218,19 @@ class Requests:
         Raises ExthostError."""
         params = request.params
         tool = params.get("tool")
-        if not isinstance(tool, str) or "method" in params or self.ending:
-            return None
-        if params.get("log") or params.get("progress"):
+        if type(tool) is not str or not _PLAIN_CALL.issuperset(params) or self.ending:
             return None
         extension = self._host[request.name]
+        id = request.id
 
         def on_end(value: Any, error: BaseException | None) -> None:
             if error is None:
-                answer(_tool_answer(extension, ToolResult(value, reader)), None)
+                answer(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
             elif isinstance(error, CallFailed):
-                answer(_tool_answer(extension, ToolResult.from_error_reply(error)), None)
+                answer(id, _tool_answer(extension, ToolResult.from_error_reply(error)), None)
             else:
-                answer(None, error)
+                answer(id, None, error)
 
-        reader = extension.dialect.result_reader
         context = params.get("context") or EMPTY_MAPPING
         calls = extension.calls
         call = calls.start_tool(

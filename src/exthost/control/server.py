@@ -26,6 +26,9 @@ from exthost.errors import Evidence, ExthostError, Refused, UsageError
 # Each costs a descriptor; programs and shell loops that call in parallel need some.
 MAX_CLIENTS = 128
 
+# As asyncio waits when a process has no descriptor left.
+_ACCEPT_AGAIN_SECONDS = 1.0
+
 
 class Control:
     """One open socket."""
@@ -47,7 +50,7 @@ class Control:
         whole = str(Path(config).absolute())
         self.requests = Requests(host, report, whole, is_program=is_program)
         self._clients: set[ServerConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.path = _place(config, environ)
         self._lock = _take(self.path.with_suffix(".lock"), whole)
         try:
@@ -58,34 +61,53 @@ class Control:
 
     async def serve(self) -> None:
         """Answer from now on, beside whatever else the loop does."""
-        self._server = await asyncio.get_running_loop().create_unix_server(
-            lambda: ServerConnection(self.requests, self._clients, self._objection),
-            sock=self._socket,
-            # Also those that come too late, to whom the reason is sent.
-            backlog=2 * MAX_CLIENTS,
-        )
+        # Also those that come too late, to whom the reason is sent.
+        self._socket.listen(2 * MAX_CLIENTS)
+        self._loop = asyncio.get_running_loop()
+        self._accept_clients()
 
     async def close(self) -> None:
         """Send everybody away, and leave no socket."""
-        if self._server is not None:
-            self._server.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.remove_reader(self._socket)
         clients = tuple(self._clients)
         for client in clients:
-            client.abort()
+            client.give_up()
         await asyncio.gather(*(client.finish() for client in clients))
         self.requests.close()
-        if self._server is not None:
-            await self._server.wait_closed()
         self._socket.close()
         self.path.unlink(missing_ok=True)
         self._let_go()
+
+    def _accept_clients(self) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        assert self._loop is not None
+        try:
+            connected, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:  # no descriptor is left: a client waits until there is one again
+            self._loop.remove_reader(self._socket)
+            self._loop.call_later(_ACCEPT_AGAIN_SECONDS, self._accept_clients)
+            return
+        client = ServerConnection(connected, self.requests, self._clients)
+        objection = self._objection(connected)
+        if objection is None:
+            client.serve()
+        else:
+            client.refuse(objection)
 
     def _let_go(self) -> None:
         self.path.with_suffix(".lock").unlink(missing_ok=True)
         os.close(self._lock)
 
-    def _objection(self, transport: asyncio.BaseTransport) -> ExthostError | None:
-        if not is_same_user(transport.get_extra_info("socket")):
+    def _objection(self, connected: socket.socket) -> ExthostError | None:
+        """Return why this client is sent away."""
+        if not is_same_user(connected):
             return Refused(
                 "X0376",
                 "this host answers to its own user alone",

@@ -1,17 +1,19 @@
 """One client at the host's socket: its lines in, requests at work, its answers out.
 
 A client cannot harm the host or another client. It has a bounded line, a bounded number of requests
-at work, a bounded time to ask its first thing and to read what it is sent. When it goes away its
-calls are cancelled; whatever else it began goes on.
+at work, and a bounded time to ask its first thing and to read what it is sent. A client that traces
+and does not read misses records instead. When a client goes away its calls are cancelled; whatever
+else it began goes on.
 """
 
 import asyncio
+import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.control import protocol
-from exthost.control.line_protocol import LineProtocol
+from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REQUEST_BYTES, Request
 from exthost.control.requests import CALLS, Requests, StartedCall
 from exthost.errors import ExthostError
@@ -25,21 +27,18 @@ READ_SECONDS = 10.0
 MAX_REQUESTS = 256
 
 
-class ServerConnection(LineProtocol):
-    """The host's end of one connection. `objection` returns why this client is sent away."""
+class ServerConnection(LineConnection):
+    """The host's end of one connection, which is in `open_connections` until it is over."""
 
     def __init__(
         self,
+        connected: socket.socket,
         requests: Requests,
         open_connections: "set[ServerConnection]",
-        objection: Callable[[asyncio.BaseTransport], ExthostError | None],
     ) -> None:
-        super().__init__(REQUEST_BYTES)
+        super().__init__(connected, REQUEST_BYTES)
         self._requests = requests
         self._open_connections = open_connections
-        self._objection = objection
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
         self._tasks: dict[asyncio.Task[None], Request] = {}
         self._calls: dict[int, StartedCall] = {}  # those without a task, by the id of the request
         self._waiting: deque[Item] = deque()  # no more than one read of them
@@ -49,39 +48,48 @@ class ServerConnection(LineProtocol):
         self._stays = False
         self._has_left = False
 
-    # -- the transport -----------------------------------------------------------------------
+        open_connections.add(self)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._open_connections.add(self)
-        # An answer counts as taken when the kernel has all of it.
-        transport.set_write_buffer_limits(0)
-        objection = self._objection(transport)
-        if objection is not None:
-            self._write(protocol.failure(objection))
-            self._close_when_sent()
-            return
+    def serve(self) -> None:
+        """Answer this client."""
         self._limit(ASK_SECONDS)
+        self.resume_reading()
+
+    def refuse(self, error: ExthostError) -> None:
+        """Send this client away."""
+        self.write(protocol.failure(error))
+        self._has_left = True
+        self.close()
+
+    # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if not self._has_left:
+        if self._has_left:
+            return
+        is_free = not self._waiting and len(self._tasks) + len(self._calls) < MAX_REQUESTS
+        if is_free and len(items) == 1:
+            request = protocol.plain_call(items[0])
+            if request is None or not self._started_call(request):
+                self._waiting.extend(items)
+                self._take_waiting()
+        else:
             self._waiting.extend(items)
             self._take_waiting()
 
-    def eof_received(self) -> bool:
-        self._leave()
-        return True  # what is at work still writes its answer
+    def end_received(self) -> None:
+        self._leave()  # what is at work still writes its answer
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self) -> None:
         self._leave()
         self._cancel_timer()
         self._open_connections.discard(self)
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        self._drained = self._loop.create_future()
-        self._limit(READ_SECONDS)
+        self._drained = self.loop.create_future()
+        # Who traces may stop to read: what comes meanwhile is dropped and counted.
+        if not any(request.verb == "trace" for request in self._tasks.values()):
+            self._limit(READ_SECONDS)
 
     def resume_writing(self) -> None:
         drained, self._drained = self._drained, None
@@ -90,12 +98,12 @@ class ServerConnection(LineProtocol):
         self._cancel_timer()
         self._idle()
 
-    def abort(self) -> None:
+    def give_up(self) -> None:
         """Send the client away at once, and give up everything that is at work for it."""
         for task in self._tasks:
             task.cancel()
         self._cancel_calls()
-        self._transport.abort()
+        self.abort()
 
     async def finish(self) -> None:
         """Wait until nothing is at work for this client."""
@@ -121,25 +129,21 @@ class ServerConnection(LineProtocol):
 
     def _idle(self) -> None:
         """Close or limit a connection for which nothing is at work."""
-        if self._tasks or self._calls or self._drained is not None or self._transport.is_closing():
+        if self._tasks or self._calls or self._drained is not None or self.is_closing:
             return
         if self._has_left:
-            self._transport.close()
+            self.close()
         elif not self._stays:
             self._limit(ASK_SECONDS)
 
     def _limit(self, seconds: float) -> None:
         self._cancel_timer()
-        self._timer = self._loop.call_later(seconds, self.abort)
+        self._timer = self.loop.call_later(seconds, self.give_up)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _close_when_sent(self) -> None:
-        self._has_left = True
-        self._transport.close()
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -149,12 +153,10 @@ class ServerConnection(LineProtocol):
             self._take(item)
             if isinstance(item, Skipped):
                 self._leave()
-        if self._transport.is_closing():
-            return
         if self._waiting:
-            self._transport.pause_reading()
+            self.pause_reading()
         else:
-            self._transport.resume_reading()
+            self.resume_reading()
 
     def _has_room(self) -> bool:
         return len(self._tasks) + len(self._calls) < MAX_REQUESTS
@@ -181,20 +183,8 @@ class ServerConnection(LineProtocol):
         id = request.id
         if id is None or id in self._calls or self._drained is not None:
             return False
-
-        def answer(value: Any, error: BaseException | None) -> None:
-            self._calls.pop(id, None)
-            if isinstance(error, ExthostError):
-                self._write(protocol.failure(error, id))
-            elif error is None:
-                self._write(protocol.success(value, id))
-            if self._waiting:
-                self._loop.call_soon(self._take_waiting)
-            if not self._stays:
-                self._idle()
-
         try:
-            call = self._requests.start_call(request, answer)
+            call = self._requests.start_call(request, self._answer_call)
         except ExthostError as error:
             self._start(request, error)
             return True
@@ -205,12 +195,24 @@ class ServerConnection(LineProtocol):
             self._cancel_timer()
         return True
 
+    def _answer_call(self, id: int | None, value: Any, error: BaseException | None) -> None:
+        """Send the outcome of a call that has no task."""
+        self._calls.pop(id or 0, None)
+        if error is None:
+            self.write(protocol.success(value, id))
+        elif isinstance(error, ExthostError):
+            self.write(protocol.failure(error, id))
+        if self._waiting:
+            self.loop.call_soon(self._take_waiting)
+        if not self._stays:
+            self._idle()
+
     def _start(self, request: Request, error: ExthostError | None = None) -> None:
         if self._drained is None:
             self._cancel_timer()
         self._stays = self._stays or bool(request.params.get("stay"))
         before = self._last_in_order if request.id is None else None
-        task = self._loop.create_task(self._work(request, before, error))
+        task = self.loop.create_task(self._work(request, before, error))
         if request.id is None:
             self._last_in_order = task
         self._tasks[task] = request
@@ -240,14 +242,10 @@ class ServerConnection(LineProtocol):
             line = protocol.success(value, request.id)
         except ExthostError as failed:
             line = protocol.failure(failed, request.id)
-        self._write(line)
+        self.write(line)
         await self.until_writable()
 
     # -- writing -----------------------------------------------------------------------------
-
-    def _write(self, line: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(line)
 
     async def until_writable(self) -> None:
         """Wait until the client has taken what it was sent, or is gone."""
@@ -257,12 +255,12 @@ class ServerConnection(LineProtocol):
     def offer_event(self, event: Mapping[str, Any], id: int | None) -> None:
         """Send an event, unless the client has not taken what it was sent before."""
         if self._drained is None:
-            self._write(protocol.event(event, id))
+            self.write(protocol.event(event, id))
 
     async def send_event(self, event: Mapping[str, Any], id: int | None) -> None:
         """Send an event when the client has taken what it was sent before."""
         await self.until_writable()
-        self._write(protocol.event(event, id))
+        self.write(protocol.event(event, id))
 
 
 class _Events:

@@ -12,7 +12,9 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["is_stateless", "log_level", "relayed_meta", "wire"]
+from exthost.http_server.trace_context import trace_context
+
+__all__ = ["is_stateless", "log_level", "relayed_meta", "sent_trace_context", "wire"]
 
 _ENVELOPE = frozenset(
     {
@@ -46,6 +48,16 @@ def relayed_meta(
     if types.CLIENT_INFO_META_KEY not in own and client is not None:
         own[types.CLIENT_INFO_META_KEY] = wire(client.client_info)
     return own
+
+
+def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the W3C Trace Context of a request: that of its `_meta`, else that of its HTTP
+    headers."""
+    sent = params.get("_meta")
+    headers = getattr(request, "headers", None)
+    return (trace_context(sent) if isinstance(sent, Mapping) else {}) or (
+        trace_context(headers) if isinstance(headers, Mapping) else {}
+    )
 
 
 def log_level(params: Mapping[str, Any]) -> str | None:

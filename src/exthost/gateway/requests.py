@@ -21,7 +21,7 @@ from exthost.gateway.catalog import Catalog, is_native
 from exthost.gateway.clients import LEVELS, Clients
 from exthost.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.gateway.held_calls import HeldCalls
-from exthost.gateway.meta import is_stateless
+from exthost.gateway.meta import is_stateless, sent_trace_context
 from exthost.gateway.relay import Relay, is_question, report_progress
 from exthost.gateway.subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
@@ -91,9 +91,14 @@ class Requests:
             found = await self._tools.find(name)
             extension = self._host[found.extension]
             native = is_native(extension)
+            traced = sent_trace_context(ctx.request, params)
 
             async def send(exchange: Exchange, members: Mapping[str, Any]) -> Any:
-                context = {RELAYED: RelayedRequest(members)} if native else {}
+                context: dict[str, Any] = {**traced}
+                if native:
+                    meta = {**traced, **members.get("_meta", {})}
+                    whole = {**members, "_meta": meta} if meta else members
+                    context[RELAYED] = RelayedRequest(whole)
                 result = await self._host.run_tool(
                     found.name,
                     arguments or {},

@@ -7,6 +7,7 @@ oldest record is dropped and counted, so neither the host nor its memory depends
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from itertools import islice
 
 from exthost.trace.record import TraceRecord
 
@@ -52,13 +53,13 @@ class TraceBuffer:
         """The number of the oldest record that is kept."""
         return self.end - len(self._records)
 
-    def after(self, number: int) -> list[TraceRecord]:
-        """Return the records from this number on, as far as they are kept."""
+    def after(self, number: int, limit: int | None = None) -> list[TraceRecord]:
+        """Return the records from this number on, as far as they are kept; so many at most."""
         skipped = max(0, number - self.start)
-        if not skipped:
-            return list(self._records)
         count = max(0, len(self._records) - skipped)
-        newest = [self._records[-1 - index] for index in range(count)]
+        if limit is not None and count > limit:  # behind: few of many
+            return list(islice(self._records, skipped, skipped + limit))
+        newest = list(islice(reversed(self._records), count))  # up to date: those at the end
         return newest[::-1]
 
     async def wait(self, number: int) -> None:

@@ -47,11 +47,13 @@ class SessionTrace:
         # With room for what the host may send although it would not accept it.
         self._framing = dialect.framing(max(max_message, 2**31 - 1))
         self._codec = dialect.codec(Role.GUEST)
+        # Asked once: that costs as much as everything else about a record.
+        self._positional = self._codec if isinstance(self._codec, Positional) else None
         self._methods: dict[Any, str] = {}  # of open requests, by their direction and id
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
-        if method and isinstance(self._codec, Positional):
-            self._codec.expect(method)
+        if method and self._positional is not None:
+            self._positional.expect(method)
         for item in self._framing.feed(frame):
             if not isinstance(item, Skipped | Broken):
                 message = self._codec.decode(item)

@@ -28,6 +28,8 @@ MAX_WAITING_BYTES = 64 * 2**20
 # It holds what extensions are sent: only the owner may read it.
 _MODE = 0o600
 
+DROPPED_RECORDS = "records of the trace: they came faster than they were taken"
+
 
 class TraceFile:
     """A listener of `Traffic` that writes. Close it in the end; closing twice is fine."""
@@ -42,6 +44,7 @@ class TraceFile:
         self._waiting: deque[TraceRecord] = deque()
         self._bytes = 0
         self._dropped = 0
+        self._last_extension = ""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._write_all, name="exthost trace", daemon=True)
@@ -51,11 +54,12 @@ class TraceFile:
         """Write a record soon."""
         with self._changed:
             is_full = self._bytes > MAX_WAITING_BYTES or len(self._waiting) >= MAX_WAITING_RECORDS
+            self._last_extension = record.extension
             if is_full or self._closed:
                 self._dropped += 1
                 return
             if self._dropped:
-                self._waiting.append(_dropped(record, self._dropped))
+                self._waiting.append(dropped_record(record.extension, self._dropped))
                 self._dropped = 0
             self._waiting.append(record)
             self._bytes += record.size
@@ -73,6 +77,8 @@ class TraceFile:
             if self._closed:
                 return
             self._closed = True
+            if self._dropped:  # the file ends with the gap
+                self._waiting.append(dropped_record(self._last_extension, self._dropped))
             self._changed.notify()
         self._thread.join()
         if self._owns:
@@ -96,9 +102,10 @@ class TraceFile:
                 _log.error("the trace %s ends here: %s", self._name, error)
 
 
-def _dropped(record: TraceRecord, times: int) -> TraceRecord:
-    text = "records of the trace: the file takes less than there is"
-    return TraceRecord(time(), record.extension, "dropped", data={"times": times}, text=text)
+def dropped_record(extension: str, times: int) -> TraceRecord:
+    """Return the record that stands for so many others, which were not taken fast enough."""
+    data = {"times": times}
+    return TraceRecord(time(), extension, "dropped", data=data, text=DROPPED_RECORDS)
 
 
 def _write(fd: int, data: bytes) -> None:

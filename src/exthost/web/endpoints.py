@@ -17,6 +17,7 @@ from exthost.control.report import Report
 from exthost.control.requests import Requests
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.host.host import Host
+from exthost.http_server.trace_context import trace_context
 from exthost.process.state_dirs import log_file
 from exthost.web.call_events import call_events
 from exthost.web.details import describe, lifecycle
@@ -153,6 +154,7 @@ class Endpoints:
             params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
+            params["context"] = trace_context(request.headers)
         command = protocol.Request("call", name, params)
         return EventStream(call_events(self._host, self._requests, command), self.streams)
 
