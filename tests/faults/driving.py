@@ -106,7 +106,7 @@ def extension(
     if os.environ.get(ENGINE_VARIABLE) != "local":
         return Extension(spec, chosen, bus=bus)
     cluster = Cluster(ClusterSettings(), LocalNodes)
-    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec.pool), cluster=cluster)
+    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
 
 
 class _OnNode(Extension):
