@@ -15,7 +15,7 @@ from typing import Any
 
 def main() -> None:
     # On a busy machine its processes take longer to start than Ray allows.
-    os.environ["RAY_agent_register_timeout_ms"] = "120000"
+    os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112 - Ray's own spelling
     import ray
     from ray.cluster_utils import Cluster
 
