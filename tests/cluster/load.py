@@ -80,7 +80,7 @@ async def kill_repeatedly(
         for _ in range(rounds):
             before = load.ends["result"]
             is_over = await kill()
-            await until(is_over, 90)
-            await until(lambda: extension.stats.processes >= processes, 90)
+            await until(is_over, 120)
+            await until(lambda: extension.stats.processes >= processes, 150)
             await until(lambda before=before: load.ends["result"] > before + 20, 90)  # type: ignore[misc]
     return load

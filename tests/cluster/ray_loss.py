@@ -217,7 +217,8 @@ async def kill_on(r: OnRay, what: str, rounds: int) -> Load:
         await until(lambda: runs(r.extension.stats.pid or 0))
         return await asyncio.to_thread(KILLS[what], r)
 
-    return await kill_repeatedly(r.extension, rounds, kill, PROCESSES)
+    # A pool that has lost all its processes begins with one, and grows as it is used.
+    return await kill_repeatedly(r.extension, rounds, kill, 1)
 
 
 async def repeated(what: str, rounds: int) -> Load:
