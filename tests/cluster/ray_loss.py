@@ -130,7 +130,7 @@ async def on_ray(ray: RayCluster, **settings: Any) -> AsyncIterator[OnRay]:
         placers.append(RayNodes(ray.address))
         return placers[-1]
 
-    cluster = Cluster(ClusterSettings(place=PLACE_SECONDS), make_placer)
+    cluster = Cluster(ClusterSettings(place=PLACE_SECONDS, silence=30.0), make_placer)
     extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=cluster.spawner(spec))
     try:
         await extension.start()

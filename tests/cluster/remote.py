@@ -61,7 +61,8 @@ async def remote(
     spec = spec_from_mapping({"name": "hostile", "source": source, **settings})
     placer = LocalNodes(nodes)
     ledger = Ledger()
-    engine = Cluster(cluster or ClusterSettings(), lambda: placer)
+    # Not the usual silence: beside much other work, this process may not run for seconds.
+    engine = Cluster(cluster or ClusterSettings(silence=60.0), lambda: placer)
     extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=engine.spawner(spec))
     try:
         yield Remote(extension, placer, ledger, engine)

@@ -20,7 +20,7 @@ from tests.extensions.looking import runs
 
 CERTIFICATE = str(Path(__file__).parent / "certificate.pem")
 KEY = str(Path(__file__).parent / "certificate.key")
-ENCRYPTED = ClusterSettings(certificate=CERTIFICATE, key=KEY)
+ENCRYPTED = ClusterSettings(certificate=CERTIFICATE, key=KEY, silence=60.0)
 
 
 @pytest.mark.more

@@ -14,6 +14,7 @@ import pytest
 import exthost
 from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.remote_child import RemoteChild
+from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
 from tests.cluster.load import REVIVED, under_load
 from tests.cluster.remote import Remote, remote
@@ -66,7 +67,13 @@ async def test_a_frozen_node_is_noticed_within_the_default_and_its_share_goes_to
     None
 ):
     pool = {"engine": "local", "min": 2, "max": 2}
-    async with remote(nodes=2, pool=pool, restart=REVIVED, breaker={"failures": 10**6}) as r:
+    async with remote(
+        cluster=ClusterSettings(),
+        nodes=2,
+        pool=pool,
+        restart=REVIVED,
+        breaker={"failures": 10**6},
+    ) as r:
         await r.extension.start()
         await until(lambda: r.extension.stats.processes == 2)
         async with under_load(r.extension) as load:

@@ -3,7 +3,6 @@
 In reading order:
 
     child            one running process: its pipes, its exit status, how it is killed
-    after_fork       what a fork of our process must not use
     child_process    what a session needs of a process, here or on another node
     spawn_errors     why a program could not be executed, and what to do
     exit_status      how a process ended, and a descriptor that is readable once it has
