@@ -185,13 +185,14 @@ browser:
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
-# The fault suite with every trial, of which `make test` runs a sample; a sample with processes on
-# simulated nodes; then its long versions: half an hour at most, a table, and an exit code.
+# The fault suite with every trial, of which `make test` runs a sample; the trials of pipes and lives
+# with processes on simulated nodes; then its long versions, twenty kills of each part of a node
+# among them, also on Ray where that is installed: an hour at most, a table, and an exit code.
 soak: $(STAMP) bubblewrap
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
-	EXTHOST_TEST_ENGINE=local $(PYTEST) $(PARALLEL_DEV) tests/faults/test_pipes.py \
+	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults/test_pipes.py \
 		tests/faults/test_lifetime.py tests/faults/test_fault_proxy.py
-	$(BIN)/python -m soak
+	$(BIN)/python -m soak --minutes 60
 
 # Half a minute for each dialect in each role. atheris has wheels for Linux only.
 fuzz: $(STAMP)

@@ -20,6 +20,7 @@ from bench.measures import (
     start,
 )
 from bench.memory import MIB
+from bench.node_rows import NODE_ROWS
 from bench.row import Direction, Row
 from bench.sdk_rows import SDK_ROWS
 
@@ -186,6 +187,7 @@ ROWS: tuple[Row, ...] = (
     *PEER_ROWS,
     # The SDK.
     *SDK_ROWS,
+    *NODE_ROWS,
     Row(
         key="gateway",
         name="one call through the gateway / directly",

@@ -16,7 +16,8 @@ import traceback
 from pathlib import Path
 
 from soak.measures import complaints, held, held_in_the_end
-from soak.rows import Row, rows
+from soak.row import Row
+from soak.rows import rows
 
 
 def run(row: Row, seconds: float) -> tuple[bool, str]:

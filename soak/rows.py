@@ -6,27 +6,20 @@ saw is what the host counted.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.testing.fault_proxy import FAULTS
 from exthost.testing.peers import PEERS, HostilePeer
+from soak.cluster_rows import cluster_rows
+from soak.row import Row
 from tests.extensions.driving import accounted
 from tests.faults.driving import Held, extension, frame, hurried
 from tests.faults.recordings import length, recorded, replay
 
 UNLIMITED = {"strategy": "immediate", "max_retries": "unlimited"}
 MB = 1_000_000
-
-
-class Row(NamedTuple):
-    """One line of the table. `flat`: memory is to be as before."""
-
-    name: str
-    run: Callable[[Path], Awaitable[str]]
-    flat: bool = True
 
 
 class Callers:
@@ -173,4 +166,5 @@ def rows(scale: float) -> list[Row]:
         *(stderr(peer, of(1000 if peer is first else 100) * MB) for peer in PEERS.values()),
         *(notices(peer, of(1_000_000)) for peer in PEERS.values() if peer.notification is not None),
         *(faults(peer) for peer in PEERS.values()),
+        *cluster_rows(max(1, int(20 * scale))),
     ]

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
-from exthost.cluster.engines import Engines, pin_objection
+from exthost.cluster.engines import Engines
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import NO_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
@@ -112,7 +111,7 @@ class Connection(OpenedByWith):
         spawn: Spawn = self._spawn
         if spec.pool.engine is not None:
             self._engines = Engines(NO_CLUSTER_SETTINGS)
-            spawn = self._engines.spawner(spec.pool) or spawn
+            spawn = self._engines.spawner(spec) or spawn
         return Extension(
             spec,
             dialect,
@@ -121,7 +120,6 @@ class Connection(OpenedByWith):
             environ=environ,
             attend=attend,
             shared=self._shared,
-            objection=partial(pin_objection, spec) if spec.pool.engine is not None else None,
             spawn=spawn,
             traffic=self._traffic,
         )

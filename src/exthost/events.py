@@ -100,12 +100,14 @@ class ToolsChanged(NamedTuple):
 
 
 class Spawned(NamedTuple):
-    """A process of an extension was started. `held` says how it is confined, as `enforced` does."""
+    """A process of an extension was started. `held` says how it is confined, as `enforced` does.
+    `node` is where it runs, "" for this machine."""
 
     extension: str
     pid: int
     argv: tuple[str, ...]
     held: Mapping[str, Any] = MappingProxyType({})
+    node: str = ""
 
 
 class ContainmentWeakened(NamedTuple):
@@ -118,11 +120,13 @@ class ContainmentWeakened(NamedTuple):
 
 
 class Exited(NamedTuple):
-    """A process of an extension ended. `status` says in words how."""
+    """A process of an extension ended. `status` says in words how. `node` is where it ran, "" for
+    this machine."""
 
     extension: str
     pid: int
     status: str
+    node: str = ""
 
 
 class LogLine(NamedTuple):

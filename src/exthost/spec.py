@@ -83,7 +83,8 @@ class Pool(_Settings):
     """How many processes one extension may have at a time, and where.
 
     `engine` is what places them on other nodes; None is this machine. There are at most `per_node`
-    on a node, and each needs `resources` of it. `spread`: on the node with the fewest first.
+    on a node, and each needs `resources` of it, and its `labels`. `spread`: on the node with the
+    fewest first. `files` is "sent" if the extension's folder is sent to the nodes.
     """
 
     min: int | None = None
@@ -92,6 +93,8 @@ class Pool(_Settings):
     per_node: int | None = None
     resources: tuple[tuple[str, float], ...] | None = None
     spread: bool | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+    files: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

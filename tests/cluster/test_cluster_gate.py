@@ -9,12 +9,13 @@ import pytest
 
 from exthost.cluster import gate as gate_module
 from exthost.cluster.gate import Gate
+from exthost.config.cluster import ClusterSettings
 from exthost.errors import ConfigError
 
 
 @contextlib.asynccontextmanager
 async def opened() -> AsyncIterator[Gate]:
-    gate = Gate("127.0.0.1", 0)
+    gate = Gate(ClusterSettings())
     await gate.open()
     try:
         yield gate
@@ -77,5 +78,5 @@ async def test_a_connection_that_nobody_wants_any_more_is_closed() -> None:
 
 async def test_a_port_in_use_is_a_mistake_in_the_configuration() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError) as caught:
-        await Gate("127.0.0.1", taken.getsockname()[1]).open()
+        await Gate(ClusterSettings(port=taken.getsockname()[1])).open()
     assert caught.value.code == "X0171"

@@ -9,14 +9,17 @@ from exthost.cluster.messages import (
     MAX_LINE_BYTES,
     Lines,
     Order,
+    SentFolder,
+    StateFolder,
     decode_exit,
     decode_order,
     encode_exit,
     encode_order,
 )
-from exthost.launch_plan import Ceiling, LaunchPlan, ResourceLimit, Wrapper
+from exthost.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
+from exthost.spec import Pins
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 2**40)
@@ -36,6 +39,7 @@ PLANS = st.builds(
         limits=st.lists(st.builds(ResourceLimit, TEXT, COUNT), max_size=3).map(tuple),
         filter=st.binary(max_size=20),
         private_mounts=WORDS,
+        paths=st.lists(st.builds(ExpectedPath, TEXT, COUNT, COUNT), max_size=2).map(tuple),
     ),
 )
 ORDERS = st.builds(
@@ -44,6 +48,11 @@ ORDERS = st.builds(
     plan=PLANS,
     streams=st.tuples(TEXT, TEXT, TEXT),
     silence=st.floats(0.1, 1000),
+    folder=st.none() | st.builds(SentFolder, TEXT, TEXT, TEXT),
+    pins=st.builds(Pins, TEXT, TEXT),
+    root=TEXT,
+    manifest=TEXT,
+    state=st.none() | st.builds(StateFolder, TEXT, COUNT),
 )
 STATUSES = st.builds(ExitStatus, st.none() | COUNT, st.none() | COUNT, TEXT, TEXT, TEXT)
 

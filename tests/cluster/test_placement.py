@@ -1,5 +1,6 @@
 """Which node a process is started on, and what is refused."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -12,7 +13,7 @@ from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
-from exthost.spec import Pool
+from exthost.spec import Pool, Spec
 from tests.cluster.remote import remote
 from tests.extensions.driving import command, failing, until
 
@@ -32,6 +33,12 @@ class DeafNodes:
     async def place(self, placement: Placement) -> None:
         pass
 
+    is_over = False
+
+    async def ended(self, placement: Placement) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
     async def release(self, placement: Placement) -> None:
         self.released.append(placement)
 
@@ -42,7 +49,8 @@ class DeafNodes:
 async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_for() -> None:
     placer = DeafNodes("far")
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
-    spawn = cluster.spawner(Pool(engine="local", resources=(("CPU", 2), ("tape", 1))))
+    pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
     error = await failing(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
@@ -50,6 +58,7 @@ async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_
     assert len(placer.released) == 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("pool", "expected"),
     [(Pool(per_node=1), 2), (Pool(engine="local"), 3), (Pool(spread=False), 1)],
@@ -75,6 +84,7 @@ def _pool_settings(pool: Pool) -> dict[str, object]:
     return settings
 
 
+@pytest.mark.more
 async def test_a_pool_without_room_on_any_node_is_refused() -> None:
     async with remote(nodes=1, pool={"engine": "local", "per_node": 1, "max": 2}) as r:
         await r.extension.start()
@@ -91,6 +101,7 @@ def entry(**settings: object) -> dict[str, object]:
     return {"name": "a", "dialect": "morphir", "source": source, **settings}
 
 
+@pytest.mark.more
 async def test_a_host_starts_a_pool_that_asks_for_resources_on_a_node() -> None:
     pool = {"engine": "local", "resources": {"CPU": 1}}
     config = {"extensions": [entry(pool=pool)], "defaults": {"pool": {"max": 2}}}
@@ -99,11 +110,14 @@ async def test_a_host_starts_a_pool_that_asks_for_resources_on_a_node() -> None:
         assert sum(host["a"].stats.nodes.values()) == 1
 
 
-async def test_pinned_files_are_refused_on_other_nodes() -> None:
+@pytest.mark.more
+async def test_pins_are_checked_on_the_node() -> None:
     pinned = entry(pool={"engine": "local"}, sha256={"interpreter": "0" * 64})
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
+        error = await failing(host["a"].call("echo", 1))
         cause = host["a"].cause
-        assert isinstance(cause, Refused) and cause.code == "X0394"
+        assert isinstance(cause, Refused) and cause.code == "X0386"
+        assert "on node local-" in cause.message and "interpreter" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +138,7 @@ def test_mistakes_in_the_section_are_reported(settings: dict[str, object], reaso
     assert reason in str(caught.value)
 
 
+@pytest.mark.more
 async def test_a_connection_without_a_host_has_its_processes_on_nodes_too() -> None:
     words = command()
     pool: PoolSettings = {"engine": "local"}

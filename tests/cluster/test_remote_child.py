@@ -15,6 +15,8 @@ from tests.cluster.remote import remote
 from tests.extensions.driving import failing, until
 from tests.extensions.looking import runs
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).parents[2]
 
 

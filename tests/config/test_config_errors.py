@@ -175,7 +175,7 @@ def test_a_mistake_in_a_section_is_named_with_its_place(document: Any, code: str
 
 def test_an_unknown_key_is_told_the_keys_that_exist() -> None:
     assert entry_failure(pool={"size": 3}).help == (
-        "the keys here are engine, max, min, per_node, resources, spread"
+        "the keys here are engine, files, labels, max, min, per_node, resources, spread"
     )
 
 

@@ -105,8 +105,9 @@ def extension(
     chosen = dialect or find.find_dialect(peer.dialect)
     if os.environ.get(ENGINE_VARIABLE) != "local":
         return Extension(spec, chosen, bus=bus)
-    cluster = Cluster(ClusterSettings(), LocalNodes)
-    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec.pool), cluster=cluster)
+    # Not the usual silence: beside much other work, this process may not run for seconds.
+    cluster = Cluster(ClusterSettings(silence=CALL_SECONDS), LocalNodes)
+    return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
 
 
 class _OnNode(Extension):

@@ -21,7 +21,7 @@ from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
 from exthost.cli.top_layout import arrange
 from exthost.cli.top_rates import Rates
 from exthost.control.measurements import Measurements
-from exthost.control.report import Report
+from exthost.control.report import Report, pids_here
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
 
@@ -137,7 +137,8 @@ class LiveTable:
             self._measured_at = now
             self._measurements.look()
             measured = [
-                row | self._measurements.of(row["id"], row["pids"]) for row in self._report.rows()
+                row | self._measurements.of(row["id"], pids_here(row))
+                for row in self._report.rows()
             ]
             self._rows = self._rates.add(measured, now)
         # What is measured is old by a second at most; the rest is as it is now.

@@ -45,10 +45,12 @@ def run(args: Args) -> int:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    """The processes of an extension, and the nodes of those that run on others."""
-    pids = ",".join(map(str, row["pids"]))
-    nodes = ",".join(sorted(row.get("nodes", {})))
-    return f"{pids} on {nodes}" if nodes else pids
+    """The processes of an extension, each with its node if it runs on another machine."""
+    processes = row.get("processes")
+    if processes is None:  # a host of an earlier version
+        return ",".join(map(str, row["pids"]))
+    places = [(process["pid"], process["node"]) for process in processes]
+    return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in places)
 
 
 def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:

@@ -8,23 +8,10 @@ from exthost.cluster.placer import Placer
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
-from exthost.errors import Refused
 from exthost.launch_plan import LaunchPlan
-from exthost.spec import Pool, Spec
+from exthost.spec import Spec
 
-__all__ = ["Engines", "pin_objection"]
-
-
-def pin_objection(spec: Spec) -> Refused | None:
-    """Return the error of an extension whose files are pinned and would run on another node."""
-    if spec.pool.engine is None or spec.sha256 is None:
-        return None
-    return Refused(
-        "X0394",
-        "its files are pinned, and pins are checked on this machine only",
-        extension=spec.id,
-        help="remove pool.engine, or the pins",
-    )
+__all__ = ["Engines"]
 
 
 class Engines:
@@ -34,14 +21,15 @@ class Engines:
         self._settings = settings
         self._clusters: dict[str, Cluster] = {}
 
-    def spawner(self, pool: Pool) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
-        """Return what starts a process with this pool on a node; None: it runs on this machine."""
+    def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
+        """Return what starts a process of an extension on a node; None: it runs on this machine."""
+        pool = spec.pool
         if pool.engine is None:
             return None
         if pool.engine not in self._clusters:
             make_placer = self._ray if pool.engine == "ray" else self._local
             self._clusters[pool.engine] = Cluster(self._settings, make_placer)
-        return self._clusters[pool.engine].spawner(pool)
+        return self._clusters[pool.engine].spawner(spec)
 
     def _local(self) -> Placer:
         return LocalNodes(self._settings.nodes)

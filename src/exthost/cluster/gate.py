@@ -1,17 +1,24 @@
 """The port of the host to which node processes connect.
 
 A connection must present a nonce that the host gave out, within seconds, and each nonce is good for
-one connection. Any other connection is closed without an answer.
+one connection. Any other connection is closed without an answer. With a certificate, every
+connection is encrypted.
 """
 
 import asyncio
+import logging
 import secrets
 import socket
 
 from exthost.cluster.messages import NONCE_BYTES
+from exthost.cluster.tls import Couplings, fingerprint, server_context
+from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 __all__ = ["Gate"]
+
+_log = logging.getLogger("exthost.cluster")
 
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
@@ -24,21 +31,26 @@ _BUFFER_BYTES = 256 * 1024
 
 
 class Gate:
-    """Listens on `host`, and pairs connections with those who expect them."""
+    """Listens where the settings say, and pairs connections with those who expect them."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+        self._host = settings.host
+        self._port = settings.port
+        self._tls: Couplings | None = None
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._strangers: set[asyncio.Task[None]] = set()
         self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
         self.address = ""
+        self.certificate = ""  # the SHA-256 of the certificate, if there is one
+        disown_in_copies(self)
 
     async def open(self) -> None:
         """Start to listen. Raises ConfigError if the address cannot be used."""
         if self._listener is not None:
             return
+        self._open_tls()
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -59,6 +71,19 @@ class Gate:
         host, port = listener.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._accepting = asyncio.create_task(self._accept(listener))
+
+    def _open_tls(self) -> None:
+        settings = self._settings
+        if settings.certificate:
+            self._tls = Couplings(server_context(settings.certificate, settings.key))
+            self.certificate = fingerprint(settings.certificate)
+        elif not is_loopback(settings.host):
+            _log.warning(
+                "cluster.listen %s can be reached from other machines, and what is sent there is "
+                "not encrypted: whoever is on the way reads the variables and calls of extensions; "
+                "set cluster.certificate",
+                settings.host,
+            )
 
     def expect(self) -> tuple[str, "asyncio.Future[socket.socket]"]:
         """Return a new nonce, and the future of the connection that presents it. Cancel the future
@@ -86,9 +111,12 @@ class Gate:
 
     async def _admit(self, connection: socket.socket) -> None:
         connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         nonce = b""
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
+                if self._tls is not None:
+                    connection = await self._tls.couple(connection)
                 while len(nonce) <= NONCE_BYTES:
                     data = await asyncio.get_running_loop().sock_recv(
                         connection, NONCE_BYTES + 1 - len(nonce)
@@ -105,7 +133,6 @@ class Gate:
         if future is None or future.done():
             connection.close()
             return
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         future.set_result(connection)
 
     async def close(self) -> None:
@@ -117,6 +144,15 @@ class Gate:
             await asyncio.wait(tasks)
         for future in list(self._expected.values()):
             future.cancel()
+        if self._tls is not None:
+            await self._tls.close()
         if self._listener is not None:
             self._listener.close()
             self._listener = self._accepting = None
+
+    def disown(self) -> None:
+        """Let go of the port in a forked copy of the host."""
+        if self._listener is not None:
+            replace_by_null([self._listener.fileno()])
+        if self._tls is not None:
+            replace_by_null(self._tls.descriptors())

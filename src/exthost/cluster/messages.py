@@ -15,9 +15,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from exthost.launch_plan import Ceiling, LaunchPlan, ResourceLimit, Wrapper
+from exthost._version import __version__
+from exthost.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
+from exthost.spec import Pins
 
 __all__ = [
     "BEAT",
@@ -27,6 +29,9 @@ __all__ = [
     "NONCE_BYTES",
     "Lines",
     "Order",
+    "OtherVersion",
+    "SentFolder",
+    "StateFolder",
     "decode_exit",
     "decode_order",
     "encode",
@@ -44,13 +49,40 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 BEAT_SECONDS = 1.0
 
 
+class SentFolder(NamedTuple):
+    """A folder of the host's machine, and the digest of its content. `nonce` is that of the
+    connection on which it can be fetched."""
+
+    root: str
+    digest: str
+    nonce: str = ""
+
+
+class StateFolder(NamedTuple):
+    """The folder in which an extension may keep files, and the user it belongs to."""
+
+    path: str
+    owner: int
+
+
 class Order(NamedTuple):
-    """What a node process is to start. `streams` are the nonces of stdin, stdout and stderr."""
+    """What a node process is to start. `streams` are the nonces of stdin, stdout and stderr.
+    `folder` is to be fetched first, and `state` is to be there. The files of `root`, its folder,
+    and `manifest` must match the `pins`."""
 
     extension: str
     plan: LaunchPlan
     streams: tuple[str, str, str]
     silence: float
+    folder: SentFolder | None = None
+    pins: Pins = Pins()
+    root: str = ""
+    manifest: str = ""
+    state: StateFolder | None = None
+
+
+class OtherVersion(ValueError):
+    """The order is that of another version of this package, which is the argument."""
 
 
 class Lines:
@@ -85,22 +117,40 @@ def encode_order(order: Order) -> bytes:
     """Return an order as a line."""
     return encode(
         {
+            "version": __version__,
             "order": {
                 "extension": order.extension,
                 "plan": _plan_to_data(order.plan),
                 "streams": order.streams,
                 "silence": order.silence,
-            }
+                "folder": order.folder,
+                "pins": order.pins,
+                "root": order.root,
+                "manifest": order.manifest,
+                "state": order.state,
+            },
         }
     )
 
 
 def decode_order(message: Mapping[str, Any]) -> Order:
-    """Return the order of a message. Raises KeyError, TypeError or ValueError if it has none."""
+    """Return the order of a message. Raises OtherVersion, or KeyError, TypeError or ValueError if
+    it has none."""
+    if message["version"] != __version__:
+        raise OtherVersion(message["version"])
     data = message["order"]
     stdin, stdout, stderr = data["streams"]
-    plan = _plan_from_data(data["plan"])
-    return Order(data["extension"], plan, (stdin, stdout, stderr), float(data["silence"]))
+    return Order(
+        data["extension"],
+        _plan_from_data(data["plan"]),
+        (stdin, stdout, stderr),
+        float(data["silence"]),
+        folder=None if data["folder"] is None else SentFolder(*data["folder"]),
+        pins=Pins(*data["pins"]),
+        root=data["root"],
+        manifest=data["manifest"],
+        state=None if data["state"] is None else StateFolder(*data["state"]),
+    )
 
 
 def _plan_to_data(plan: LaunchPlan) -> dict[str, Any]:
@@ -119,6 +169,7 @@ def _plan_to_data(plan: LaunchPlan) -> dict[str, Any]:
             "limits": wrapper.limits,
             "filter": b64encode(wrapper.filter).decode(),
             "private_mounts": wrapper.private_mounts,
+            "paths": wrapper.paths,
         },
     }
 
@@ -139,6 +190,7 @@ def _plan_from_data(data: Mapping[str, Any]) -> LaunchPlan:
             limits=tuple(ResourceLimit(*limit) for limit in wrapper["limits"]),
             filter=b64decode(wrapper["filter"]),
             private_mounts=tuple(wrapper["private_mounts"]),
+            paths=tuple(ExpectedPath(*path) for path in wrapper["paths"]),
         ),
     )
 

@@ -2,8 +2,9 @@
 
     python -m exthost.cluster.node_process HOST:PORT
 
-It reads its nonce from stdin. It ends, and with it the extension and every process of the
-extension, when its stdin or the life connection ends, or when the host is silent for too long.
+It reads a line from stdin: its nonce, and the SHA-256 of the host's certificate, if that has one.
+It ends, and with it the extension and every process of the extension, when its stdin or the life
+connection ends, or when the host is silent for too long.
 It needs the standard library, and of this package only what spawns processes.
 """
 
@@ -16,19 +17,20 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from exthost.cluster.messages import (
     BEAT,
     BEAT_SECONDS,
     Lines,
     Order,
+    OtherVersion,
     decode_order,
     encode,
     encode_exit,
 )
+from exthost.cluster.preparation import describe, other_version, prepare_on_node
 from exthost.cluster.relay import Relay
-from exthost.errors import ExthostError, SpawnFailed
+from exthost.errors import ExthostError
 from exthost.process.child import Child
 
 # How long the host may take to send its order, and the last output to be read.
@@ -43,33 +45,67 @@ _BUFFER_BYTES = 256 * 1024
 
 def main() -> int:
     """Run one extension. Return the exit code."""
-    host, _, port = sys.argv[1].rpartition(":")
-    nonce = sys.stdin.readline().strip()
+    nonce, _, certificate = sys.stdin.readline().strip().partition(" ")
     _reset_inherited()
+    host = HostAddress(sys.argv[1], certificate)
     try:
-        life = connect(host.strip("[]"), int(port), nonce)
-        order = _read_order(life)
-        streams = [connect(host.strip("[]"), int(port), stream) for stream in order.streams]
+        life = host.connect(nonce)
+    except OSError as error:
+        print(f"the host cannot be reached at {sys.argv[1]}: {error}", file=sys.stderr)
+        return 1
+    try:
+        _run(host, life)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"exthost: no order from the host at {sys.argv[1]}: {error}", file=sys.stderr)
+        print(f"no order from the host at {sys.argv[1]}: {error!r}", file=sys.stderr)
         return 1
-    try:
-        child = Child(order.plan, order.extension)
-    except ExthostError as error:
-        life.sendall(encode({"failed": _describe(error)}))
-        return 1
-    NodeProcess(child, order, life, streams).run()
+    finally:
+        life.close()
+        host.close()
     return 0
 
 
-def connect(host: str, port: int, nonce: str) -> socket.socket:
-    """Connect to the gate of the host and present a nonce."""
-    connection = socket.create_connection((host, port), timeout=10)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-    connection.sendall(nonce.encode() + b"\n")
-    return connection
+def _run(host: "HostAddress", life: socket.socket) -> None:
+    try:
+        order = _read_order(life)
+        order = prepare_on_node(order, host.connect)
+        streams = [host.connect(one) for one in order.streams]
+        child = Child(order.plan, order.extension)
+    except OtherVersion as version:
+        life.sendall(encode({"failed": describe(other_version(str(version)))}))
+    except ExthostError as error:
+        life.sendall(encode({"failed": describe(error)}))
+    else:
+        NodeProcess(child, order, life, streams).run()
+
+
+class HostAddress:
+    """Where the host is reached, and the certificate that it must have, if it has one."""
+
+    def __init__(self, address: str, certificate: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = host.strip("[]"), int(port)
+        self._tls = None
+        if certificate:
+            from exthost.cluster.tls import TlsClient  # takes as long as all other imports
+
+            self._tls = TlsClient(certificate)
+
+    def connect(self, nonce: str) -> socket.socket:
+        """Connect to the gate of the host and present a nonce. Raises OSError."""
+        connection = socket.create_connection(self._address, timeout=10)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        if self._tls is not None:
+            connection = self._tls.couple(connection)
+            connection.setblocking(True)
+        connection.sendall(nonce.encode() + b"\n")
+        return connection
+
+    def close(self) -> None:
+        """Send what was written, and close every connection."""
+        if self._tls is not None:
+            self._tls.close(_OUTPUT_SECONDS)
 
 
 def _read_order(life: socket.socket) -> Order:
@@ -81,16 +117,6 @@ def _read_order(life: socket.socket) -> Order:
             raise ConnectionError("the connection was closed")
         for message in lines.feed(data):
             return decode_order(message)
-
-
-def _describe(error: ExthostError) -> dict[str, Any]:
-    permanent = isinstance(error, SpawnFailed) and error.permanent
-    return {
-        "code": error.code,
-        "message": error.message,
-        "help": error.help,
-        "permanent": permanent,
-    }
 
 
 def _reset_inherited() -> None:

@@ -2,42 +2,49 @@
 
     python -m exthost.cluster.ray_driver ADDRESS
 
-Reads requests from stdin and answers on stdout, a line of JSON each; see `ray_nodes`. It ends at
-the end of its stdin, and Ray ends its actors then. An actor starts the node process as a child and
-holds its stdin, so the node process ends with its actor.
+Reads requests from stdin and answers on stdout, a line of JSON each; see `ray_nodes`. Each answer
+has the number of its request. What became of a node process is a message with the `id` of its
+placement. The driver ends at the end of its stdin, and Ray ends its actors then. An actor starts
+the node process as a child and holds its stdin, so the node process ends with its actor.
 """
 
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
+
+# What a node process prints when it fails is a line, or a traceback.
+_WORDS_BYTES = 4096
 
 
 def main() -> int:
     """Serve one host until the end of stdin. Return the exit code."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever Ray prints goes to stderr
+    lock = threading.Lock()
 
-    def answer(number: int, **message: Any) -> None:
-        answers.write(json.dumps({"number": number, **message}).encode() + b"\n")
+    def send(**message: Any) -> None:
+        with lock:
+            answers.write(json.dumps(message).encode() + b"\n")
 
     try:
-        driver = Driver(sys.argv[1])
+        driver = Driver(sys.argv[1], send)
     except ModuleNotFoundError:
-        answer(0, error="it is not installed: pip install 'exthost[ray]'")
+        send(number=0, error="it is not installed: pip install 'exthost[ray]'")
         return 1
     except Exception as error:
-        answer(0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:500]}")
+        send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:500]}")
         return 1
-    answer(0, result=None)
+    send(number=0, result=None)
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer(request["number"], result=driver.serve(request))
+            send(number=request["number"], result=driver.serve(request))
         except Exception as error:
-            answer(request["number"], error=str(error)[:500])
+            send(number=request["number"], error=str(error)[:500])
     driver.close()
     return 0
 
@@ -45,7 +52,7 @@ def main() -> int:
 class Driver:
     """One connection to a Ray cluster, and the actors of this host."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, send: Any) -> None:
         import ray
 
         package = str(Path(__file__).parents[1])
@@ -57,6 +64,7 @@ class Driver:
             include_dashboard=False,
         )
         self._ray = ray
+        self._send = send
         # An actor needs no processor of its own: what it starts is asked for in `resources`.
         self._actor_class = ray.remote(num_cpus=0, max_restarts=0)(NodeActor)
         self._actors: dict[int, Any] = {}
@@ -65,11 +73,7 @@ class Driver:
         """Return the answer to one request."""
         match request["do"]:
             case "nodes":
-                return [
-                    {"id": node["NodeID"], "name": node["NodeManagerHostname"]}
-                    for node in self._ray.nodes()
-                    if node["Alive"]
-                ]
+                return self._nodes()
             case "place":
                 return self._place(request)
             case "release":
@@ -78,6 +82,27 @@ class Driver:
                     self._ray.kill(actor)
                 return None
         raise ValueError(f"unknown request {request['do']!r}")
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        from ray._private import state
+
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        hosts = [node["NodeManagerHostname"] for node in alive]
+        try:
+            free, draining = state.available_resources_per_node(), state.state.get_draining_nodes()
+        except AttributeError:  # not part of the interface that Ray promises
+            free, draining = {}, {}
+        return [
+            {
+                "id": node["NodeID"],
+                "name": host if hosts.count(host) == 1 else f"{host}/{node['NodeID'][:6]}",
+                "labels": node.get("Labels", {}),
+                "resources": node["Resources"],
+                "free": free.get(node["NodeID"]),
+                "is_draining": node["NodeID"] in draining,
+            }
+            for node, host in zip(alive, hosts, strict=True)
+        ]
 
     def _place(self, request: dict[str, Any]) -> None:
         from ray.util.scheduling_strategies import (
@@ -91,12 +116,24 @@ class Driver:
             resources=resources or None,
             scheduling_strategy=NodeAffinitySchedulingStrategy(request["node"], soft=False),
         ).remote()
-        actor.start.remote(request["gate"], request["nonce"])
+        ended = actor.run.remote(request["gate"], request["nonce"], request["certificate"])
         self._actors[request["id"]] = actor
+        ended.future().add_done_callback(lambda future: self._on_ended(request["id"], future))
+
+    def _on_ended(self, id: int, future: Any) -> None:
+        """Report the end of a node process, or of its actor."""
+        try:
+            words = future.result()
+        except Exception as error:
+            words = f"{type(error).__name__}: {str(error)[:300]}"
+        try:
+            self._send(id=id, ended=words)
+        except (OSError, ValueError):
+            pass  # the host is gone
 
     def close(self) -> None:
         """End the actors and leave the cluster."""
-        for actor in self._actors.values():
+        for actor in list(self._actors.values()):
             self._ray.kill(actor)
         self._ray.shutdown()
 
@@ -104,21 +141,26 @@ class Driver:
 class NodeActor:
     """Runs on a node, in a worker of Ray."""
 
-    def start(self, gate: str, nonce: str) -> None:
-        """Start the node process. It lives as long as this actor, which holds its stdin."""
+    def run(self, gate: str, nonce: str, certificate: str) -> str:
+        """Run a node process, and return what it printed. It lives as long as this actor, which
+        holds its stdin."""
         from exthost import _version
 
         root = str(Path(_version.__file__).parents[1])
         environ = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "exthost.cluster.node_process", gate],
             stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**environ, "PYTHONPATH": root},
             start_new_session=True,
         )
-        assert self._process.stdin is not None
-        self._process.stdin.write(nonce.encode() + b"\n")
-        self._process.stdin.flush()
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(f"{nonce} {certificate}\n".encode())
+        process.stdin.flush()
+        words = process.stderr.read(_WORDS_BYTES).decode(errors="replace").strip()
+        process.wait()
+        return words
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placer import Node, Placement
 from exthost.errors import SpawnFailed
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 __all__ = ["RayNodes"]
 
@@ -42,8 +43,10 @@ class RayNodes:
         )
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[Any]] = {}
+        self._ended: dict[int, Future[str]] = {}  # by placement
         self._write_lock = threading.Lock()
         self._last_lines: list[str] = []
+        disown_in_copies(self)
         self._threads = [
             threading.Thread(target=work, name=f"exthost-ray-{work.__name__}", daemon=True)
             for work in (self._read_answers, self._read_stderr)
@@ -56,15 +59,23 @@ class RayNodes:
             ready.result(_INIT_SECONDS)
         except TimeoutError:
             self._end()
-            raise self._failed(f"Ray was not ready within {_INIT_SECONDS:g} s") from None
+            raise self._failed(
+                f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
+            ) from None
         except SpawnFailed:
             self._end()
             raise
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the driver has ended."""
+        return self._process.poll() is not None
+
     async def nodes(self) -> list[Node]:
-        return [Node(id=node["id"], name=node["name"]) for node in await self._ask({"do": "nodes"})]
+        return [Node(**node) for node in await self._ask({"do": "nodes"})]
 
     async def place(self, placement: Placement) -> None:
+        self._ended[placement.id] = Future()
         await self._ask(
             {
                 "do": "place",
@@ -72,11 +83,16 @@ class RayNodes:
                 "node": placement.node.id,
                 "gate": placement.gate,
                 "nonce": placement.nonce,
+                "certificate": placement.certificate,
                 "resources": dict(placement.resources),
             }
         )
 
+    async def ended(self, placement: Placement) -> str:
+        return await asyncio.wrap_future(self._ended[placement.id])
+
     async def release(self, placement: Placement) -> None:
+        self._ended.pop(placement.id, None)
         try:
             await self._ask({"do": "release", "id": placement.id})
         except SpawnFailed:
@@ -109,6 +125,11 @@ class RayNodes:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
+            if "ended" in message:
+                ended = self._ended.pop(message["id"], None)
+                if ended is not None and ended.set_running_or_notify_cancel():
+                    ended.set_result(message["ended"])
+                continue
             answer = self._answers.pop(message["number"], None)
             if answer is None or not answer.set_running_or_notify_cancel():
                 continue
@@ -132,6 +153,12 @@ class RayNodes:
             f"Ray cannot be used: {reason}",
             help=f"its last words: {last}" if last else "check the cluster with `ray status`",
         )
+
+    def disown(self) -> None:
+        """Let go of the driver in a forked copy of the host."""
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        replace_by_null(pipe.fileno() for pipe in pipes if pipe is not None and not pipe.closed)
+        self._process.returncode = 0  # it is not a child of this process
 
     def _end(self) -> None:
         assert self._process.stdin is not None

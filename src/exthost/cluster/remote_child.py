@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exthost.cluster.messages import BEAT, BEAT_SECONDS, KILL, Lines, decode_exit, encode
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus
 
 __all__ = ["RemoteChild"]
@@ -28,7 +29,8 @@ _OUTPUT_SECONDS = 1.0
 
 class RemoteChild:
     """One process on a node. `messages` came on the life connection already, and `lines` has the
-    rest of it. `on_released` is called when the process is over and nothing of it is used."""
+    rest of it. `on_lost` is called when the node is lost, and `on_released` when the process is
+    over and nothing of it is used."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class RemoteChild:
         messages: Sequence[Mapping[str, Any]],
         silence: float,
         spawn_seconds: float,
+        on_lost: Callable[[], None],
         on_released: Callable[[], None],
     ) -> None:
         self.node = node
@@ -62,7 +65,11 @@ class RemoteChild:
         self._exit_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._output_end: select.epoll | None = None
         self._output_timer: asyncio.TimerHandle | None = None
+        self._on_lost = on_lost
         self._on_released = on_released
+        self._on_leave: Callable[[], None] | None = None
+        self.is_leaving = False
+        disown_in_copies(self)
         self._loop.add_reader(life, self._on_life)
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
         self._handle(messages)
@@ -85,6 +92,19 @@ class RemoteChild:
         # The node sends nothing on this connection: it is readable because it was closed.
         self._loop.remove_reader(self.stdin)
         callback()
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the node is being emptied; at once, if it is already."""
+        self._on_leave = callback
+        if self.is_leaving:
+            callback()
+
+    def leave(self) -> None:
+        """Report that the node is being emptied."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            if self._on_leave is not None:
+                self._on_leave()
 
     # -- the life connection -----------------------------------------------------------------
 
@@ -116,6 +136,10 @@ class RemoteChild:
                 return
 
     def _beat(self) -> None:
+        if time.monotonic() - self._last_message > self._silence:
+            self._on_life()  # a host that was busy has not read yet what is there
+            if self._life is None:
+                return
         quiet = time.monotonic() - self._last_message
         if quiet > self._silence:
             self._lose(f"node {self.node} has not answered for {quiet:.1f} s")
@@ -131,7 +155,9 @@ class RemoteChild:
                 pass  # full or broken: the beats show it
 
     def _lose(self, reason: str) -> None:
-        self._reported = self._reported or ExitStatus(None, None, lost=reason)
+        if self._reported is None:
+            self._reported = ExitStatus(None, None, lost=reason)
+            self._on_lost()
         self._report()
 
     def _on_exit(self, status: ExitStatus) -> None:
@@ -217,3 +243,18 @@ class RemoteChild:
             os.close(self._exit_fd)
             self._exit_fd = _CLOSED
             self._on_released()
+
+    def disown(self) -> None:
+        """Release the process in a forked copy of the host: it belongs to the original."""
+        life, self._life = self._life, None
+        replace_by_null(
+            (
+                self.stdin,
+                self.stdout,
+                self.stderr,
+                self._exit_fd,
+                _CLOSED if life is None else life.detach(),
+                _CLOSED if self._output_end is None else self._output_end.fileno(),
+            )
+        )
+        self._exit_fd = _CLOSED

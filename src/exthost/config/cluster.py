@@ -8,7 +8,13 @@ from exthost.documents.keys import FLAG, SOME_DURATION, TEXT, Key, count
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import table
 
-__all__ = ["CLUSTER_KEYS", "NO_CLUSTER_SETTINGS", "ClusterSettings", "cluster_settings"]
+__all__ = [
+    "CLUSTER_KEYS",
+    "NO_CLUSTER_SETTINGS",
+    "ClusterSettings",
+    "cluster_settings",
+    "is_loopback",
+]
 
 # Addresses that only this machine can reach.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -17,12 +23,15 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """`host` and `port` are where node processes connect to. `place` is how long a node process may
-    take to connect, `silence` how long a node may be silent before it is lost. `nodes` is how many
-    nodes the engine "local" simulates."""
+    take to connect, `silence` how long a node may be silent before it is lost. `certificate` and
+    `key` are files; without them nothing is encrypted. `nodes` is how many nodes the engine "local"
+    simulates."""
 
     address: str = "auto"
     host: str = "127.0.0.1"
     port: int = 0
+    certificate: str = ""
+    key: str = ""
     place: float = 60.0
     silence: float = 5.0
     nodes: int = 3
@@ -43,6 +52,16 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         '"10.0.0.5:7700"',
         '"127.0.0.1:0"',
     ),
+    "certificate": Key(
+        TEXT,
+        "A file with a certificate (PEM): connections of nodes are encrypted, and only this host "
+        "is believed to be the host. One that is signed by itself will do.",
+        '"/etc/exthost/cluster.pem"',
+        "(no encryption)",
+    ),
+    "key": Key(
+        TEXT, "The file with the certificate's key.", '"/etc/exthost/cluster.key"', "(none)"
+    ),
     "insecure": Key(
         FLAG,
         "Whether `listen` may be reachable from other machines, without encryption.",
@@ -62,6 +81,11 @@ def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
     values = table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     settings = {name: setting for name, setting in values.items() if setting is not None}
+    is_encrypted = "certificate" in settings
+    if is_encrypted != ("key" in settings):
+        wrong = place.at("certificate" if is_encrypted else "key")
+        wrong.wrong(WRONG_VALUE, "a certificate and its key are wanted together")
+        return None
     if listen is None:
         return ClusterSettings(**settings)
     host, _, port = listen.rpartition(":")
@@ -69,11 +93,16 @@ def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
     if not host or not port.isdecimal() or int(port) > 65535:
         place.at("listen").wrong(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
         return None
-    if host not in _LOOPBACK and not insecure:
+    if not is_loopback(host) and not insecure and not is_encrypted:
         place.at("listen").wrong(
             WRONG_VALUE,
             f"{host} can be reached from other machines, and what is sent there is not encrypted; "
-            "set insecure = true if only trusted machines can reach it",
+            "set certificate and key, or insecure = true if only trusted machines can reach it",
         )
         return None
     return ClusterSettings(host=host, port=int(port), **settings)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    return host in _LOOPBACK

@@ -53,6 +53,8 @@ class PoolSettings(TypedDict, total=False):
     per_node: int
     resources: dict[str, float]
     spread: bool
+    labels: dict[str, str]
+    files: Literal["present", "sent"]
 
 
 class PermissionSettings(TypedDict, total=False):

@@ -6,6 +6,7 @@ still wants to know.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.control.served_host import ServedHost
@@ -22,18 +23,19 @@ class Report:
     def __init__(self, host: ServedHost) -> None:
         self._host = host
         self._last: dict[str, dict[str, Any]] = {}
-        self._processes: dict[str, dict[int, None]] = {}
+        # By extension: the pids, each with its node, in the order of their starts.
+        self._processes: dict[str, dict[tuple[int, str], None]] = {}
         host.events.subscribe(StateChanged, self._remember)
         host.events.subscribe(Spawned, self._came)
         host.events.subscribe(Exited, self._went)
 
     def _came(self, spawned: Spawned) -> None:
-        self._processes.setdefault(spawned.extension, {})[spawned.pid] = None
+        self._processes.setdefault(spawned.extension, {})[spawned.pid, spawned.node] = None
 
     def _went(self, exited: Exited) -> None:
-        pids = self._processes.get(exited.extension, {})
-        pids.pop(exited.pid, None)
-        if not pids:
+        processes = self._processes.get(exited.extension, {})
+        processes.pop((exited.pid, exited.node), None)
+        if not processes:
             self._processes.pop(exited.extension, None)
 
     def _remember(self, change: StateChanged) -> None:
@@ -56,12 +58,14 @@ class Report:
     def row(self, extension: Extension) -> dict[str, Any]:
         """One extension."""
         stats = extension.stats
+        processes = self._processes.get(extension.id, ())
         return {
             "id": extension.id,
             "dialect": extension.spec.dialect,
             "state": str(extension.state),
             "health": str(extension.health),
-            "pids": list(self._processes.get(extension.id, ())),
+            "pids": [pid for pid, _ in processes],
+            "processes": [{"pid": pid, "node": node} for pid, node in processes],
             "nodes": dict(stats.nodes),
             "uptime": round(stats.uptime, 3),
             "restarts": stats.restarts,
@@ -73,3 +77,8 @@ class Report:
             "tools": len(extension.tools),
             "last_error": self._last.get(extension.id),
         }
+
+
+def pids_here(row: Mapping[str, Any]) -> list[int]:
+    """Return the pids of a row that are those of this machine."""
+    return [process["pid"] for process in row["processes"] if not process["node"]]

@@ -15,7 +15,7 @@ from exthost.control.as_data import as_data, event_as_data
 from exthost.control.description import describe_extension, describe_tools
 from exthost.control.measurements import Measurements
 from exthost.control.protocol import Request
-from exthost.control.report import Report
+from exthost.control.report import Report, pids_here
 from exthost.control.served_host import ServedHost
 from exthost.dialects.meanings import Progress
 from exthost.dialects.streams import ProgressBar
@@ -132,7 +132,7 @@ class Requests:
         rows = [self._report.row(self._host[name])] if name else self._report.rows()
         if request.params.get("measure"):
             self._measurements.look()
-            rows = [row | self._measurements.of(row["id"], row["pids"]) for row in rows]
+            rows = [row | self._measurements.of(row["id"], pids_here(row)) for row in rows]
         return {"host": await self._hello(request, events), "extensions": rows}
 
     async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:

@@ -126,6 +126,24 @@ _AMOUNTS = ValueType(
     {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
 )
 
+
+def _labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
+    """Read a table of texts by name, as pairs."""
+    read = json_table(value, place)
+    if read is None:
+        return None
+    for name, text in read.items():
+        if not isinstance(text, str):
+            place.at(name).wrong(WRONG_VALUE, f"a text is wanted, not {text!r}")
+    return tuple((name, text) for name, text in read.items() if isinstance(text, str))
+
+
+_LABELS = ValueType(
+    _labels,
+    "table of texts",
+    {"type": "object", "additionalProperties": {"type": "string"}},
+)
+
 POOL: Mapping[str, Key] = {
     "min": Key(count(0), "How many processes are started, and kept when idle.", "1", "1"),
     "max": Key(count(1), "How many processes there are at most.", "4", "1"),
@@ -138,6 +156,13 @@ POOL: Mapping[str, Key] = {
     "per_node": Key(count(1), "How many of them one node has at most.", "4", "(no limit)"),
     "resources": Key(_AMOUNTS, "What each of them needs of its node.", "{ CPU = 1 }", "{ }"),
     "spread": Key(FLAG, "Whether the node with the fewest gets the next one.", "true", "true"),
+    "labels": Key(_LABELS, "The labels that its nodes must have.", '{ zone = "a" }', "{ }"),
+    "files": Key(
+        choice("present", "sent"),
+        "Whether its folder is at the same path on every node, or is sent there.",
+        '"sent"',
+        '"present"',
+    ),
 }
 
 PERMISSIONS: Mapping[str, Key] = {

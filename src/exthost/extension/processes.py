@@ -104,6 +104,15 @@ class Processes:
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
         self.starting.append(Start(self._starter, first_id, replaces=replaces, done=self._wake))
 
+    @property
+    def leaving_workers(self) -> list[Worker]:
+        """Those that serve on a node that is being emptied."""
+        return [one for one in self.serving if one.session.lifetime.child.is_leaving]
+
+    def replaced_by(self, start: Start) -> list[Worker]:
+        """Return the workers whose place a process takes that has just started."""
+        return list(self.serving) if start.replaces else self.leaving_workers[:1]
+
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
         finished = [start for start in self.starting if start.done]

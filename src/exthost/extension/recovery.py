@@ -111,6 +111,12 @@ class Recovery:
             case OnDemand():
                 pass
 
+    def on_leave(self) -> None:
+        """Handle a node that is being emptied: a process elsewhere replaces the one that is there,
+        which ends when its calls are answered."""
+        self.growth.request()
+        self._wake()
+
     def on_last_ended(self, error: ExthostError) -> None:
         """Handle the end, or the failed start, of the last process, as the policy decides."""
         status, failed_start = self._status, self._status.state is State.STARTING

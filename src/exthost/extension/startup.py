@@ -284,12 +284,14 @@ class Start:
         starter, queue = self._starter, self._starter.queue
         if not is_known(starter.spec):
             await asyncio.to_thread(find_out, starter.spec)
-        if has_package_pin(starter.spec):
+        is_here = starter.spec.pool.engine is None  # else its node checks its files
+        if is_here and has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
         async with spawn_turn(queue.loop):  # nothing in here waits
             launch = self._launch = make_state_folder(starter.prepared())
             starter.report_weaker(launch.weaker)
-            check_files(starter.spec, launch.plan)
+            if is_here:
+                check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
             spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._placed(spawned) if isinstance(spawned, Awaitable) else spawned
@@ -297,7 +299,8 @@ class Start:
         if Spawned in queue.bus.kinds:
             refused = launch.plan.group is not None and not child.has_cgroup
             enforced = (starter.prepared() if refused else launch).enforced
-            queue.bus.publish(Spawned(starter.spec.id, child.pid, launch.plan.argv, enforced))
+            argv = launch.plan.argv
+            queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
         session = Session(
             child,

@@ -271,7 +271,7 @@ class Supervisor:
 
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
-        old = list(self.processes.serving) if start.replaces else []
+        old = self.processes.replaced_by(start)
         self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.process_ready(now, start.seconds)
@@ -281,6 +281,9 @@ class Supervisor:
             self._status.move(Event.SHOOK_HANDS)
         for worker in old:  # in this very step: the next call finds the fresh one
             self.processes.dismiss(worker)
+        if self.processes.leaving_workers:
+            self.recovery.growth.request()
+        session.lifetime.child.on_leave(self.recovery.on_leave)
         self.idle.begin(now, self.processes.serving)
         if start.replaces:
             self.recovery.gate.reset()
@@ -327,7 +330,8 @@ class Supervisor:
         processes, size = self.processes, self.recovery.growth.size
         is_idle = self.idle.is_over(now, processes.serving)
         wants_more = not processes.starting and self.recovery.growth.take_due(now)
-        has_room = len(processes.serving) < size.most and not self.recovery.gate.is_half_open
+        staying = len(processes.serving) - len(processes.leaving_workers)
+        has_room = staying < size.most and not self.recovery.gate.is_half_open
         if wants_more and has_room:
             self._launch()
             return

@@ -6,7 +6,7 @@ something that only one may have, and whether another one of the same dialect ha
 
 from collections.abc import Callable, Iterable, Mapping
 
-from exthost.cluster.engines import Engines, pin_objection
+from exthost.cluster.engines import Engines
 from exthost.dialects import find
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus
@@ -71,7 +71,7 @@ class ExtensionFactory:
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
-            spawn=self._engines.spawner(spec.pool) or Child,
+            spawn=self._engines.spawner(spec) or Child,
         )
 
     def _handlers_of(self, spec: Spec) -> Mapping[str, Handler]:
@@ -81,8 +81,6 @@ class ExtensionFactory:
 
     def _find_clash(self, spec: Spec) -> Refused | None:
         """Return the error if an extension that came before has what only one may have."""
-        if (refused := pin_objection(spec)) is not None:
-            return refused
         earlier = []
         for extension in self._others():
             if extension.spec is spec:

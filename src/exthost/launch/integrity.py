@@ -36,11 +36,14 @@ from exthost.spec import Pins, Spec
 __all__ = [
     "check_files",
     "check_package",
+    "check_pinned_files",
+    "check_pinned_package",
     "check_tools",
     "digests",
     "file_digest",
     "has_package_pin",
     "package_root",
+    "pins_of",
     "tools_digest",
 ]
 
@@ -94,26 +97,34 @@ def package_root(spec: Spec) -> str:
 
 def check_files(spec: Spec, plan: LaunchPlan) -> None:
     """Raise Refused unless the program, its interpreter and the manifest match their pins."""
-    pins = _pins(spec)
+    check_pinned_files(pins_of(spec), plan, spec.manifest_file, spec.id)
+
+
+def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: str) -> None:
+    """The same by the pins, the plan and the path of the manifest."""
     for what, path, pinned in (
         ("program", _program(plan) if pins.program else "", pins.program),
         ("interpreter", _interpreter(plan) if pins.interpreter else "", pins.interpreter),
-        ("manifest", spec.manifest_file, pins.manifest),
+        ("manifest", manifest, pins.manifest),
     ):
         found = file_digest(path) if pinned and path else ""
         if pinned and found != pinned:
-            raise _refused(spec, _Mismatch(what, path, pinned, found))
+            raise _refused(extension, _Mismatch(what, path, pinned, found))
 
 
 def has_package_pin(spec: Spec) -> bool:
     """Return whether `check_package` has anything to check."""
-    return bool(_pins(spec).package)
+    return bool(pins_of(spec).package)
 
 
 def check_package(spec: Spec, host: Mapping[str, str]) -> None:
     """Raise Refused unless the files of the package match their pin. `host` are the host's
     variables. Reads all files: call it in a thread."""
-    pinned, root = _pins(spec).package, package_root(spec)
+    check_pinned_package(pins_of(spec).package, package_root(spec), host, spec.id)
+
+
+def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extension: str) -> None:
+    """The same by the pin and the path of the package."""
     if not pinned:
         return
     try:
@@ -124,7 +135,7 @@ def check_package(spec: Spec, host: Mapping[str, str]) -> None:
         raise Refused(
             "X0393",
             f"its package cannot be compared with its pin: {unusable.path or 'sha256'}: {unusable}",
-            extension=spec.id,
+            extension=extension,
             help="remove what is in the way, or remove sha256.package",
             evidence=Evidence(path=unusable.path, key="sha256.package"),
         ) from None
@@ -134,13 +145,13 @@ def check_package(spec: Spec, host: Mapping[str, str]) -> None:
         return
     difference = first_difference(pinned, tree, known)
     if difference is None:
-        raise _refused(spec, _Mismatch("package", root, pinned, tree.digest))
+        raise _refused(extension, _Mismatch("package", root, pinned, tree.digest))
     path = os.path.normpath(os.path.join(root, difference[0]))  # noqa: PTH118
     raise Refused(
         "X0386",
         f"its package is not the one that was pinned: {path} {difference[1]} "
         f"(pinned {pinned}, found {tree.digest})",
-        extension=spec.id,
+        extension=extension,
         help="if you trust the change, pin the new digest; else put the file back",
         evidence=Evidence(path=path, key="sha256.package"),
     )
@@ -152,7 +163,7 @@ def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     time."""
     if spec.sha256 is None:
         return ""
-    wanted = _pins(spec).tools
+    wanted = pins_of(spec).tools
     found = tools_digest(tools)
     known = wanted or first
     if known and found != known:
@@ -166,19 +177,20 @@ def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     return known or found
 
 
-def _refused(spec: Spec, mismatch: _Mismatch) -> Refused:
+def _refused(extension: str, mismatch: _Mismatch) -> Refused:
     found = mismatch.found or "unreadable"
     return Refused(
         "X0386",
         f"its {mismatch.what} {mismatch.path or '(it has none)'} is not the one that was pinned: "
         f"pinned {mismatch.pinned}, found {found}",
-        extension=spec.id,
+        extension=extension,
         help="if you trust the change, pin the new digest; else put the file back",
         evidence=Evidence(path=mismatch.path, key="sha256"),
     )
 
 
-def _pins(spec: Spec) -> Pins:
+def pins_of(spec: Spec) -> Pins:
+    """Return what of an extension is pinned."""
     pins = spec.sha256
     return pins if isinstance(pins, Pins) else Pins(program=pins or "")
 

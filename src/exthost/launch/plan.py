@@ -75,7 +75,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     if policy_of(spec) is not None and spec.argv:
         command = _command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
-    if spec.sha256 is not None and spec.argv:
+    if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, _command(spec, dialect, environ).plan)
     return admission
 

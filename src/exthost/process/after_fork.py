@@ -1,13 +1,15 @@
-"""After a fork, the child process must not use the extensions of its parent.
+"""After a fork, the copy of this process must not use what belongs to the original.
 
-The two would share the pipes, and replies would go to whichever process reads first.
+The two would share pipes and connections: replies would go to whichever process reads first, and
+the other end would not see that the original has closed its own.
 """
 
 import os
 import weakref
+from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["disown_in_copies"]
+__all__ = ["disown_in_copies", "replace_by_null"]
 
 
 class Disownable(Protocol):
@@ -29,6 +31,16 @@ def disown_in_copies(owned: Disownable) -> None:
         _known[:] = [reference for reference in _known if reference() is not None]
         _sweep_at = max(_LEAST_ENTRIES, 2 * len(_known))
     _known.append(weakref.ref(owned))
+
+
+def replace_by_null(fds: Iterable[int]) -> None:
+    """Replace descriptors by /dev/null; negative ones are skipped. They are not closed, since a
+    copied event loop knows them by number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        if fd >= 0:
+            os.dup2(null, fd, inheritable=False)
+    os.close(null)
 
 
 def _disown_all() -> None:

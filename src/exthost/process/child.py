@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from exthost.launch_plan import Ceiling, LaunchPlan
 from exthost.process import cgroups
-from exthost.process.after_fork import disown_in_copies
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
@@ -111,6 +111,10 @@ class Child:
         self.spawn_seconds = time.perf_counter() - began
 
     node = ""
+    is_leaving = False
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Do nothing: this machine is not emptied."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:
         """Do nothing: a write to the pipe reports it."""
@@ -218,17 +222,11 @@ class Child:
             self._group = None
 
     def disown(self) -> None:
-        """Release the child in a forked copy of the host: it belongs to the original. The
-        descriptors are replaced by /dev/null and not closed, since a copied event loop knows them
-        by number."""
+        """Release the child in a forked copy of the host: it belongs to the original."""
         open_fds = [self.stdin, self.stdout, self.stderr]
         open_fds += [self._watch.fd] if self._watch is not None else []
         open_fds += self._init_channel.descriptors if self._init_channel is not None else []
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in open_fds:
-            if fd != CLOSED:
-                os.dup2(null, fd, inheritable=False)
-        os.close(null)
+        replace_by_null(open_fds)
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
 
     def __del__(self) -> None:

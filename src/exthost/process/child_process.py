@@ -25,6 +25,13 @@ class ChildProcess(Protocol):
         """The name of the node that it runs on, "" for this machine."""
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether it is to be replaced, because its node is being emptied."""
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when its node is being emptied; at once, if it is already."""
+
+    @property
     def has_cgroup(self) -> bool:
         """Whether the process is in a cgroup made for it."""
 

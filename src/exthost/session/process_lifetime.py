@@ -100,7 +100,8 @@ class ProcessLifetime:
         if Exited in self._bus.kinds:
             self._diagnostics.drain_stderr()  # its last lines come before the news of its end
             self._diagnostics.flush()
-            self._bus.publish(Exited(self._diagnostics.extension, self.child.pid, str(status)))
+            pid, node = self.child.pid, self.child.node
+            self._bus.publish(Exited(self._diagnostics.extension, pid, str(status), node))
         if not self.exited.done():
             self.exited.set_result(None)
         self._over_within(LAST_OUTPUT_SECONDS, Died())

@@ -97,7 +97,7 @@ export class Detail {
     this.row = row;
     setText(this.chip, row.state);
     this.chip.dataset.state = row.state;
-    const facts = [row.dialect, row.health, row.since && `for ${ago(row.since)}`, row.pids.length > 0 && `process ${row.pids.join(", ")}`,
+    const facts = [row.dialect, row.health, row.since && `for ${ago(row.since)}`, row.pids.length > 0 && `process ${row.processes.map(({ pid, node }) => (node ? `${pid} on ${node}` : pid)).join(", ")}`,
       plural(row.calls, "call"), row.rate > 0 && `${row.rate}/s`, row.in_flight > 0 && `${row.in_flight} in flight`, row.waiting > 0 && `${row.waiting} waiting`,
       plural(row.restarts, "restart"), row.crashes > 0 && plural(row.crashes, "crash").replace("crashs", "crashes")];
     setText(this.facts, facts.filter(Boolean).join(" · "));

@@ -1,0 +1,119 @@
+"""Processes on nodes, which are simulated on this machine, against local processes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from bench import subject
+from bench.memory import MIB
+from bench.rounds import duration, ratios, read_values, take_turns_async
+from bench.row import Reading, Setting
+
+BLOCK_CALLS = 200
+IN_FLIGHT = 100
+LARGE_BYTES = 16 * MIB
+
+Measure = Callable[[Setting], Reading]
+Block = Callable[[], Awaitable[object]]
+
+
+def _on_nodes(size: int = 1) -> dict[str, object]:
+    return {"engine": "local", "min": size, "max": size}
+
+
+def _one_by_one(extension: subject.Extension, calls: int, params: object) -> Block:
+    async def block() -> None:
+        for _ in range(calls):
+            await extension.call("echo", params, timeout=subject.CALL_S)
+
+    return block
+
+
+def _in_flight(extension: subject.Extension) -> Block:
+    async def work() -> None:
+        for _ in range(BLOCK_CALLS // 10):
+            await extension.call("echo", 1, timeout=subject.CALL_S)
+
+    async def block() -> None:
+        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+
+    return block
+
+
+async def _against_local(
+    setting: Setting, make: Callable[[subject.Extension], Block], calls: int
+) -> Reading:
+    """Seconds on a node / seconds of a local process."""
+    async with (
+        subject.connect(setting.child) as here,
+        subject.connect(setting.child, pool=_on_nodes()) as there,
+    ):
+        blocks = {"node": make(there), "local": make(here)}
+        took = await take_turns_async(blocks, setting.rounds, calls)
+    absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+    return read_values(ratios(took["node"], took["local"]), absolute)
+
+
+def one_call(setting: Setting) -> Reading:
+    """One small call at a time."""
+    work = _against_local(setting, lambda ext: _one_by_one(ext, BLOCK_CALLS, 1), BLOCK_CALLS)
+    return subject.run(work)
+
+
+def large_echo(setting: Setting) -> Reading:
+    """A text of 16 MiB there and back."""
+    params = {"text": "x" * LARGE_BYTES}
+    return subject.run(_against_local(setting, lambda ext: _one_by_one(ext, 1, params), 1))
+
+
+def many_in_flight(setting: Setting) -> Reading:
+    """Calls a second with 100 in flight, of those of a local process."""
+
+    async def work() -> Reading:
+        async with (
+            subject.connect(setting.child) as here,
+            subject.connect(setting.child, pool=_on_nodes()) as there,
+        ):
+            blocks = {"node": _in_flight(there), "local": _in_flight(here)}
+            calls = IN_FLIGHT * BLOCK_CALLS // 10
+            took = await take_turns_async(blocks, setting.rounds, calls)
+        absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+        return read_values(ratios(took["local"], took["node"]), absolute)
+
+    return subject.run(work())
+
+
+def pool(size: int) -> Measure:
+    """Calls a second through `size` processes on nodes, of those through one process there."""
+
+    async def work(setting: Setting) -> Reading:
+        async with (
+            subject.connect(setting.child, pool=_on_nodes()) as one,
+            subject.connect(setting.child, pool=_on_nodes(size)) as many,
+        ):
+            await subject.processes(many, size)
+            blocks = {"many": _in_flight(many), "one": _in_flight(one)}
+            calls = IN_FLIGHT * BLOCK_CALLS // 10
+            took = await take_turns_async(blocks, setting.few, calls)
+        absolute = ((f"pool of {size}", duration(took["many"])), ("one", duration(took["one"])))
+        return read_values(ratios(took["one"], took["many"]), absolute)
+
+    return lambda setting: subject.run(work(setting))
+
+
+def start(setting: Setting) -> Reading:
+    """The start of a process on a node / of a local one, handshake and one call included."""
+
+    def starting(**options: object) -> Block:
+        async def block() -> None:
+            async with subject.connect(setting.child, **options) as extension:
+                await extension.call("echo", 1, timeout=subject.CALL_S)
+
+        return block
+
+    async def work() -> Reading:
+        blocks = {"node": starting(pool=_on_nodes()), "local": starting()}
+        took = await take_turns_async(blocks, setting.few)
+        absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+        return read_values(ratios(took["node"], took["local"]), absolute)
+
+    return subject.run(work())

@@ -1,0 +1,106 @@
+"""What a node does before it starts an extension: it fetches the folder, creates the state folder,
+looks for what the plan names, and compares files with their pins.
+
+The plan was made on the host's machine. A node that lacks something of it says so by its own error,
+since that of a sandbox which could not be made says little.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost._version import __version__
+from exthost.cluster.folders import fetch_folder, rebase
+from exthost.cluster.messages import Order, StateFolder
+from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
+from exthost.launch.integrity import check_pinned_files, check_pinned_package
+from exthost.launch_plan import ExpectedPath, LaunchPlan
+from exthost.process.private_folders import make_folder
+
+__all__ = ["describe", "other_version", "prepare_on_node"]
+
+
+def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Order:
+    """Return the order with the paths of this machine. Raises SpawnFailed, or Refused if a file is
+    not the one that was pinned. `connect` opens the connection of a nonce."""
+    plan, root, manifest = order.plan, order.root, order.manifest
+    if order.state is not None:
+        _make_state_folder(order.state)
+    folder = order.folder
+    if folder is not None:
+        copy = fetch_folder(folder, os.environ, lambda: connect(folder.nonce), order.extension)
+        plan = rebase(plan, folder.root, copy)
+        if manifest.startswith(f"{root}/"):
+            manifest = copy + manifest.removeprefix(root)
+        root = copy
+    plan = _with_paths_of_this_machine(plan, order.extension)
+    check_pinned_package(order.pins.package, root, os.environ, order.extension)
+    check_pinned_files(order.pins, plan, manifest, order.extension)
+    return order._replace(plan=plan, root=root, manifest=manifest)
+
+
+def _make_state_folder(state: StateFolder) -> None:
+    try:
+        if not Path(state.path).exists():
+            make_folder(state.path)
+            if os.geteuid() == 0:
+                os.chown(state.path, state.owner, state.owner, follow_symlinks=False)
+    except OSError:
+        pass  # most extensions never use theirs, and a sandbox that must show it names it
+
+
+def _with_paths_of_this_machine(plan: LaunchPlan, extension: str) -> LaunchPlan:
+    wrapper = plan.wrapper
+    if wrapper is None:
+        return plan
+    if wrapper.options and not Path(wrapper.options[0]).exists():
+        raise SpawnFailed(
+            "X0428",
+            f"there is no {wrapper.options[0]}, which contains it",
+            permanent=False,
+            extension=extension,
+            help="install bubblewrap on the node, or keep the extension from it (pool.labels)",
+            evidence=Evidence(path=wrapper.options[0]),
+        )
+    try:
+        paths = tuple(_path_of_this_machine(one.path) for one in wrapper.paths)
+    except OSError as error:
+        raise SpawnFailed(
+            "X0429",
+            f"there is no {error.filename}, which its sandbox is to show",
+            permanent=False,
+            extension=extension,
+            help='have it at the same path on every node, or send its folder (pool.files = "sent")',
+            evidence=Evidence(path=str(error.filename)),
+        ) from None
+    return replace(plan, wrapper=replace(wrapper, paths=paths))
+
+
+def _path_of_this_machine(path: str) -> ExpectedPath:
+    """The numbers of a file are those of its machine."""
+    found = os.stat(path)  # noqa: PTH116 - raises with the file name
+    return ExpectedPath(path, found.st_dev, found.st_ino)
+
+
+def other_version(version: str) -> SpawnFailed:
+    """Return the error for an order of a host with another version of this package."""
+    return SpawnFailed(
+        "X0430",
+        f"it has exthost {__version__}, and the host has {version}",
+        help="install the same version on the host and on every node",
+    )
+
+
+def describe(error: ExthostError) -> dict[str, Any]:
+    """Return an error as data, for the host."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "help": error.help,
+        "permanent": isinstance(error, SpawnFailed) and error.permanent,
+        "refused": isinstance(error, Refused),
+        "path": error.evidence.path,
+    }

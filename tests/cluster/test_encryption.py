@@ -1,0 +1,135 @@
+"""With a certificate, everything between nodes and the host is encrypted, and works as before."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.cluster.gate import Gate
+from exthost.cluster.node_process import HostAddress
+from exthost.config.cluster import ClusterSettings
+from exthost.errors import ConfigError, ExtensionGone
+from tests.cluster.remote import remote
+from tests.extensions.driving import failing, until
+from tests.extensions.looking import runs
+
+CERTIFICATE = str(Path(__file__).parent / "certificate.pem")
+KEY = str(Path(__file__).parent / "certificate.key")
+ENCRYPTED = ClusterSettings(certificate=CERTIFICATE, key=KEY, silence=60.0)
+
+
+@pytest.mark.more
+@pytest.mark.both_loops
+async def test_calls_large_messages_stderr_and_the_exit_status_travel_encrypted() -> None:
+    async with remote(cluster=ENCRYPTED, restart={"strategy": "immediate"}) as r:
+        extension = await r.extension.start()
+        assert await extension.call("echo", {"x": 1}) == {"x": 1}
+        large = "x" * 3_000_000
+        assert await extension.call("echo", large) == large
+        answers = await asyncio.gather(*(extension.call("echo", n) for n in range(200)))
+        assert answers == list(range(200))
+        error = await failing(extension.call("leave", {"code": 3}))
+        assert error.evidence.exit == "exited with 3"
+        assert error.evidence.stderr == ("leaving, as I was told",)
+
+        assert await extension.call("echo", 2) == 2
+        (pid,), child = r.node_pids, extension.stats.pid or 0
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not runs(child))
+        assert await extension.call("echo", 3) == 3
+
+
+@pytest.mark.more
+async def test_a_frozen_node_is_noticed_though_its_connections_are_encrypted() -> None:
+    cluster = ClusterSettings(certificate=CERTIFICATE, key=KEY, silence=2.0)
+    async with remote(cluster=cluster) as r:
+        extension = await r.extension.start()
+        (pid,), child = r.node_pids, extension.stats.pid or 0
+        under_way = asyncio.create_task(failing(extension.call("keep", 1)))
+        await until(lambda: extension.stats.in_flight == 1)
+        os.kill(pid, signal.SIGSTOP)
+        assert isinstance(await under_way, ExtensionGone)
+        await until(lambda: not runs(child) and not runs(pid))
+
+
+async def test_a_node_does_not_talk_to_a_host_with_another_certificate() -> None:
+    gate = Gate(ENCRYPTED)
+    await gate.open()
+    nonce, expected = gate.expect()
+    right = HostAddress(gate.address, gate.certificate)
+    wrong = HostAddress(gate.address, "0" * 64)
+    try:
+        with pytest.raises(OSError, match="certificate"):
+            await asyncio.to_thread(wrong.connect, nonce)
+        assert not expected.done()  # the nonce was not shown to it
+        theirs = await asyncio.to_thread(right.connect, nonce)
+        ours = await expected
+        theirs.sendall(b"hello")
+        assert await asyncio.get_running_loop().sock_recv(ours, 100) == b"hello"
+        theirs.close()
+        assert await asyncio.get_running_loop().sock_recv(ours, 100) == b""
+        ours.close()
+    finally:
+        await asyncio.to_thread(right.close)
+        await asyncio.to_thread(wrong.close)
+        await gate.close()
+
+
+async def test_who_does_not_encrypt_is_not_let_in() -> None:
+    gate = Gate(ENCRYPTED)
+    await gate.open()
+    nonce, expected = gate.expect()
+    host, _, port = gate.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(nonce.encode() + b"\n")
+    while await reader.read(100):  # an alert of TLS
+        pass
+    assert not expected.done()
+    writer.close()
+    await gate.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"certificate": CERTIFICATE}, "together"),
+        ({"key": KEY}, "together"),
+        ({"listen": "0.0.0.0:0"}, "set certificate and key, or insecure = true"),
+    ],
+)
+def test_mistakes_are_reported(settings: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        exthost.Host.from_config({"extensions": [], "cluster": settings})
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("files", [("/nowhere.pem", KEY), (KEY, KEY), (CERTIFICATE, CERTIFICATE)])
+async def test_files_that_are_no_certificate_with_its_key_are_reported(
+    files: tuple[str, str],
+) -> None:
+    certificate, key = files
+    with pytest.raises(ConfigError) as caught:
+        await Gate(ClusterSettings(certificate=certificate, key=key)).open()
+    assert caught.value.code == "X0172"
+
+
+async def test_a_port_for_other_machines_without_encryption_is_said_aloud(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.create_server(("127.0.0.2", 0)):  # not one of the names of the loopback
+        pass
+    with caplog.at_level(logging.WARNING, "exthost.cluster"):
+        gate = Gate(ClusterSettings(host="127.0.0.2"))
+        await gate.open()
+        await gate.close()
+    assert "not encrypted" in caplog.text
+    caplog.clear()
+    gate = Gate(ClusterSettings(host="127.0.0.2", certificate=CERTIFICATE, key=KEY))
+    await gate.open()
+    await gate.close()
+    assert caplog.text == ""

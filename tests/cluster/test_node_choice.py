@@ -1,0 +1,54 @@
+"""Which node gets the next process."""
+
+import pytest
+
+from exthost.cluster.node_choice import choose_node
+from exthost.cluster.placer import Node
+from exthost.errors import SpawnFailed
+from exthost.spec import Pool
+
+A = Node(id="a", name="a", resources={"CPU": 4}, free={"CPU": 4}, labels={"zone": "1"})
+B = Node(id="b", name="b", resources={"CPU": 2}, free={"CPU": 2}, labels={"zone": "2"})
+FULL = Node(id="full", name="full", resources={"CPU": 8}, free={"CPU": 0})
+DRAINING = Node(id="draining", name="draining", is_draining=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pool", "counts", "suspects", "expected"),
+    [
+        ([A, B], Pool(), {}, [], "a"),
+        ([A, B], Pool(), {"a": 1}, [], "b"),
+        ([A, B], Pool(spread=False), {"b": 1}, [], "b"),
+        ([A, B], Pool(spread=False, per_node=1), {"b": 1}, [], "a"),
+        ([A, B], Pool(), {"b": 5}, ["a"], "b"),  # just lost: only if there is no other
+        ([A], Pool(), {}, ["a"], "a"),
+        ([DRAINING, B], Pool(), {"b": 5}, [], "b"),
+        ([A, B], Pool(resources=(("CPU", 3),)), {"a": 5}, [], "a"),
+        ([FULL, B], Pool(resources=(("CPU", 1),)), {"b": 5}, [], "b"),  # what is free goes first
+        ([A, B], Pool(labels=(("zone", "2"),)), {"b": 5}, [], "b"),
+    ],
+)
+def test_the_node_of_the_next_process(
+    nodes: list[Node], pool: Pool, counts: dict[str, int], suspects: list[str], expected: str
+) -> None:
+    assert choose_node(nodes, pool, counts, suspects, "x").id == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pool", "code", "words"),
+    [
+        ([], Pool(), "X0421", "0 alive"),
+        ([DRAINING], Pool(), "X0421", "0 alive"),
+        ([A], Pool(per_node=1), "X0421", "pool.per_node is 1"),
+        ([A, B], Pool(resources=(("CPU", 5),)), "X0425", "asked for CPU 5; there is a with CPU 4"),
+        ([A], Pool(resources=(("tape", 1),)), "X0425", "a with tape 0"),
+        ([A], Pool(labels=(("zone", "9"),)), "X0425", "asked for zone=9; there is a with zone=1"),
+    ],
+)
+def test_no_node_is_an_error_that_names_what_was_asked_for(
+    nodes: list[Node], pool: Pool, code: str, words: str
+) -> None:
+    with pytest.raises(SpawnFailed) as caught:
+        choose_node(nodes, pool, {"a": 1}, [], "x")
+    assert caught.value.code == code
+    assert words in caught.value.message

@@ -1,0 +1,171 @@
+"""What a node does before it starts an extension, and what it refuses."""
+
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exthost.cluster.folders import read_folder, rebase, send_folder
+from exthost.cluster.messages import Order, OtherVersion, StateFolder, decode_order
+from exthost.cluster.preparation import describe, other_version, prepare_on_node
+from exthost.errors import ExthostError, Refused, SpawnFailed
+from exthost.launch.package_tree import read_tree
+from exthost.launch_plan import ExpectedPath, LaunchPlan, Wrapper
+from exthost.process.environment import Variables
+from exthost.spec import Pins
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "extension"
+    (root / "lib").mkdir(parents=True)
+    (root / "main.py").write_text("print(1)\n")
+    (root / "main.py").chmod(0o755)
+    (root / "lib" / "data.txt").write_text("data")
+    (root / "link").symlink_to("lib/data.txt")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def an_order(root: Path, **members: object) -> Order:
+    plan = LaunchPlan(
+        argv=(str(root / "main.py"), f"--data={root}/lib"),
+        cwd=str(root),
+        env=Variables({"PATH": f"/bin:{root}/lib", "OTHER": f"{root}-2/x"}),
+    )
+    order = Order("x", plan, ("", "", ""), 5.0, root=str(root))
+    return order._replace(**members)  # type: ignore[arg-type]
+
+
+def refuse(_: str) -> socket.socket:
+    raise AssertionError("nothing is to be fetched")
+
+
+def sender(root: Path) -> Callable[[str], socket.socket]:
+    """What stands for the host: it sends the folder to whoever connects."""
+
+    def connect(_: str) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        tree = read_folder(str(root), "x")[1]
+        threading.Thread(target=send_folder, args=(theirs, str(root), tree)).start()
+        return ours
+
+    return connect
+
+
+def failure(order: Order) -> ExthostError:
+    with pytest.raises(ExthostError) as caught:
+        prepare_on_node(order, refuse)
+    return caught.value
+
+
+def test_a_sent_folder_is_kept_by_its_digest_and_the_plan_leads_there(
+    folder: Path, state: Path
+) -> None:
+    sent, tree = read_folder(str(folder), "x")
+    pins = Pins(
+        package=tree.digest,
+        program=hashlib.sha256(b"print(1)\n").hexdigest(),
+        manifest=hashlib.sha256(b"data").hexdigest(),
+    )
+    order = an_order(folder, folder=sent, pins=pins, manifest=f"{folder}/lib/data.txt")
+    prepared = prepare_on_node(order, sender(folder))
+    copy = state / "folders" / sent.digest
+    assert prepared.root == str(copy) and read_tree(str(copy)).digest == sent.digest
+    assert prepared.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
+    assert prepared.plan.cwd == str(copy)
+    assert prepared.plan.env == {"PATH": f"/bin:{copy}/lib", "OTHER": f"{folder}-2/x"}
+    assert os.access(copy / "main.py", os.X_OK)
+    assert prepare_on_node(order, refuse).root == str(copy)  # it is there already
+
+    (copy / "lib" / "data.txt").write_text("spoilt")
+    again = prepare_on_node(order, sender(folder))
+    assert again.root == f"{copy}.1"  # another process may still use the first
+
+
+def test_a_folder_that_changed_since_its_digest_was_made_is_not_used(folder: Path) -> None:
+    sent, _ = read_folder(str(folder), "x")
+    (folder / "main.py").write_text("print(2)\n")
+    connections = iter([sender(folder)("")])
+
+    def connect(_: str) -> socket.socket:
+        for connection in connections:
+            return connection
+        raise ConnectionError("a nonce is good for one connection")
+
+    with pytest.raises(SpawnFailed) as caught:
+        prepare_on_node(an_order(folder, folder=sent), connect)
+    assert caught.value.code == "X0427"
+
+
+def test_what_leads_out_of_a_folder_is_not_sent(folder: Path) -> None:
+    (folder / "out").symlink_to("/etc/passwd")
+    with pytest.raises(Refused) as caught:
+        read_folder(str(folder), "x")
+    assert caught.value.code == "X0395" and str(folder / "out") in caught.value.message
+    with pytest.raises(Refused, match="set cwd"):
+        read_folder("", "x")
+
+
+@pytest.mark.parametrize("pin", ["program", "package", "manifest"])
+def test_a_file_that_is_not_the_pinned_one_is_refused(folder: Path, pin: str) -> None:
+    pins = Pins()._replace(**{pin: "0" * 64})
+    error = failure(an_order(folder, pins=pins, manifest=f"{folder}/lib/data.txt"))
+    assert isinstance(error, Refused) and error.code == "X0386"
+    assert describe(error)["refused"] is True
+
+
+def test_a_node_without_bubblewrap_or_without_a_path_says_so(folder: Path) -> None:
+    wrapper = Wrapper(options=("/nowhere/bwrap", "--ro-bind"), init=b"")
+    order = an_order(folder)
+    error = failure(order._replace(plan=replace(order.plan, wrapper=wrapper)))
+    assert error.code == "X0428" and "/nowhere/bwrap" in error.message
+    paths = (ExpectedPath(str(folder), 1, 1), ExpectedPath("/nowhere/data", 1, 1))
+    wrapper = Wrapper(options=(), init=b"", paths=paths)
+    error = failure(order._replace(plan=replace(order.plan, wrapper=wrapper)))
+    assert error.code == "X0429" and "/nowhere/data" in error.message
+
+
+def test_the_files_that_a_sandbox_shows_are_those_of_the_node(folder: Path) -> None:
+    wrapper = Wrapper(options=(), init=b"", paths=(ExpectedPath(str(folder), 1, 1),))
+    order = an_order(folder)
+    prepared = prepare_on_node(order._replace(plan=replace(order.plan, wrapper=wrapper)), refuse)
+    assert prepared.plan.wrapper is not None
+    found = folder.stat()
+    expected = ExpectedPath(str(folder), found.st_dev, found.st_ino)
+    assert prepared.plan.wrapper.paths == (expected,)
+
+
+def test_the_state_folder_is_created(folder: Path, tmp_path: Path) -> None:
+    state = StateFolder(str(tmp_path / "far" / "away"), os.getuid())
+    prepare_on_node(an_order(folder, state=state), refuse)
+    assert (tmp_path / "far" / "away").is_dir()
+
+
+def test_the_paths_in_a_sandbox_are_moved_too() -> None:
+    wrapper = Wrapper(
+        options=("bwrap", "--ro-bind", "/x/a", "/x/a", "--chdir", "/x/abc"),
+        init=b"",
+        paths=(ExpectedPath("/x/a/b", 1, 2),),
+    )
+    moved = rebase(LaunchPlan(argv=("/x/a",), wrapper=wrapper), "/x/a", "/y").wrapper
+    assert moved is not None
+    assert moved.options == ("bwrap", "--ro-bind", "/y", "/y", "--chdir", "/x/abc")
+    assert moved.paths == (ExpectedPath("/y/b", 1, 2),)
+
+
+def test_an_order_of_another_version_is_not_carried_out() -> None:
+    with pytest.raises(OtherVersion) as caught:
+        decode_order({"version": "0.0.1", "order": {}})
+    error = other_version(str(caught.value))
+    assert error.code == "X0430" and "the host has 0.0.1" in error.message
