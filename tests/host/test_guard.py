@@ -19,7 +19,7 @@ from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 from tests.gateway.running import extension, on_stdio, write_config
-from tests.host.killed_guard import CALLERS, CALLS_A_SECOND, TOOL, Killed
+from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
 
 BEFORE = {"hook": "before_tool_call"}
 
@@ -51,13 +51,14 @@ async def test_no_call_passes_a_guard_that_is_killed_again_and_again(
     async with exthost.Host.from_config(killed.document()) as host:
 
         async def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 try:
                     await host.run_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
-                await asyncio.sleep(1 / CALLS_A_SECOND)
+                await asyncio.sleep(pace.pause())
 
         callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
@@ -77,13 +78,14 @@ def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
     ):
 
         def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 try:
                     host.run_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
-                time.sleep(1 / CALLS_A_SECOND)
+                time.sleep(pace.pause())
 
         callers = [threads.submit(call) for _ in range(CALLERS)]
         killed.kill(times)
@@ -101,11 +103,12 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
     async with on_stdio(write_config(tmp_path, killed.document()), "handshake") as client:
 
         async def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 result = await client.call_tool(TOOL, {"a": 1})
                 said = (result.meta or {}).get("exthost/error")
                 killed.ends[said["code"] if result.is_error and said else "passed"] += 1
-                await asyncio.sleep(1 / CALLS_A_SECOND)
+                await asyncio.sleep(pace.pause())
 
         callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
