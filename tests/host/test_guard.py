@@ -137,6 +137,25 @@ async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_faul
     assert "tool.call" not in heard.read_text()
 
 
+@pytest.mark.more
+@shows("hooks-guard-02", "nexo-hook-10")
+@pytest.mark.parametrize(
+    "answer", ["die", "hang", [1], {"abort": "yes"}, {"decision": "maybe"}, {"override": 1}]
+)
+async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
+    tmp_path: Path, answer: Any
+) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tools", {"heard": str(heard)})
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
+    guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
+    async with exthost.Host.from_config(document(tmp_path, extensions=[guard])) as host:
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+    assert error.code == "X0333" and error.extension == "guard"
+    assert "tool.call" not in heard.read_text()
+
+
 @shows("hooks-guard-03")
 @pytest.mark.parametrize(
     ("more", "passes"),
