@@ -224,6 +224,12 @@ def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
     assert report["diagnostics"] == []
 
 
+def test_one_that_is_switched_off_is_not_started_by_its_name(folder: Path) -> None:
+    error = told("inspect", "off", cwd=folder, code=2)["error"]
+    assert error["code"] == "X1206" and "switched off" in error["message"]
+    assert "exthost enable off" in error["help"]
+
+
 def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
     silent = told("tools", cwd=folder)
     assert silent == {
@@ -262,9 +268,9 @@ def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path
     assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
 
 
-def test_one_that_is_switched_off_and_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
-        '[[extensions]]\nname = "far"\nenabled = false\nsource = { type = "wasm", module = "x" }\n'
+        '[[extensions]]\nname = "far"\nsource = { type = "wasm", module = "x" }\n'
     )
     error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
     assert error["code"] == "X0331" and "wasm" in error["message"]

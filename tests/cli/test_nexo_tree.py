@@ -100,8 +100,10 @@ def test_a_disabled_one_is_listed_and_described_and_not_started(tree: Path) -> N
     path = str(config(tree))
     (row,) = listed(config(tree), "--disabled")["extensions"]
     assert (row["id"], row["state"]) == ("off", "disabled") and "disabled" in row["reason"]
-    known = told("info", "off", "--config", path)
+    defaults = {"stdio": {"call_timeout_ms": 1500}}
+    known = told("info", "off", "--config", str(config(tree, transport_defaults=defaults)))
     assert known["state"] == "disabled" and known["path"].endswith("one/off/plugin.toml")
+    assert known["limits"]["call"] == 1.5, "the settings of the config hold for it, too"
     error = told("call", "off", "echo", "--config", path, code=2)["error"]
     assert "switched off" in error["message"] and "exthost enable off" in error["help"]
     none = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))

@@ -246,6 +246,7 @@ async def test_an_answer_of_exactly_ten_mebibytes_is_taken_and_one_byte_more_is_
         assert message.ByteSize() == 10 * 2**20
         error = await failing(ext.call("generate", asking("overrun")))
         assert isinstance(error, ProtocolViolation) and "10,485,761" in error.message
+        assert "max_message" not in error.help, "the protocol has this limit at both ends"
 
 
 @shows("cigen-wire-08")
@@ -255,6 +256,7 @@ async def test_a_message_of_ours_over_the_limit_is_refused_before_a_byte_is_writ
         pid = pid_of(ext)
         error = await failing(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
         assert isinstance(error, UsageError) and error.code == "X1303"
+        assert "send less" in error.help and "max_message" not in error.help
         assert len((await heard(ext))["heard"]) == 3
         assert ext.stats.pid == pid
 

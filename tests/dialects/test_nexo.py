@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.nexo.dialect import DIALECT
+from exthost.dialects.steps import MaybeMore, Simple
 from exthost.errors import (
     BreakerOpen,
     CallFailed,
@@ -19,6 +21,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
+from exthost.messages import Reply
 from exthost.offer import Tool
 from exthost.shutdown_steps import CloseStdin, Write
 from exthost.spec import Breaker, Restart
@@ -153,6 +156,45 @@ async def test_a_hook_that_answers_nonsense_costs_that_question_alone() -> None:
         assert isinstance(error, ProtocolViolation) and error.code == "X0631"
         with pytest.raises(CallFailed):
             await ext.call("no/such")
+
+
+def judged(answer: Any) -> HookAnswer:
+    """What the host reads in this answer to `before_tool_call`."""
+    run = DIALECT.operations["hook"]
+    assert not isinstance(run, Simple | MaybeMore)
+    steps = run(HookCall("before_tool_call", {}))
+    next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send(Reply(1, answer))
+    read = done.value.value
+    assert isinstance(read, HookAnswer)
+    return read
+
+
+@shows("nexo-hook-10")
+@pytest.mark.parametrize(
+    ("answer", "member"),
+    [
+        ({"abort": "yes"}, "abort"),
+        ({"abort": 1}, "abort"),
+        ({"decision": "maybe"}, "decision"),
+        ({"decision": ["block"]}, "decision"),
+        ({"override": 5}, "override"),
+        ({"reason": 7}, "reason"),
+        ({"do_not_reply_again": "x", "abort": False}, "do_not_reply_again"),
+    ],
+)
+def test_an_answer_with_a_bad_member_has_not_judged(answer: Any, member: str) -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        judged(answer)
+    assert caught.value.code == "X0631" and f"`{member}`" in caught.value.message
+
+
+@shows("nexo-hook-10", "nexo-hook-02")
+def test_an_answer_that_stops_the_event_is_believed_whatever_else_it_says() -> None:
+    assert judged({"abort": True, "reason": 5, "override": 5}) == HookAnswer(abort=True)
+    assert judged({"decision": "block", "abort": "yes"}).decision == "block"
+    assert judged({"abort": None, "reason": None, "later": 1}) == judged({}) == HookAnswer()
 
 
 # -- context ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from exthost.config import DiscoverySettings, config_from_mapping, config_from_t
 from exthost.dialects.roder.manifest import FORMAT, checksum, parse
 from exthost.discovery.configfile import read_config, wanted
 from exthost.discovery.search import discover
-from exthost.errors import ManifestError
+from exthost.errors import ConfigError, ManifestError
 from exthost.launch.gate import clash
 from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
@@ -306,6 +306,58 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
     (spec,) = outcome.specs
     assert spec.argv == ("no-such-program",)
     assert [one.code for one in outcome.diagnostics] == ["X0208"]
+
+
+LATER = (
+    """
+theme = "dark"
+[models]
+default = "small"
+"""
+    + ENTRY
+    + """
+sandbox_profile = "tight"
+retry_policy = "none"
+event_filter = { kinds = ["turn."], sampling = 0.5 }
+"""
+)
+
+
+@shows("roder-config-05")
+def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(HEAD + TOOL + SINK)
+    config = tmp_path / "config.toml"
+    config.write_text(LATER)
+    outcome = wanted(read_config(config))
+    (spec,) = outcome.specs
+    assert spec.options["event_filter"] == {"kinds": ["turn."]}
+    keys = (
+        *("theme", "models", "[0].sandbox_profile", "[0].retry_policy"),
+        "[0].event_filter.sampling",
+    )
+    noted = [one.message for one in outcome.diagnostics]
+    assert [key for key in keys if not any(f"{key}`" in note for note in noted)] == []
+    assert [(one.level, one.code) for one in outcome.diagnostics] == [("warning", "X0161")] * 5
+
+
+@shows("roder-config-05")
+@pytest.mark.parametrize(
+    ("name", "text", "key"),
+    [
+        ("exthost.toml", LATER, "theme"),
+        ("config.toml", LATER + "[audit]\n", "theme"),
+        ("config.toml", ENTRY + "enable = true", "process_extensions[0].enable"),
+        ("config.toml", 'theme = "dark"\n', "theme"),
+        ("config.toml", "[overides.a]\n" + ENTRY, "overides"),
+    ],
+)
+def test_a_key_that_may_be_meant_for_us_is_a_mistake(
+    tmp_path: Path, name: str, text: str, key: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path / name)
+    assert (caught.value.code, caught.value.evidence.key) == ("X0102", key)
 
 
 # -- only once in a host -----------------------------------------------------------------------

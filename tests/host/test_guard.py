@@ -19,7 +19,7 @@ from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 from tests.gateway.running import extension, on_stdio, write_config
-from tests.host.killed_guard import CALLERS, CALLS_A_SECOND, TOOL, Killed
+from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
 
 BEFORE = {"hook": "before_tool_call"}
 
@@ -51,13 +51,14 @@ async def test_no_call_passes_a_guard_that_is_killed_again_and_again(
     async with exthost.Host.from_config(killed.document()) as host:
 
         async def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 try:
                     await host.run_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
-                await asyncio.sleep(1 / CALLS_A_SECOND)
+                await asyncio.sleep(pace.pause())
 
         callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
@@ -77,13 +78,14 @@ def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
     ):
 
         def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 try:
                     host.run_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
-                time.sleep(1 / CALLS_A_SECOND)
+                time.sleep(pace.pause())
 
         callers = [threads.submit(call) for _ in range(CALLERS)]
         killed.kill(times)
@@ -101,11 +103,12 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
     async with on_stdio(write_config(tmp_path, killed.document()), "handshake") as client:
 
         async def call() -> None:
+            pace = Pace()
             while not killed.is_over.is_set():
                 result = await client.call_tool(TOOL, {"a": 1})
                 said = (result.meta or {}).get("exthost/error")
                 killed.ends[said["code"] if result.is_error and said else "passed"] += 1
-                await asyncio.sleep(1 / CALLS_A_SECOND)
+                await asyncio.sleep(pace.pause())
 
         callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
         await asyncio.to_thread(killed.kill, times)
@@ -131,6 +134,25 @@ async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_faul
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
     assert "guard" in error.help and "on_failure" in error.help
+    assert "tool.call" not in heard.read_text()
+
+
+@pytest.mark.more
+@shows("hooks-guard-02", "nexo-hook-10")
+@pytest.mark.parametrize(
+    "answer", ["die", "hang", [1], {"abort": "yes"}, {"decision": "maybe"}, {"override": 1}]
+)
+async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
+    tmp_path: Path, answer: Any
+) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tools", {"heard": str(heard)})
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
+    guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
+    async with exthost.Host.from_config(document(tmp_path, extensions=[guard])) as host:
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+    assert error.code == "X0333" and error.extension == "guard"
     assert "tool.call" not in heard.read_text()
 
 

@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from exthost.errors import UsageError
 from exthost.wire.framing import Broken
 from exthost.wire.prefixed import Prefixed
 from tests.wire.play import Played, whole
@@ -69,3 +70,10 @@ def test_the_frames_before_what_is_fatal_are_not_lost() -> None:
     played = whole(Prefixed(3), b"\0\0\0\x01a" + b"\0\0\0\x09")
     assert played.frames == [b"a"]
     assert played.broken is not None
+
+
+def test_a_message_over_the_cap_is_to_be_shortened_and_no_limit_raised() -> None:
+    with pytest.raises(UsageError) as caught:
+        Prefixed(3).wrap(b"abcd")
+    assert caught.value.code == "X1303" and "limit of 3" in caught.value.message
+    assert "send less" in caught.value.help and "max_message" not in caught.value.help

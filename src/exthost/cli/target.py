@@ -141,11 +141,8 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
         return None
     if has_config(args):
         found = read_wanted(args)
-        for spec in found.specs:
-            if spec.id == target:
-                return spec
-        for spec in found.disabled:
-            if spec.id == target and with_disabled:
+        for spec in (*found.specs, *found.disabled):
+            if spec.id == target and (spec.enabled or with_disabled):
                 return spec
             if spec.id == target:
                 raise NotFound(

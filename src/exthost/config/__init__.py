@@ -22,6 +22,7 @@ are in `exthost.documents`.
 
 from exthost.config.discovery import DiscoverySettings, WatchSettings
 from exthost.config.document import (
+    DEFAULT_CONFIG,
     Config,
     config_from_json,
     config_from_mapping,
@@ -44,6 +45,7 @@ __all__ = [
     "NO_SETTINGS",
     "DiscoverySettings",
     "WatchSettings",
+    "DEFAULT_CONFIG",
     "DIALECTS",
     "UnitError",
     "seconds",

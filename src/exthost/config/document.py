@@ -8,13 +8,14 @@ on their order in the file. After all of them, overrides and defaults are applie
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, cluster_settings
 from exthost.config.discovery import DiscoverySettings, discovery
 from exthost.config.entry import DIALECTS, read_entry
-from exthost.config.options import check_options
+from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
@@ -29,7 +30,7 @@ from exthost.documents.problems import (
     Problems,
     shown,
 )
-from exthost.documents.readers import kind, table
+from exthost.documents.readers import kind, table, without_foreign_keys
 from exthost.documents.setting_keys import hook_policy
 from exthost.documents.settings import NO_SETTINGS, Settings, settings, within
 from exthost.documents.toml_positions import line_of
@@ -37,6 +38,8 @@ from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ConfigError, Evidence
 from exthost.spec import Spec
+
+DEFAULT_CONFIG = "exthost.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +144,7 @@ def _config_of_section(
     section_name, value, notes = find.load(package, package.json_config)(document, section)
     read = find.load(package, package.config_sections[section_name])
     entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
-    _check_options(entries)
+    _check_settings(entries)
     problems.raise_any()
     specs = tuple(entry.spec(NO_SETTINGS, folder) for entry in entries)
     return Config(specs=specs, origin=origin, folder=folder, notes=notes)
@@ -186,7 +189,7 @@ def spec_from_mapping(
     """
     problems = Problems(origin)
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
-    _check_options([] if read is None else [read])
+    _check_settings([] if read is None else [read])
     problems.raise_any()
     assert read is not None, "an entry without mistakes is read"
     return read.spec(defaults, folder)
@@ -198,13 +201,16 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         name: lambda value, place, section=section: section(value, place, reading)
         for name, section in sections.items()
     }
-    read = table(document, Place(problems), readers)
+    place = Place(problems)
+    if _is_foreign(document, sections, reading.origin):
+        document = without_foreign_keys(document, place, sections)
+    read = table(document, place, readers)
     of_dialects = [read[name] for name in read if name not in _SECTIONS]
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
         *(entry for section in of_dialects for entry in section),
     )
-    _check_options(entries)
+    _check_settings(entries)
     _check_names(entries)
     problems.raise_any()
     config = Config(
@@ -216,6 +222,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         hooks=MappingProxyType(read.get("hooks") or {}),
         origin=reading.origin,
         folder=reading.folder,
+        notes=tuple(problems.notes),
     )
     specs = tuple(entry.spec(config.outer(entry.bare.id), reading.folder) for entry in entries)
     return replace(config, specs=specs)
@@ -233,6 +240,15 @@ def _sections(document: Any) -> Mapping[str, _Section]:
     return {**sections, **_SECTIONS}
 
 
+def _is_foreign(document: Any, sections: Mapping[str, _Section], origin: str) -> bool:
+    """Return whether this is the config of another program, which may have sections of its own: all
+    the sections known here are a dialect's, and the file does not have the name of ours."""
+    if not isinstance(document, Mapping) or PurePath(origin).name in ("", DEFAULT_CONFIG):
+        return False
+    known = document.keys() & sections.keys()
+    return bool(known) and known.isdisjoint(_SECTIONS)
+
+
 def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
     def read(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
         entries: tuple[Entry, ...] = find.load(package, reader)(
@@ -243,9 +259,10 @@ def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
     return read
 
 
-def _check_options(entries: Iterable[Entry]) -> None:
+def _check_settings(entries: Iterable[Entry]) -> None:
     for entry in entries:
         check_options(entry.own.options, entry.place.at("options"), entry.bare.dialect)
+        check_limits(entry.own.limits, entry.place.at("limits"), entry.bare.dialect)
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:

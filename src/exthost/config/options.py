@@ -1,8 +1,9 @@
-"""Checks `options` against the options that the dialect declares.
+"""Checks `options` and `limits` against what the dialect declares.
 
-Without this check a misspelt option would have no effect and no error, because a dialect ignores
+Without this a misspelt option would have no effect and no error, because a dialect ignores
 the options that it does not know. In `[defaults]` and `[overrides.<id>]` the dialect is not known,
-so only the kinds of values are checked there; the names are checked before an extension is started.
+so only the kinds of values are checked there; the names are checked before an extension is started,
+and a limit that is too high for the dialect is lowered.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,9 @@ from exthost.dialects.options import EVERYWHERE, Option
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import Reader, kind, table
 from exthost.errors import ConfigError
+from exthost.spec import Limits
 
-__all__ = ["check_options"]
+__all__ = ["check_limits", "check_options"]
 
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
@@ -29,6 +31,19 @@ def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str 
     if not dialect:
         options = {name: value for name, value in options.items() if name in known}
     table(options, place, known)
+
+
+def check_limits(limits: Limits, place: Place, dialect: str) -> None:
+    """Record a limit that is higher than the dialect's framing allows."""
+    if limits.max_message is None or not dialect:
+        return
+    try:
+        most = find.find_dialect(dialect).traits.largest_message
+    except ConfigError:  # missing or broken, which is reported where the dialect is used
+        return
+    if most is not None and limits.max_message > most:
+        text = f"must be at most {most:,} bytes, because {dialect} allows no larger message"
+        place.at("max_message").wrong(WRONG_VALUE, text, "leave it out, or lower it")
 
 
 def _declared(dialect: str) -> list[tuple[str, Option]]:

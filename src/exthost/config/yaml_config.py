@@ -2,7 +2,7 @@
 
 The key `extensions` has the keys of `[discovery]`. `transport_defaults.stdio` sets limits. Other
 keys, which that host or a later version of it may know, have no effect and are noted; one that
-resembles a key of ours is a mistake. Relative search paths are relative to the working folder, as
+is nearly a key of ours is a mistake. Relative search paths are relative to the working folder, as
 in that host, or to the folder of the file.
 
 PyYAML is an optional dependency and is imported when the first YAML config is read.
@@ -14,8 +14,8 @@ from typing import Any
 
 from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, discovery
 from exthost.config.document import Config
-from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems, shown
-from exthost.documents.readers import Reader, count, kind, nearest, table
+from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
+from exthost.documents.readers import Reader, count, kind, table, without_foreign_keys
 from exthost.documents.settings import Settings
 from exthost.documents.toml_positions import Path
 from exthost.errors import ConfigError, Evidence
@@ -69,14 +69,14 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     reading = _Reading()
     top = {"extensions": reading.section, **reading.foreign_keys()}
     own = document if document is not None else {}
-    read = table(reading.without_unknown(own, place, top), place, top)
+    read = table(without_foreign_keys(own, place, top), place, top)
     problems.raise_any()
     return Config(
         discovery=read["extensions"],
         defaults=Settings(limits=reading.limits),
         origin=origin,
         folder=folder,
-        notes=tuple(reading.notes),
+        notes=tuple(problems.notes),
     )
 
 
@@ -88,15 +88,14 @@ class _DuplicateKey(Exception):
 
 
 class _Reading:
-    """Collects the limits and notes of a file, besides its discovery settings."""
+    """Collects the limits of a file, besides its discovery settings."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
         self.limits = Limits()
 
     def foreign_keys(self) -> dict[str, Reader]:
         """Return readers for the keys that the file may have and `[discovery]` has not."""
-        return {_TRANSPORTS: self._transports, **dict.fromkeys(_FOREIGN, self._note)}
+        return {_TRANSPORTS: self._transports, **dict.fromkeys(_FOREIGN, _ignore)}
 
     def section(self, value: Any, place: Place) -> DiscoverySettings:
         # `extensions:` with nothing below it is null in YAML, and means all defaults.
@@ -105,27 +104,11 @@ class _Reading:
             others = self.foreign_keys()
             table({key: value[key] for key in value if key in others}, place, others)
             own = {key: item for key, item in value.items() if key not in others}
-            own = self.without_unknown(own, place, DISCOVERY_KEYS)
+            own = without_foreign_keys(own, place, DISCOVERY_KEYS)
             watch = place.at("watch")
             if "watch" in own:
-                own["watch"] = self.without_unknown(own["watch"], watch, WATCH_KEYS)
+                own["watch"] = without_foreign_keys(own["watch"], watch, WATCH_KEYS)
         return replace(discovery(own, place, None), prefers_working_folder=True)
-
-    def without_unknown(self, value: Any, place: Place, known: Mapping[str, Any]) -> Any:
-        """Return a table without the keys that resemble none of ours; each is noted. One that does
-        resemble a key of ours is left in: a typing error must not switch anything on or off."""
-        if not isinstance(value, Mapping):
-            return value
-        remaining = {}
-        for key, item in value.items():
-            if isinstance(key, str) and key not in known and not nearest(key, known):
-                self._note(item, place.at(key))
-            else:
-                remaining[key] = item
-        return remaining
-
-    def _note(self, value: Any, place: Place) -> None:
-        self.notes.append(f"`{shown(place.path)}` has no effect here")
 
     def _transports(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
@@ -135,7 +118,7 @@ class _Reading:
             if name == "stdio":
                 self._stdio(settings, place.at(name))
             else:
-                self._note(settings, place.at(str(name)))
+                place.at(str(name)).ignore()
 
     def _stdio(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
@@ -143,12 +126,16 @@ class _Reading:
             return
         for key, item in value.items():
             if key not in _LIMITS:
-                self._note(item, place.at(str(key)))
+                place.at(str(key)).ignore()
                 continue
             milliseconds = count(0 if key == "shutdown_grace_ms" else 1)(item, place.at(key))
             if milliseconds is not None:
                 seconds: Any = {_LIMITS[key]: milliseconds / 1000}
                 self.limits = replace(self.limits, **seconds)
+
+
+def _ignore(value: Any, place: Place) -> None:
+    place.ignore()
 
 
 def _lines(root: Any) -> dict[Path, int]:

@@ -37,6 +37,8 @@ class Traits:
                      given up, or a frame that is not a message, ends the session; and the time
                      limit of a call holds for each exchange of it. A timeout that a caller gives
                      holds for the whole call in every dialect
+        largest_message  bytes that a message has at most at both ends, whatever limits.max_message
+                     says; None: as limits.max_message says
         first_id     the first id of a session
         ids_continue a new process continues with the ids of the one before
         redact       messages may hold private text: what a child writes shows neither in errors
@@ -68,6 +70,7 @@ class Traits:
     limits: Limits
     shutdown_steps: tuple[ShutdownStep, ...]
     positional: bool = False
+    largest_message: int | None = None
     first_id: int = 0
     ids_continue: bool = False
     redact: bool = False

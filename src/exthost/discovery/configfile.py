@@ -29,8 +29,6 @@ from exthost.process.environment import looks_secret
 from exthost.process.host_environ import host_environ
 from exthost.spec import Package, Spec
 
-DEFAULT_CONFIG = "exthost.toml"
-
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _CONFIG_BYTES = 16 * 1024 * 1024
 
@@ -60,7 +58,11 @@ class Wanted:
         """The extensions that were found and that the list `disabled` removed."""
         known = {spec.id for spec in self.specs}
         off = [spec for candidate in self.report.off for spec in (candidate.spec, *candidate.also)]
-        return tuple(replace(spec, enabled=False) for spec in off if spec.id not in known)
+        return tuple(
+            replace(self.config.apply_overrides(spec), enabled=False)
+            for spec in off
+            if spec.id not in known
+        )
 
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
         """Return the variables that look like secrets and that the extension gets only because its

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from exthost.config import DiscoverySettings
+from exthost.config import DEFAULT_CONFIG, DiscoverySettings
 from exthost.dialects import find
-from exthost.discovery.configfile import DEFAULT_CONFIG, from_manifest, read_config, wanted
+from exthost.discovery.configfile import from_manifest, read_config, wanted
 from exthost.discovery.search import discover
 from exthost.errors import NotFound, UsageError
 from exthost.spec import Spec

@@ -42,11 +42,15 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """The mistakes of one config. `origin` names its file; `text` is its TOML, if it has one."""
+    """The mistakes of one config. `origin` names its file; `text` is its TOML, if it has one.
+
+    `notes` name keys that are no mistake and have no effect.
+    """
 
     origin: str = ""
     text: str = ""
     found: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _lines: Mapping[Path, int] | None = None
 
     def raise_any(self) -> None:
@@ -107,6 +111,10 @@ class Place(NamedTuple):
     def wrong(self, code: str, text: str, help: str = "") -> None:
         """Record a mistake at this place."""
         self.problems.found.append(Problem(code, text, self.path, help, self.extension))
+
+    def ignore(self) -> None:
+        """Note that the key at this place has no effect."""
+        self.problems.notes.append(f"`{shown(self.path)}` has no effect here")
 
 
 def shown(path: Path) -> str:

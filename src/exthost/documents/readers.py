@@ -11,6 +11,7 @@ from a fixed set of words is repeated.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
 from exthost import names
@@ -25,6 +26,10 @@ _MAX_DEPTH = 100
 
 # A mapping made in Python may contain itself twice, and copying it would never end.
 _MAX_VALUES = 100_000
+
+# How much of two keys is the same if one is the other with a typing error: `extention` is 0.84 of
+# `extensions`, and `retry_policy` is 0.67 of `env_policy`.
+_MISSPELT = 0.8
 
 # For resource limits, counts and depths: anything larger is a mistake and does not fit the kernel's
 # types.
@@ -45,6 +50,32 @@ def table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, 
         else:
             read[key] = readers[key](item, place.at(key))
     return read
+
+
+def without_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
+    """Return a table without the keys that are nearly no known one, and note each of them.
+
+    This is for files of other programs, which may have keys of their own. A key that is nearly a
+    known one stays, and is a mistake: a typing error must not switch anything on or off."""
+    if not isinstance(value, Mapping):
+        return value
+    remaining = {}
+    for key, item in value.items():
+        if isinstance(key, str) and key not in known and not _is_misspelt(key, known):
+            place.at(key).ignore()
+        else:
+            remaining[key] = item
+    return remaining
+
+
+def _is_misspelt(key: str, known: Iterable[str]) -> bool:
+    """Return whether this is a known key but for a typing error. `nearest` guesses more boldly."""
+    own = _letters(key)
+    return any(SequenceMatcher(None, own, _letters(other)).ratio() >= _MISSPELT for other in known)
+
+
+def _letters(key: str) -> str:
+    return key.lower().replace("_", "").replace("-", "")
 
 
 def _unknown(key: str, known: Mapping[str, Reader]) -> tuple[str, str]:

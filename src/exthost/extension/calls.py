@@ -34,6 +34,11 @@ from exthost.tool_result import ToolResult, tool_failed
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
+_NOT_A_TOOL = (
+    "see what it offers: exthost inspect; for a method that is no tool: exthost call --method, or "
+    "ext.call"
+)
+
 # Half of what a pipe holds: a process that has left more unread is busy.
 _UNREAD_BYTES = 32 * 1024
 
@@ -231,7 +236,7 @@ class Calls:
             "X1202",
             f"it offers no tool {name!r}",
             extension=self._spec.id,
-            help=f"did you mean {near!r}?" if near else "see what it offers: exthost inspect",
+            help=f"did you mean {near!r}?" if near else _NOT_A_TOOL,
         )
 
     async def _wait_for_start(self, timeout: float | None) -> None:

@@ -24,11 +24,15 @@ _LIMITS = Limits(
 
 
 def limits_of(spec: Spec, dialect: Dialect) -> Limits:
-    """Return the limits in force. `max_execution_time` limits every call."""
+    """Return the limits in force. `max_execution_time` limits every call, and what the dialect
+    allows limits every message."""
     limits = spec.limits.over(dialect.traits.limits.over(_LIMITS))
     most = spec.permissions.max_execution_time if spec.permissions is not None else None
     if most is not None and limits.call is not None:
         limits = replace(limits, call=min(limits.call, most))
+    largest = dialect.traits.largest_message
+    if largest is not None and limits.max_message is not None:
+        limits = replace(limits, max_message=min(limits.max_message, largest))
     return replace(limits, max_in_flight=1) if dialect.traits.positional else limits
 
 

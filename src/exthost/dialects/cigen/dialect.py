@@ -44,6 +44,9 @@ __all__ = ["DIALECT", "Typed"]
 
 PROTOCOL = 1
 
+# The protocol's 10 MB, taken as MiB. Both ends check it.
+_MOST_BYTES = 10 * 2**20
+
 # The methods by name, with descriptions. The wire has no names for them.
 _ABOUT: Mapping[str, str] = MappingProxyType(
     {
@@ -302,8 +305,9 @@ DIALECT = Dialect(
         }
     ),
     traits=Traits(
-        # The protocol's figures: 30 s for a reply, and 10 MB, taken as MiB.
-        limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=10 * 2**20),
+        # The protocol gives a reply 30 s.
+        limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=_MOST_BYTES),
+        largest_message=_MOST_BYTES,
         positional=True,
         unique_name=True,
         restart=Restart(strategy="on-demand"),

@@ -11,7 +11,7 @@ error may have any shape. An extension that does not know `tools/call` gets a se
 `tools/<name>`, with the bare arguments.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -190,28 +190,50 @@ _DO_NOT_REPLY = "do_not_reply_again"
 _FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
 
 
+# The members of an answer that are read, and what they may be. Null is the default.
+_HOOK_ANSWER: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
+    {
+        "abort": lambda value: type(value) is bool,
+        "reason": lambda value: type(value) is str,
+        "override": lambda value: type(value) is dict,
+        "decision": lambda value: value in ("allow", "block", "transform"),
+        _DO_NOT_REPLY: lambda value: type(value) is bool,
+    }
+)
+
+
 def _hook(call: HookCall) -> Exchanges:
-    """Run a hook. A member of its answer that has the wrong type is ignored."""
+    """Run a hook. Raises ProtocolViolation for an answer that is none: an extension that says
+    `{"abort": "yes"}` has not let the event pass. One that does stop it is believed, whatever else
+    is wrong with its answer."""
     method = f"hooks/{call.name}"
     answer = expect((yield Request(method, _event(call))), method)
+    if answer is None:
+        return HookAnswer()
     if type(answer) is not dict:
-        if answer is None:
-            return HookAnswer()
-        raise ProtocolViolation(
-            "X0631",
-            "its answer to a hook is neither an object nor null",
-            help="answer with {abort?, reason?, override?, decision?, transformed_body?} or null",
-            evidence=Evidence(bytes=jsontext.shown(answer)[:500]),
-        )
-    reason, override = answer.get("reason"), answer.get("override")
-    decision, body = answer.get("decision"), answer.get("transformed_body")
+        raise _bad_judgement("its answer to a hook is neither an object nor null", answer)
+    read = {name: answer.get(name) for name in _HOOK_ANSWER}
+    wrong = [n for n, fits in _HOOK_ANSWER.items() if read[n] is not None and not fits(read[n])]
+    if wrong and read["abort"] is not True and read["decision"] != "block":
+        raise _bad_judgement(f"its answer to a hook has a bad `{wrong[0]}`", answer)
+    given = {name: value for name, value in read.items() if name not in wrong}
     return HookAnswer(
-        abort=answer.get("abort") is True,
-        reason=reason if type(reason) is str else "",
-        override=override if type(override) is dict else {},
-        decision=decision if decision in ("allow", "block", "transform") else None,
-        replacement=body,
-        extra=_FINAL_REPLY if answer.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
+        abort=given.get("abort") is True,
+        reason=given.get("reason") or "",
+        override=given.get("override") or {},
+        decision=given.get("decision"),
+        replacement=answer.get("transformed_body"),
+        extra=_FINAL_REPLY if given.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
+    )
+
+
+def _bad_judgement(message: str, answer: Any) -> ProtocolViolation:
+    return ProtocolViolation(
+        "X0631",
+        message,
+        help="answer with {abort?: bool, reason?: text, override?: object, decision?: allow, block "
+        "or transform, transformed_body?} or null",
+        evidence=Evidence(bytes=jsontext.shown(answer)[:500]),
     )
 
 

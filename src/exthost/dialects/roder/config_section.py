@@ -2,7 +2,8 @@
 
 Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
 restart, options …). The manifest is only named here, and read by `discovery`. Relative paths start
-at the config's folder; so does the command if it has a slash.
+at the config's folder; so does the command if it has a slash. Keys that a later version of roder's
+own host may have are noted and have no effect.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Any
 from exthost.documents.entry import Entry, name
 from exthost.documents.keys import FLAG, JSON, TEXT, WORDS, Key, ValueType, count, section, table_of
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import kind, table
+from exthost.documents.readers import Reader, kind, table, without_foreign_keys
 from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.documents.settings import readers, settings_of, within
 from exthost.spec import Limits, Spec
@@ -38,7 +39,8 @@ def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry |
         return None
     if isinstance(value.get("id"), str):
         place = place.of(value["id"])
-    read = table(value, place, {**_KEYS, **readers(folder)})
+    known: dict[str, Reader] = {**_KEYS, **readers(folder)}
+    read = table(without_foreign_keys(value, place, known), place, known)
     for key in ("id", "manifest", "command"):
         if key not in value:
             place.wrong(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
@@ -71,7 +73,7 @@ _FILTER: Mapping[str, Key] = {
 
 
 def _event_filter(value: Any, place: Place) -> dict[str, Any]:
-    kinds = table(value, place, _FILTER).get("kinds")
+    kinds = table(without_foreign_keys(value, place, _FILTER), place, _FILTER).get("kinds")
     return {"kinds": list(kinds or ())}
 
 
