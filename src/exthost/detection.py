@@ -83,8 +83,8 @@ class DetectedConnection(OpenedByWith):
         self.attempts: list[Attempt] = []
 
     async def __aenter__(self) -> Extension:
-        ends_at = time.monotonic() + self._seconds
         candidates = detection_order(Path(self._spec.argv[0]).name)
+        ends_at = time.monotonic() + self._seconds
         for factor in (1, _MORE_PATIENCE):
             silent = []
             for name, seconds in candidates:

@@ -136,3 +136,23 @@ def test_of_a_command_its_own_files_are_watched(tmp_path: Path) -> None:
     script.write_text("")
     assert watched_paths(None, [sys.executable, str(script), "--dialect", "mcp"]) == [script]
     assert watched_paths(str(tmp_path), ["true"]) == [tmp_path]
+
+
+@pytest.mark.more  # two processes, and the time limits that they are about
+def test_the_time_limit_of_dev_and_check_bounds_start_and_detection(tmp_path: Path) -> None:
+    silent = ["--", sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+    with developing(tmp_path, "--timeout", "500ms", "--dialect", "morphir", *silent) as terminal:
+        terminal.wait_for("it was not ready within 0.5 s")
+        terminal.wait_for("waiting for a change")
+    for verb in ("dev", "check", "inspect"):
+        done = subprocess.run(
+            [sys.executable, "-m", "exthost", verb, "--timeout", "500ms", *silent],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONG_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 5, done.stderr
+        assert "X0504" in done.stderr

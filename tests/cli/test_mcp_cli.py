@@ -33,7 +33,7 @@ def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
 def test_a_server_is_known_at_the_first_try() -> None:
     done = run("inspect", "--", *command({"era": "stateless"}))
     assert done.returncode == 0, done.stderr
-    assert "dialect: mcp (found out by trying" in done.stderr and "tried" not in done.stderr
+    assert "dialect: mcp (detected" in done.stderr and "tried" not in done.stderr
     assert "era: stateless" in done.stderr and "echo" in done.stdout
     listed = run("tools", "--start", "--json", "--", *command({}))
     assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}

@@ -242,7 +242,7 @@ def test_the_node_example_answers() -> None:
 def test_the_dialect_of_a_bare_command_is_found_out() -> None:
     program = str(EXAMPLES / "extensions" / "weather" / "weather.py")
     done = run("inspect", "--json", "--", "python3", program)
-    assert json.loads(done.stdout)["dialect"] == "nexo" and "found out" in done.stderr
+    assert json.loads(done.stdout)["dialect"] == "nexo" and "detected" in done.stderr
 
 
 @shows("nexo-env-05")

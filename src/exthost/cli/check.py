@@ -32,6 +32,7 @@ from exthost.cli.common import (
     show_text,
 )
 from exthost.cli.target import detect_dialect, find_spec, run_async
+from exthost.detection import SEARCH_SECONDS
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import conformance_of
 from exthost.dialects.rules import all_rules
@@ -97,6 +98,7 @@ def run(args: CheckArgs) -> int:
             "X1316", "which extension?", help="exthost check TARGET, or -- COMMAND ARGS…"
         )
     assert args.timeout is not None
+    args.start_seconds = min(args.timeout, SEARCH_SECONDS)
     settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)
     return run_async(_check(args, spec, settings))
 

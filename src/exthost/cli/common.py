@@ -160,7 +160,7 @@ def given_config(args: Args) -> str:
 
 def dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--dialect", metavar="D", help="what `-- COMMAND` speaks; left out, it is found out"
+        "--dialect", metavar="D", help="the dialect of `-- COMMAND`; detected if it is left out"
     )
 
 
@@ -210,7 +210,7 @@ def start_timeout_option(parser: argparse.ArgumentParser) -> None:
         dest="start_seconds",
         metavar="T",
         type=seconds_argument,
-        help="how long starting, finding out the dialect and the handshake may take, such as 30s",
+        help="the time limit of detection, start and handshake, such as 30s",
     )
 
 

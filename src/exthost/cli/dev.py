@@ -30,12 +30,12 @@ from exthost.cli.common import (
     sandbox_options,
     say,
     show_text,
+    start_timeout_option,
     tell_error,
-    timeout_option,
 )
 from exthost.cli.key_reader import KeyReader
 from exthost.cli.source_watch import changed_files, stamps, watched_paths
-from exthost.cli.target import detect_dialect, find_spec, run_async
+from exthost.cli.target import detect_dialect, find_spec, run_async, with_start_limit
 from exthost.cli.traffic_lines import traffic_line
 from exthost.config import Config
 from exthost.control.requests import own_tool_name
@@ -65,7 +65,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file or folder to watch as well; may be repeated",
     )
-    timeout_option(parser)
+    start_timeout_option(parser)
     launch_options(parser)
     config_option(parser)
     dialect_option(parser)
@@ -86,7 +86,7 @@ async def _develop(args: DevArgs, spec: Spec, first: tuple[str, Any] | None) -> 
     host = Host(Config())
     host.traffic.subscribe(_show_record)
     async with host:
-        loop = DevLoop(args, host, spec, first)
+        loop = DevLoop(args, host, with_start_limit(args, spec), first)
         with KeyReader() as keys:
             await loop.run(keys)
     return 0
@@ -177,7 +177,7 @@ class DevLoop:
         if not self._args.command:
             found = find_spec(self._args, self._args.target)
             assert found is not None
-            spec = found
+            spec = with_start_limit(self._args, found)
         if not self._is_loaded:
             await self._host.load(replace(spec, start="lazy"))
             self._is_loaded = True
@@ -212,9 +212,7 @@ class DevLoop:
         extension = self._host[self._spec.id]
         try:
             own = own_tool_name(extension, name)
-            result = await extension.call_tool(
-                own, arguments, timeout=self._args.timeout, check=False
-            )
+            result = await extension.call_tool(own, arguments, check=False)
         except ExthostError as error:
             tell_error(error, wants_json=False)
             return

@@ -274,7 +274,7 @@ def _detected(
 
 
 def _tell_dialect(args: Args, detected: DetectedConnection, name: str) -> None:
-    say(f"dialect: {name} (found out by trying; --dialect {name} saves that)")
+    say(f"dialect: {name} (detected; --dialect {name} skips the detection)")
     args.tried = tuple(detected.attempts)
 
 
