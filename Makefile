@@ -69,11 +69,12 @@ MORE_SECONDS := 1500
 NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
+	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
 	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3
 # The server that passes MCP's conformance suite, for the gateway to stand before.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: node ray cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: node fastmcp ray cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -90,12 +91,19 @@ $(STAMP): pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed-2 || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-3 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed-2; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-3; } || echo "no packages from npm: some tests are skipped"
 	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"
+
+# A client and a server of FastMCP in an environment of its own: it brings forty packages. Removed
+# again if it cannot be installed whole.
+fastmcp: $(STAMP)
+	@test -e $(VENV)/fastmcp/bin/fastmcp || { $(INTERPRETER) -m venv $(VENV)/fastmcp \
+		&& timeout 180 $(VENV)/fastmcp/bin/python -m pip install --quiet --retries 1 "fastmcp>=4.1,<5"; } \
+		|| { rm -rf $(VENV)/fastmcp; echo "no FastMCP: its tests are skipped"; }
 
 # For the tests of pools on a cluster, which are skipped without it.
 ray: $(STAMP)
@@ -139,7 +147,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
 # prints what it has found.
-test-more: $(STAMP) $(RUST_STAMP) node ray bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node fastmcp ray bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast part on this interpreter; and in Python's development mode, in which it takes longer.

@@ -6,6 +6,8 @@
     discover   "die" or "silent", for a server that cannot take an unknown first request
     pages      "for ever", for a list of tools without end
     banner     text that it prints first
+    silent     methods that it never answers
+    lies       tools that it lists beside its own, whatever they are
     heard      a file in which it keeps every line that it hears
 
 Its tools are methods of `Tools`; what they need from the host they wait for.
@@ -25,6 +27,7 @@ SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}, "require
 HEARD: list[Any] = []
 LISTENING: list[Any] = []
 EXTRA: list[str] = []
+NAMES: dict[str, str] = {}  # of tools that are called something else by now
 
 
 def send(**message: Any) -> None:
@@ -72,6 +75,28 @@ class Tools:
 
     def hang(self, params: Any, id: Any) -> Any:
         return None
+
+    def notify(self, params: Any, id: Any) -> Any:
+        """Send this notification, before the result."""
+        send(**params["arguments"])
+        return words("notified")
+
+    def flood(self, params: Any, id: Any) -> Any:
+        """Send this notification many times, and then the result."""
+        message = json.dumps({"jsonrpc": "2.0", **params["arguments"]["what"]}).encode() + b"\n"
+        for _ in range(params["arguments"]["times"] // 100):
+            os.write(1, message * 100)
+        return words("flooded")
+
+    def rename(self, params: Any, id: Any) -> Any:
+        """Be called something else before the result is sent, and say so. Waits until the host has
+        listed the tools again."""
+        NAMES["rename"] = "renamed"
+        send(method="notifications/tools/list_changed")
+        while (message := hear()).get("method") != "tools/list":
+            pass
+        send(id=message["id"], result=tools(message.get("params") or {}))
+        return words("done under the old name")
 
     def heard(self, params: Any, id: Any) -> Any:
         return words(HEARD)
@@ -136,9 +161,10 @@ class Tools:
 
 def tools(params: Any) -> Any:
     names = [name for name in vars(Tools) if not name.startswith("_")] + EXTRA
-    listed = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    listed = [{"name": NAMES.get(name, name), "inputSchema": {"type": "object"}} for name in names]
+    listed += TOLD.get("lies", [])
     for tool in listed:
-        if tool["name"] == "typed":
+        if tool.get("name") == "typed":
             tool["outputSchema"] = SCHEMA
     if TOLD.get("pages") == "for ever":
         at = int(params.get("cursor", 0))
@@ -146,6 +172,19 @@ def tools(params: Any) -> Any:
     at = int(params.get("cursor", 0))
     more = {"nextCursor": str(at + 5)} if at + 5 < len(listed) else {}
     return {"tools": listed[at : at + 5]} | more
+
+
+def with_progress(answer: Any) -> Any:
+    """Report one step first, if the client wants to hear of it."""
+
+    def report(params: Any) -> Any:
+        token = (params.get("_meta") or {}).get("progressToken")
+        if token is not None:
+            about = {"progressToken": token, "progress": 1, "total": 1}
+            send(method="notifications/progress", params=about)
+        return answer(params)
+
+    return report
 
 
 def page(member: str, item: Any) -> Any:
@@ -161,11 +200,13 @@ METHODS = {
     "tools/list": tools,
     "resources/list": page("resources", {"uri": "a:b"}),
     "resources/templates/list": page("resourceTemplates", {"uriTemplate": "a:{b}"}),
-    "resources/read": lambda params: {"contents": [{"uri": params["uri"], "text": "read"}]},
+    "resources/read": with_progress(
+        lambda params: {"contents": [{"uri": params["uri"], "text": "read"}]}
+    ),
     "resources/subscribe": lambda params: {},
     "resources/unsubscribe": lambda params: {},
     "prompts/list": page("prompts", {}),
-    "prompts/get": lambda params: {"messages": [params["arguments"]]},
+    "prompts/get": with_progress(lambda params: {"messages": [params["arguments"]]}),
     "completion/complete": lambda params: {"completion": {"values": [params["argument"]["value"]]}},
     "logging/setLevel": lambda params: {},
     "ping": lambda params: {},
@@ -175,6 +216,8 @@ METHODS = {
 def serve(message: Any) -> Any:
     """The result, None for no answer, or ("error", code, text)."""
     method, params = message["method"], message.get("params") or {}
+    if method in TOLD.get("silent", ()):
+        return None
     if STATELESS:
         meta = params.get("_meta") or {}
         if meta.get(f"{PREFIX}protocolVersion") != "2026-07-28":

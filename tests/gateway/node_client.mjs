@@ -1,11 +1,15 @@
 // A client of the Node SDK: `node node_client.mjs SDK_FOLDER '{"command": …, "args": […]}' '[calls]'`.
-// Prints what it sees as JSON: the tools, and for each call its result or its error.
+// Prints what it sees as JSON: the tools, and for each call its result or its error. SDK_FOLDER is
+// the package of version 1, or the client's package of version 2.
+import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [folder, server, calls] = process.argv.slice(2);
-const module = (path) => import(pathToFileURL(`${folder}/dist/esm/client/${path}`).href);
-const { Client } = await module("index.js");
-const { StdioClientTransport } = await module("stdio.js");
+const old = `${folder}/dist/esm/client`;
+const [place, ending] = existsSync(old) ? [old, "js"] : [`${folder}/dist`, "mjs"];
+const module = (name) => import(pathToFileURL(`${place}/${name}.${ending}`).href);
+const { Client } = await module("index");
+const { StdioClientTransport } = await module("stdio");
 const client = new Client({ name: "matrix", version: "1" });
 await client.connect(new StdioClientTransport({ ...JSON.parse(server), env: process.env }));
 const wanted = JSON.parse(calls);

@@ -75,6 +75,7 @@ async def served(
                 await asyncio.wait([serving])
 
 
+@pytest.mark.more
 @shows("gateway-http-05")
 async def test_a_session_without_requests_expires_and_their_number_is_limited(
     monkeypatch: pytest.MonkeyPatch,

@@ -87,13 +87,22 @@ class Calls:
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
 
-    async def call(self, method: str, params: Any, timeout: float | None, wait: bool) -> Any:
+    async def call(
+        self,
+        method: str,
+        params: Any,
+        timeout: float | None,
+        wait: bool,
+        on_progress: OnProgress | None = None,
+    ) -> Any:
         """Send a request in the dialect's own words, and return its result."""
         if not wait:
             self.require_session(method)
         queue = self._queue
         wire_method, wire_params, handler, limit = self.factory.of_method(method, params, timeout)
         call = AwaitableCall(wire_method, wire_params, handler, limit, queue)
+        if on_progress is not None:
+            call.on_progress = on_progress
         queue.submit(call)
         try:
             await call

@@ -93,18 +93,20 @@ class Catalog:
 
     async def resources(self) -> list[Any]:
         """Return every resource. If two servers have one URI, the first keeps it."""
-        return _unique([item for _, item in await self._items("resources")], "uri")
+        return _unique(await self._items("resources"), "uri")
 
     async def templates(self) -> list[Any]:
         """Return every resource template, likewise."""
-        return _unique([item for _, item in await self._items("templates")], "uriTemplate")
+        return _unique(await self._items("templates"), "uriTemplate")
 
     async def prompts(self) -> list[Any]:
         """Return every prompt under its name here."""
         items = await self._items("prompts")
         names = self._names(items)
         shown = [
-            {**item, "name": name} for (_, item), name in zip(items, names, strict=True) if name
+            (extension, {**item, "name": name})
+            for (extension, item), name in zip(items, names, strict=True)
+            if name
         ]
         return _unique(shown, "name")
 
@@ -211,13 +213,15 @@ async def _listed(extension: Extension, kind: Kind) -> list[Any]:
         return []
 
 
-def _unique(items: list[Any], member: str) -> list[Any]:
-    known: dict[Any, Any] = {}
-    for item in items:
-        key = item.get(member)
-        if isinstance(key, str):
-            known.setdefault(key, item)
-    return list(known.values())
+def _unique(items: Iterable[tuple[Extension, Any]], member: str) -> list[Any]:
+    """Return the items whose key no earlier server has. What one server lists twice stays so."""
+    owners: dict[str, str] = {}
+    return [
+        item
+        for extension, item in items
+        if isinstance(item.get(member), str)
+        and owners.setdefault(item[member], extension.id) == extension.id
+    ]
 
 
 def _matches(template: Any, uri: str) -> bool:

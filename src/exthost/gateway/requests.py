@@ -116,7 +116,7 @@ class Requests:
             message = f"{error.message}; {error.help}" if error.help else error.message
             raise MCPError(types.INVALID_PARAMS, message, mcp_values.about_error(error)) from None
         except ExthostError as error:
-            _log.warning("%s failed: %s%s", name, error, f" ({error.help})" if error.help else "")
+            _log.warning("%s failed: %s", name, error)
             return mcp_values.error(error)
 
     # -- resources ---------------------------------------------------------------------------
@@ -205,11 +205,12 @@ class Requests:
         method: str,
         request_params: dict[str, Any],
     ) -> dict[str, Any]:
-        async def send(_: Exchange, members: Mapping[str, Any]) -> Any:
+        async def send(exchange: Exchange, members: Mapping[str, Any]) -> Any:
             whole = {**request_params, **members}
             # Completion has no input rounds: it goes out as any request.
             sent = whole if method == "completion/complete" else RelayedParams(whole)
-            result = await server.call(method, sent)
+            progress = report_progress(exchange)
+            result = await server.calls.call(method, sent, None, True, progress)
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result
@@ -217,7 +218,7 @@ class Requests:
         try:
             answer: dict[str, Any] = await self._relay.run(ctx, params, server, send)
         except ExthostError as error:
-            _log.warning("%s failed: %s%s", method, error, f" ({error.help})" if error.help else "")
+            _log.warning("%s failed: %s", method, error)
             raise _as_error(error) from None
         return answer
 
