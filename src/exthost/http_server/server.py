@@ -26,7 +26,7 @@ IDLE_SECONDS = 30
 
 # The number of connections at a time, if descriptors allow it; further ones are closed. Half of the
 # descriptors stay for extensions.
-MAX_CONNECTIONS = 512
+MAX_CONNECTIONS = 2048
 
 
 class QuietServer(uvicorn.Server):
