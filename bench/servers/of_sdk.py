@@ -22,4 +22,4 @@ if __name__ == "__main__":
 
     if "--plain" in sys.argv:
         del ext.registry.tools["echo_async"]
-    ext.run("mcp")
+    ext.run("mcp", argv=[])

@@ -71,12 +71,12 @@ class Call:
     """A call that is under way."""
 
     __slots__ = (
-        "_cancelled",
         "_request",
         "arguments",
         "collects",
         "failure",
         "function",
+        "is_cancelled",
         "is_over",
         "items",
         "key",
@@ -116,21 +116,17 @@ class Call:
         self.collects = collects
         self.items = 0  # how many were sent
         self.is_over = False
+        self.is_cancelled = False
         self.task: Task[None] | None = None
-        self._cancelled = threading.Event()
         self._request: Answer | None = None
         if function.context_name:
             arguments[function.context_name] = Context(self, meta)
 
     # -- cancellation ------------------------------------------------------------------------
 
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancelled.is_set()
-
     def cancel(self) -> None:
         """Tell the handler that nobody waits for its result. Called on the reading thread."""
-        self._cancelled.set()
+        self.is_cancelled = True
         if self.task is not None:
             self.task.cancel()
         request = self._request

@@ -8,7 +8,7 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exthost.sdk.errors import Cancelled, InputRequired, ToolError
@@ -19,7 +19,9 @@ from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.wire.writer import Writer
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
+
+_CAN_START_EAGERLY = sys.version_info >= (3, 12)
 
 # What a handler may end with. One that calls sys.exit fails, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
@@ -91,11 +93,21 @@ class Server:
         if function.execution is Execution.ASYNC:
             if self._loop is None:
                 raise RuntimeError("an asynchronous handler was registered after the start")
-            call.task = self._loop.create_task(self._run_async(call))
+            call.task = self._create_task(self._run_async(call))
         elif function.execution is Execution.THREAD:
             self._pool.submit(lambda: self._run_in_thread(call))
         else:
             self._run_in_thread(call)
+
+    def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
+        """Return a task that has begun already, where Python can: a handler that does not wait for
+        anything then needs no further turn of the loop."""
+        if not _CAN_START_EAGERLY:
+            assert self._loop is not None
+            return self._loop.create_task(work)
+        from asyncio import Task
+
+        return Task(work, loop=self._loop, eager_start=True)
 
     def cancel(self, key: Any) -> None:
         """Cancel a call; one that is over, or never was, is ignored."""

@@ -61,6 +61,9 @@ class LoopWriter:
         if self.is_broken:
             return
         was_empty = not self._kept
+        if was_empty and len(data) <= _SAFE_BYTES and self._poll.poll(0):
+            self._write_small(data)
+            return
         self._kept += data
         if was_empty:
             self._flush()
@@ -68,6 +71,13 @@ class LoopWriter:
                 self._loop.add_writer(self._fd, self._on_writable)
         if self.is_full:
             self._room.clear()
+
+    def _write_small(self, data: bytes) -> None:
+        """Write what a pipe takes as a whole."""
+        try:
+            os.write(self._fd, data)
+        except OSError:
+            self.is_broken = True
 
     def _flush(self) -> None:
         """Write what the pipe takes without blocking."""
