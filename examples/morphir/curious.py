@@ -14,7 +14,9 @@ def answer(method: str, params: Any) -> Any:
         return [{"name": "read", "description": "Read a file", "params_schema": PATH}]
     if method == "read":
         return Path(params["path"]).read_text()
-    return {}
+    if method == "initialize":
+        return {}
+    raise LookupError(f"there is no {method}")
 
 
 for line in sys.stdin:
@@ -22,6 +24,6 @@ for line in sys.stdin:
     reply: dict[str, Any] = {"id": request["id"]}
     try:
         reply["result"] = answer(request["method"], request.get("params"))
-    except OSError as error:
+    except (OSError, LookupError, TypeError) as error:
         reply["error"] = f"{type(error).__name__}: {error}"
     print(json.dumps(reply), flush=True)

@@ -37,18 +37,19 @@ class LifeChecks:
                 case Write(data):
                     await _write(peer, data)
                 case CloseStdin(wait):
-                    await self._end_input(peer, "end-of-input", f"the host waits {wait:g} s")
+                    waits = f"the host waits {wait:g} s"
+                    await self._end_input(peer, "end-of-input", waits, self._seconds)
         if not any(isinstance(step, Say) for step in steps):
             self._ledger.skip("shutdown", "the dialect has no such request")
         await self._starter.release(peer)
 
-    async def _end_input(self, peer: Peer, rule: str, waits: str) -> None:
+    async def _end_input(self, peer: Peer, rule: str, waits: str, seconds: float) -> None:
         began = time.perf_counter()
         peer.pipes.close_stdin()
-        status = await peer.pipes.exits_within(self._seconds)
+        status = await peer.pipes.exits_within(seconds)
         took = time.perf_counter() - began
         if status is None:
-            why = f"its stdin ended {self._seconds:g} s ago, and it still runs ({waits})"
+            why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({waits})"
             self._ledger.find(rule, why, peer)
             self._ledger.passed(rule, took)
             return
@@ -69,7 +70,9 @@ class LifeChecks:
     async def end_early(self) -> None:
         """Start a process, and end its input before the first message."""
         peer = await self._starter.start()
-        await self._end_input(peer, "early-end", "before the first message")
+        # It sees the end of its input when it has started.
+        seconds = self._seconds + 2 * self._starter.start_seconds
+        await self._end_input(peer, "early-end", "before the first message", seconds)
         await self._starter.release(peer)
 
     async def read_pieces(self) -> None:

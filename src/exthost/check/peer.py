@@ -24,6 +24,9 @@ from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire.framing import Broken, Bytes, Skipped
 
+# A message in pieces may take this long to be read, from the start of the program.
+_SPLIT_SECONDS = 60.0
+
 # A frame longer than this is written in pieces and not byte by byte.
 _BYTE_BY_BYTE = 600
 
@@ -43,6 +46,10 @@ Answer = Reply | Failure
 
 class NoAnswer(Exception):
     """A request was not answered: the process is silent, or it has ended."""
+
+
+class NotRead(NoAnswer):
+    """A message was written in part: the process does not read."""
 
 
 class Peer:
@@ -142,6 +149,7 @@ class Peer:
         for future in [*self._waiting.values(), *self._in_order]:
             if not future.done():
                 future.set_exception(NoAnswer(self.describe_end()))
+                future.exception()  # nobody may wait for it, which is no mistake of ours
         self._waiting.clear()
         self._in_order.clear()
 
@@ -153,7 +161,7 @@ class Peer:
 
     async def write(self, data: bytes, *, split: bool = False, seconds: float = 10.0) -> None:
         """Write bytes as they are; `split`: in pieces, each after the one before is read. Raises
-        NoAnswer if the process does not read them, or has ended."""
+        NotRead if the process does not read them, and NoAnswer if it has ended."""
         step = 1 if len(data) <= _BYTE_BY_BYTE else len(data) // _BYTE_BY_BYTE + 1
         pieces = [data[at : at + step] for at in range(0, len(data), step)] if split else [data]
         try:
@@ -162,9 +170,10 @@ class Peer:
                     self.exchange.add(">", piece, joins=split and number > 0)
                     await self.pipes.write(piece)
                     if split:
-                        await self.pipes.wait_read()
+                        # It may read its first byte late, since it starts.
+                        await self.pipes.wait_read(has_begun=number > 0)
         except TimeoutError:
-            raise NoAnswer(f"it does not read its stdin: {self.describe_end()}") from None
+            raise NotRead(f"it does not read its stdin: {self.describe_end()}") from None
         except OSError:
             raise NoAnswer(self.describe_end()) from None
 
@@ -194,7 +203,8 @@ class Peer:
         """Send a request and return the answer. Raises NoAnswer."""
         data, numbered = self.frame_of(request)
         future = self.answer_to(numbered)
-        await self.write(data, split=self.splits, seconds=seconds)
+        to_write = max(seconds, _SPLIT_SECONDS) if self.splits else seconds
+        await self.write(data, split=self.splits, seconds=to_write)
         return await self.wait_for(future, request.method, seconds)
 
     async def wait_for(
@@ -225,7 +235,7 @@ class Peer:
     async def notify(self, notification: Notification) -> None:
         """Send a notification. Raises NoAnswer."""
         data = self._framing.wrap(self._codec.encode(notification))
-        await self.write(data, split=self.splits)
+        await self.write(data, split=self.splits, seconds=_SPLIT_SECONDS)
 
     # -- the handshake -----------------------------------------------------------------------
 
@@ -249,13 +259,15 @@ class Peer:
                     await self.notify(step)
                 case Subscribe():
                     data, _ = self.frame_of(step.request)
-                    await self.write(data, split=self.splits)
+                    await self.write(data, split=self.splits, seconds=_SPLIT_SECONDS)
                 case WaitFor():
                     received = await self._wait_for_notification(step, seconds)
 
     async def _try_request(self, request: Request, seconds: float) -> Answer | None:
         try:
             return await self.request(request, seconds)
+        except NotRead:  # a part of it is in the pipe: what is written next would join it
+            raise
         except NoAnswer:
             if self.pipes.ended.is_set() or self.is_broken:
                 raise

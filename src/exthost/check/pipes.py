@@ -6,6 +6,7 @@ import os
 import sys
 import termios
 from collections.abc import Callable
+from itertools import count
 
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import CLOSED, Child
@@ -16,6 +17,7 @@ from exthost.wire.framing import READ_BYTES
 # How often, and after how long, the pipe is looked at: no event tells that the child has read it.
 _UNREAD_POLLS = 40
 _POLL_SECONDS = 0.0005
+_START_POLL_SECONDS = 0.01
 
 # After the exit: how long the end of the output may take, if a child of its own holds it open.
 _DRAIN_SECONDS = 2.0
@@ -115,19 +117,20 @@ class Pipes:
         except OSError:
             pass
 
-    async def wait_read(self) -> None:
-        """Wait until the child has read what is in the pipe, for a moment at most."""
-        for _ in range(_UNREAD_POLLS):
-            if not self._unread():
+    async def wait_read(self, *, has_begun: bool = True) -> None:
+        """Wait until the child has read what is in the pipe. If it has begun to read, a moment is
+        enough."""
+        for _ in range(_UNREAD_POLLS) if has_begun else count():
+            if not self._unread() or self._exited.is_set():
                 return
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS if has_begun else _START_POLL_SECONDS)
 
     def _unread(self) -> int:
         try:
-            count = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
+            unread = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
         except OSError:
             return 0
-        return int.from_bytes(count, sys.byteorder)
+        return int.from_bytes(unread, sys.byteorder)
 
     # -- the end -----------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Starts processes of the extension under check, and ends each of them."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 from exthost.check.ledger import Ledger
@@ -42,6 +43,7 @@ class Starter:
         self._peers: list[Peer] = []
         self._admission: Admission | None = None
         self.latest: Peer | None = None  # the process that was started last
+        self.start_seconds = 0.0  # how long the slowest start took
 
     async def start(self) -> Peer:
         """Start a process, without a handshake. Raises one of our errors."""
@@ -74,8 +76,11 @@ class Starter:
     async def _shake_hands(self, peer: Peer) -> Offer:
         make = self.dialect.fallback if self._falls_back else None
         steps = (make or self.dialect.handshake)(peer.launch.context)
+        began = time.perf_counter()
         try:
-            return await peer.shake_hands(steps, self._handshake_seconds)
+            offer = await peer.shake_hands(steps, self._handshake_seconds)
+            self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
+            return offer
         except (NoAnswer, ExthostError):
             if (problem := peer.unfinished_frame()) is not None:
                 peer.problems.append((problem, peer.exchange.shown()))

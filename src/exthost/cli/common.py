@@ -299,9 +299,14 @@ def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None
 _shown_lines: deque[str] = deque(maxlen=200)
 
 
+def note_shown(text: str) -> None:
+    """Remember a line of stderr that was printed: an error does not repeat it."""
+    _shown_lines.append(text)
+
+
 def show_line(extension: str, text: str) -> None:
     """Print a line that an extension wrote to stderr."""
-    _shown_lines.append(text)
+    note_shown(text)
     say(f"[{extension}] {text}")
 
 

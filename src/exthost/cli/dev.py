@@ -26,6 +26,7 @@ from exthost.cli.common import (
     dialect_option,
     json_text,
     launch_options,
+    note_shown,
     sandbox_options,
     say,
     show_text,
@@ -92,6 +93,8 @@ async def _develop(args: DevArgs, spec: Spec, first: tuple[str, Any] | None) -> 
 
 
 def _show_record(record: TraceRecord) -> None:
+    if record.kind == "stderr":
+        note_shown(record.text)
     say(traffic_line(record))
 
 

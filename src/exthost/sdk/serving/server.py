@@ -21,8 +21,6 @@ from exthost.sdk.wire.writer import Writer
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
-_CAN_START_EAGERLY = sys.version_info >= (3, 12)
-
 # What a handler may end with. One that calls sys.exit fails, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
 
@@ -102,12 +100,12 @@ class Server:
     def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
         """Return a task that has begun already, where Python can: a handler that does not wait for
         anything then needs no further turn of the loop."""
-        if not _CAN_START_EAGERLY:
-            assert self._loop is not None
-            return self._loop.create_task(work)
-        from asyncio import Task
+        if sys.version_info >= (3, 12):
+            from asyncio import Task
 
-        return Task(work, loop=self._loop, eager_start=True)
+            return Task(work, loop=self._loop, eager_start=True)
+        assert self._loop is not None
+        return self._loop.create_task(work)
 
     def cancel(self, key: Any) -> None:
         """Cancel a call; one that is over, or never was, is ignored."""
