@@ -21,6 +21,14 @@ def each(*tables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", vectors(*tables), ids=str)
 
 
+@pytest.fixture(autouse=True)
+def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of MCP that is slow and not silent is no other server: where no limit is part of
+    the script, the time for discovery is not, either."""
+    if "vector" in request.fixturenames and not request.getfixturevalue("vector").row.get("limits"):
+        monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
+
+
 @each("read")
 def test_the_bytes_mean_the_same_however_they_come_and_the_other_role_writes_them(
     vector: Vector,
