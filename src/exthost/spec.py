@@ -195,6 +195,7 @@ class Spec:
     settings       the values that it wants in its config
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator wrote that
+    config_file    the config of the host that it belongs to; "" if there is none
     """
 
     id: str
@@ -236,3 +237,4 @@ class Spec:
     settings: tuple[DeclaredSetting, ...] = ()
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     package: Package | None = None
+    config_file: str = field(default="", compare=False)

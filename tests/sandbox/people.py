@@ -69,6 +69,8 @@ def command(person: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict
                 (str(rooms / "project"), str(rooms / "project/src"), str(rooms / "site"))
             ),
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Or the loader takes the system's Python library for one that is out of reach.
+            "LD_LIBRARY_PATH": str(rooms / "python" / "lib"),
         }
         drop = f"--reuid={_NOBODY} --regid={_NOBODY} --clear-groups".split()
         yield (

@@ -38,6 +38,10 @@ ROWS: Mapping[str, Row] = {
     "B2": Row(
         "a running extension changed what its next start was shown",
         (
+            "what_an_extension_may_write_is_run_by_no_other_one",
+            "a_package_that_an_extension_puts_into_a_search_path_is_not_run",
+            "the_config_of_the_host_cannot_be_written_moved_or_replaced",
+            "the_state_folder_of_the_host_is_never_granted",
             "a_program_in_a_folder_that_it_may_write_is_refused_unless_it_is_pinned",
             "a_pinned_program_that_replaces_itself_is_not_started_again",
             "a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown",
@@ -58,6 +62,7 @@ ROWS: Mapping[str, Row] = {
     "B4": Row(
         "nothing started under a Python without memfd_create",
         (
+            "a_python_without_memfd_create_starts_and_contains_extensions",
             *_tests(
                 "tests/process/test_init_channel.py",
                 "test_a_python_that_lacks_it_holds_the_processes_together",
@@ -81,6 +86,8 @@ ROWS: Mapping[str, Row] = {
     "M2": Row(
         "memory beyond max_memory, without a cgroup",
         (
+            "page_tables_count_as_memory",
+            "pages_of_its_memory_cannot_be_left_in_a_pipe",
             "a_hog_whose_first_thread_has_ended_is_ended",
             "files_in_private_mounts_count_as_memory",
             "private_mounts_have_a_size_without_a_limit_too",
@@ -124,6 +131,7 @@ ROWS: Mapping[str, Row] = {
     "M6": Row(
         "files of a result that other programs obey",
         (
+            "files_that_other_programs_obey_are_not_written",
             *_tests(
                 "tests/host/test_file_writer.py",
                 "test_what_other_programs_obey_is_written_only_if_it_is_named",
@@ -133,13 +141,20 @@ ROWS: Mapping[str, Row] = {
     ),
     "M7": Row(
         "a flood of one extension held the loop of all",
-        _tests("tests/faults/test_floods.py", "test_a_flood_of_noise_does_not_hold_the_loop"),
+        (
+            "a_flood_is_handled_in_small_steps_and_a_neighbour_is_served",
+            "a_flood_on_stderr_is_dropped_beyond_a_thousand_lines_a_second",
+            *_tests("tests/faults/test_floods.py", "test_a_flood_of_noise_does_not_hold_the_loop"),
+        ),
     ),
     "M8": Row(
         "half-open requests took every descriptor of the gateway",
-        _tests(
-            "tests/http_server/test_server.py",
-            "test_half_a_head_is_cut_off_and_honest_clients_are_served",
+        (
+            "half_open_requests_do_not_take_the_descriptors_of_the_host",
+            *_tests(
+                "tests/http_server/test_server.py",
+                "test_half_a_head_is_cut_off_and_honest_clients_are_served",
+            ),
         ),
     ),
     "M9": Row(
@@ -160,9 +175,18 @@ ROWS: Mapping[str, Row] = {
     "m2": Row(
         "the thread that started it ended", ("an_extension_outlives_the_thread_that_started_it",)
     ),
+    "m3": Row(
+        "an error during the admission that nobody saw",
+        ("a_folder_that_disappears_during_the_admission_is_a_refusal",),
+    ),
+    "m4": Row(
+        "a plain lifetime that ends less than the manual said",
+        ("only_a_plain_lifetime_lets_processes_outlive_a_killed_host",),
+    ),
     "m5": Row(
         "time that grows with the square of the input",
         (
+            "a_document_of_absurd_depth_is_refused_before_it_is_parsed",
             *_tests(
                 "tests/documents/test_toml_text.py",
                 "test_a_key_of_absurd_length_is_refused_at_once",
@@ -173,9 +197,18 @@ ROWS: Mapping[str, Row] = {
             ),
         ),
     ),
+    "m6": Row(
+        "a pinned program that was swapped beside its start",
+        ("a_pinned_program_that_is_swapped_beside_its_start_does_not_run",),
+    ),
+    "m7": Row(
+        "two hosts of one config, with other variables",
+        ("one_config_has_one_host_whatever_the_variables_are",),
+    ),
     "m8": Row(
         "results that steer a terminal",
         (
+            "a_result_does_not_steer_the_terminal",
             *_tests(
                 "tests/cli/test_common.py",
                 "test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json",
@@ -193,6 +226,8 @@ ROWS: Mapping[str, Row] = {
     "m10": Row(
         "config files without end",
         (
+            "what_is_no_plain_file_of_a_few_megabytes_is_no_config",
+            "files_of_a_package_without_end_do_not_hold_the_host",
             *_tests(
                 "tests/discovery/test_configfile.py",
                 "test_a_pipe_a_device_and_a_folder_are_refused",
@@ -202,8 +237,16 @@ ROWS: Mapping[str, Row] = {
     ),
     "m11": Row(
         "advice that names a secret",
-        _tests("tests/launch/test_containment.py", "test_a_secret_is_never_suggested"),
+        (
+            "advice_names_no_secret",
+            *_tests("tests/launch/test_containment.py", "test_a_secret_is_never_suggested"),
+        ),
     ),
+    "m12": Row(
+        "noise after a loop that was closed too early",
+        ("a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process",),
+    ),
+    "leases": Row("a host that waited for a file", ("no_lease_on_a_file_makes_the_host_wait",)),
     "calls": Row(
         "system calls that nobody had thought of",
         (

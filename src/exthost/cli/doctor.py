@@ -173,7 +173,7 @@ def _of_the_machine() -> list[Finding]:
     facts = machine()
     findings = []
     if not facts["tree"]["works"]:
-        message = f"a process that leaves its group can outlive the host: {facts['tree']['why']}"
+        message = f"processes can outlive a killed host: {facts['tree']['why']}"
         findings.append(Finding("warning", "", "", message, facts["tree"]["fix"]))
     if not facts["strict"]["works"]:
         message = f"no permissions can be enforced here: {facts['strict']['why']}"

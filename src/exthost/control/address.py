@@ -19,7 +19,7 @@ from exthost.errors import Evidence, Refused
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
-__all__ = ["key_of", "ours", "private_folder", "sockets"]
+__all__ = ["key_of", "lock_folder", "ours", "private_folder", "sockets"]
 
 # What the kernel has room for in a socket's address, its closing zero included.
 _ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
@@ -46,7 +46,12 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
     if runtime.startswith("/") and ours(Path(runtime)):
         yield Path(runtime, "exthost")
     yield Path(state_root(environ), "run").absolute()
-    yield Path(f"/tmp/exthost-{os.geteuid()}")
+    yield lock_folder()
+
+
+def lock_folder() -> Path:
+    """The folder of this user that no variable changes: a shell and a service find the same."""
+    return Path(f"/tmp/exthost-{os.geteuid()}")
 
 
 def ours(folder: Path) -> bool:

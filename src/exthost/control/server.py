@@ -2,7 +2,9 @@
 
 One host per config: a lock beside the socket, which the kernel lets go of when its holder dies,
 tells a live host from a socket that a dead one left. So a stale socket is simply replaced, and
-two hosts that start in the same moment cannot take it from one another.
+two hosts that start in the same moment cannot take it from one another. Where the socket lies
+depends on variables, which differ between a shell and a service; so there is a second lock, in a
+folder that depends on the user alone.
 
 Each client has a `ServerConnection`; what the verbs do is in `requests.py`.
 """
@@ -12,10 +14,10 @@ import contextlib
 import fcntl
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from exthost.control.address import private_folder, sockets
+from exthost.control.address import key_of, lock_folder, private_folder, sockets
 from exthost.control.peer import is_same_user
 from exthost.control.report import Report
 from exthost.control.requests import Requests
@@ -52,8 +54,10 @@ class Control:
         self._clients: set[ServerConnection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.path = _place(config, environ)
-        self._lock = _take(self.path.with_suffix(".lock"), whole)
+        self._locks: dict[Path, int] = {}
         try:
+            for lock in dict.fromkeys((self.path.with_suffix(".lock"), *_shared_lock(config))):
+                self._locks[lock] = _take(lock, whole)
             self._socket = _bound(self.path)
         except BaseException:
             self._let_go()
@@ -102,8 +106,10 @@ class Control:
             client.refuse(objection)
 
     def _let_go(self) -> None:
-        self.path.with_suffix(".lock").unlink(missing_ok=True)
-        os.close(self._lock)
+        for lock, fd in self._locks.items():
+            lock.unlink(missing_ok=True)
+            os.close(fd)
+        self._locks.clear()
 
     def _objection(self, connected: socket.socket) -> ExthostError | None:
         """Return why this client is sent away."""
@@ -135,6 +141,14 @@ def _place(config: str, environ: Mapping[str, str]) -> Path:
             return path
     assert refused is not None  # /tmp is never too long
     raise refused
+
+
+def _shared_lock(config: str) -> Iterator[Path]:
+    """The lock that every host of this user tries; none if somebody else has its folder."""
+    folder = lock_folder()
+    with contextlib.suppress(Refused):
+        private_folder(folder)
+        yield folder / f"{key_of(config)}.lock"
 
 
 def _take(lock: Path, config: str) -> int:

@@ -147,7 +147,7 @@ def wanted(config: Config) -> Wanted:
     diagnostics += [_unused_override(id, config.origin) for id in unused]
     return Wanted(
         config=config,
-        specs=tuple(specs.values()),
+        specs=tuple(replace(spec, config_file=config.origin) for spec in specs.values()),
         diagnostics=tuple(diagnostics),
         report=report,
     )

@@ -161,9 +161,12 @@ class Supervisor:
                     await self._wakeup.wait_until(self._next_due())
         finally:
             self._task = None
-            if not self._queue.is_forked:  # the loop is being closed, or this task failed
-                await self.processes.kill_and_wait()
-            commands.complete_all()
+            if self._loop.is_closed():  # nobody waits for anything any more
+                self.processes.kill()
+            else:
+                if not self._queue.is_forked:  # the loop is being closed, or this task failed
+                    await self.processes.kill_and_wait()
+                commands.complete_all()
         self._finish()
 
     def _next_due(self) -> float:

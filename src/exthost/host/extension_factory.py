@@ -1,7 +1,8 @@
 """Makes extensions from their specs, with everything that a host gives them.
 
-Also holds the two rules that need to know the other extensions: whether one that came before has
-something that only one may have, and whether another one of the same dialect has the same name.
+Also holds the rules that need to know the other extensions: whether one that came before has
+something that only one may have, whether one may write what another one runs, and whether another
+one of the same dialect has the same name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
 from exthost.launch.gate import clash
+from exthost.launch.shared_folders import find_conflict
 from exthost.offer import Offer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
@@ -80,14 +82,15 @@ class ExtensionFactory:
         return {**self.handlers_for(spec), **self._handlers}
 
     def _find_clash(self, spec: Spec) -> Refused | None:
-        """Return the error if an extension that came before has what only one may have."""
+        """Return the error if an extension that came before has what only one may have, or if one
+        of the two may write what the other runs."""
         earlier = []
         for extension in self._others():
             if extension.spec is spec:
                 break
             if extension.state != "refused":
                 earlier.append(extension.spec)
-        return clash(spec, earlier)
+        return clash(spec, earlier) or find_conflict(spec, earlier)
 
     def _check_own_name(self, spec: Spec) -> Callable[[Offer], None]:
         """Return a check that no other extension of the dialect has the same name for itself."""

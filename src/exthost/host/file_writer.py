@@ -30,7 +30,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Folders and files that other programs run or obey without asking, in lower case: what an
 # extension writes there would be executed outside its sandbox.
 _PROTECTED_FOLDERS = frozenset(
-    (".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh")
+    (
+        *(".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh"),
+        *(".config", ".local", ".cargo", ".vim", ".emacs.d", ".claude", ".codex", ".cursor"),
+        *(".gemini", ".gnupg", ".direnv", ".mise", ".yarn"),
+    )
 )
 _PROTECTED_FILES = frozenset(
     (
@@ -38,7 +42,12 @@ _PROTECTED_FILES = frozenset(
         *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
         *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login"),
         *(".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".netrc", ".mcp.json"),
-        *(".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py"),
+        *(".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py", "exthost.toml"),
+        *(".gitconfig", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", ".mise.toml", "mise.toml"),
+        *(".tool-versions", ".emacs", ".dir-locals.el", ".nvim.lua", ".lvimrc", ".tmux.conf"),
+        *(".screenrc", ".xprofile", ".xinitrc", ".xsession", ".bazelrc", ".irbrc", ".pryrc"),
+        # With it and a `config` a folder is a repository, whose settings git runs.
+        "head",
     )
 )
 

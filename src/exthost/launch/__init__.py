@@ -10,6 +10,7 @@ This package starts no processes. In reading order:
     integrity      pinned digests: the program, its interpreter and package, the manifest, the tools
     variables      which of the host's variables an extension gets
     machine_check  whether this machine can contain an extension as configured
+    shared_folders whether one extension may write what another one runs
     admission      what a sandboxed extension is shown, decided once
     own_user       the user that a root host runs a sandboxed extension as
     containment    sandbox, resource limits and cgroup

@@ -16,6 +16,7 @@ from exthost.launch.integrity import file_digest
 from exthost.launch.machine_check import can_enforce, policy_of
 from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
+from exthost.launch.shared_folders import refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import probe
 from exthost.process.shown_paths import is_below
@@ -67,18 +68,21 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         env=plan.env,
         host=host,
         package=spec.package,
+        config=spec.config_file,
     )
     view = compute_view(request)
     if not can_enforce(spec):
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
+    refuse_state_folder(spec, view.writable, host)
     tools = probe.find_tools()
     if tools.uid == 0:
         view = with_own_user(spec.id, view, tools)
     if view.uid is None:
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).shown}
-    shown = (mount.path for mount in view.shown if mount.path not in system)
+    # The config may be replaced by its operator at any time.
+    shown = (mount.path for mount in view.shown if mount.path not in system and not mount.is_guard)
     paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
     return Admission(view=view, files=tuple(map(_look_at, paths)))
 

@@ -25,6 +25,7 @@ from exthost.launch.package_tree import (
     UnusableTree,
     file_digest,
     first_difference,
+    read_digest,
     read_tree,
 )
 from exthost.launch.program_files import interpreter_of, program_files
@@ -107,9 +108,23 @@ def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: s
         ("interpreter", _interpreter(plan) if pins.interpreter else "", pins.interpreter),
         ("manifest", manifest, pins.manifest),
     ):
-        found = file_digest(path) if pinned and path else ""
+        found = _digest_of_shown(path, plan) if pinned and path else ""
         if pinned and found != pinned:
             raise _refused(extension, _Mismatch(what, path, pinned, found))
+
+
+def _digest_of_shown(path: str, plan: LaunchPlan) -> str:
+    """Return the digest of a file; "" if it cannot be read, or if a sandboxed program is shown
+    another file at this path: the one that is compared must be the one that runs."""
+    try:
+        read = read_digest(path)
+    except OSError:
+        return ""
+    real = os.path.realpath(path)
+    for shown in plan.wrapper.paths if plan.wrapper is not None else ():
+        if shown.path == real and (shown.device, shown.inode) != (read.device, read.inode):
+            return ""
+    return read.digest
 
 
 def has_package_pin(spec: Spec) -> bool:

@@ -95,7 +95,7 @@ def weaker(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
         found.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
         reason = probe.probe_pid_namespace(tools)[0].reason
-        found.append(("lifetime", f"a process that leaves its group can outlive it: {reason}"))
+        found.append(("lifetime", f"its processes can outlive a killed host: {reason}"))
     return found
 
 

@@ -33,7 +33,14 @@ def with_own_user(extension: str, view: View, tools: Tools) -> View:
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
     system = {mount.path for mount in system_view(network=True).shown}
+    # What this user cannot reach needs no guard.
+    reached = [
+        mount for mount in view.shown if not mount.is_guard or not closed_above(mount.path, uid)
+    ]
+    view = replace(view, shown=tuple(reached))
     for mount in view.shown:
+        if mount.is_guard:
+            continue
         if mount.path not in system and (closed := blocked_by(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable(extension, mount.path, closed, uid)

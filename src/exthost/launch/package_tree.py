@@ -19,10 +19,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from exthost.process.private_folders import make_folder
 
-__all__ = ["PackageTree", "UnusableTree", "file_digest", "first_difference", "read_tree"]
+__all__ = [
+    "DigestedFile",
+    "PackageTree",
+    "UnusableTree",
+    "file_digest",
+    "first_difference",
+    "read_digest",
+    "read_tree",
+]
 
 _CHUNK_BYTES = 1 << 20
 
@@ -159,13 +168,32 @@ def _link(path: str, root: str) -> tuple[str, int]:
 
 
 def _digest(path: str) -> tuple[str, int]:
+    read = read_digest(path)
+    return read.digest, read.size
+
+
+class DigestedFile(NamedTuple):
+    """A file that was read: its digest, its size, and which file it was."""
+
+    digest: str
+    size: int
+    device: int
+    inode: int
+
+
+def read_digest(path: str) -> DigestedFile:
+    """Read a whole file. Raises OSError, also for what is no regular file and for one that is too
+    large to be read before a start: a file without content can have any size."""
     found, size = hashlib.sha256(), 0
     # A pipe in the place of a file must not block the start.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as file:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is no regular file")
-        while data := file.read(_CHUNK_BYTES):
+        if status.st_size > _MAX_BYTES:
+            raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MB")
+        while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:
             found.update(data)
             size += len(data)
-    return found.hexdigest(), size
+    return DigestedFile(found.hexdigest(), size, status.st_dev, status.st_ino)

@@ -10,6 +10,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from exthost.process.small_files import first_words
+
 __all__ = ["interpreter_of", "program_files"]
 
 # Interpreter → its options that take a value. The value may be the name of a file, and must not be
@@ -73,7 +75,7 @@ def interpreter_of(argv: Sequence[str], cwd: str | None, path: str) -> str:
     elif len(program_files(argv, cwd)) > 1 or _kind(program) in _VALUE_OPTIONS:
         found = program
     else:
-        words = _first_line(program)
+        words = first_words(program)
         if not words or Path(words[0]).name != "env":
             found = words[0] if words else ""
         else:
@@ -81,15 +83,6 @@ def interpreter_of(argv: Sequence[str], cwd: str | None, path: str) -> str:
     if found and "/" not in found:
         found = shutil.which(found, path=path) or ""
     return os.path.realpath(os.path.join(cwd or "", found)) if found else ""  # noqa: PTH118
-
-
-def _first_line(program: str) -> list[str]:
-    try:
-        with open(program, "rb") as file:  # noqa: PTH123
-            line = file.readline(256)
-    except OSError:
-        return []
-    return os.fsdecode(line[2:].strip()).split() if line.startswith(b"#!") else []
 
 
 def _kind(program: str) -> str:

@@ -8,6 +8,7 @@ In reading order:
     exit_status      how a process ended, and a descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`sandbox/init.c`)
     program_check    why a program could not be executed, before it is
+    small_files      the beginning of a file that a package may have put there
     memory_file      files without a path, to execute or to pass on
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames

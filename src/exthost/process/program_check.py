@@ -8,6 +8,7 @@ import errno
 import os
 
 from exthost.launch_plan import LaunchPlan
+from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
 __all__ = ["check_program"]
 
@@ -21,8 +22,7 @@ def check_program(plan: LaunchPlan) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.cwd)
     _check_executable(program)
     try:
-        with open(program, "rb", buffering=0) as file:  # noqa: PTH123 - on every start
-            head = file.read(256)
+        head = read_start(program, FIRST_LINE_BYTES)
     except OSError:
         return  # a file may be executable and not readable
     if head.startswith(b"#!"):

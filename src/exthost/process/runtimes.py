@@ -19,11 +19,15 @@ from typing import Protocol
 
 from exthost.errors import Refused
 from exthost.process.shown_paths import Collection, is_too_wide
+from exthost.process.small_files import first_words, read_start
 
 __all__ = ["Boundary", "Lookup", "Runtimes", "installation", "listed_paths"]
 
 # How many scripts may be each other's interpreters; the kernel allows fewer.
 _MAX_INTERPRETERS = 5
+
+# Settings of virtual environments, and files that point to packages, have a few lines.
+_SETTINGS_BYTES = 64 * 1024
 
 # Options of env(1) that are followed by a value.
 _ENV_OPTIONS = frozenset({"-u", "--unset", "-C", "--chdir"})
@@ -137,7 +141,7 @@ class Runtimes:
             return
         self._shown.show(str(outer), "virtual environment")
         self._show_pointers(outer, is_trusted)
-        for line in settings.read_text("utf-8", "replace").splitlines():
+        for line in _lines(settings):
             key, _, value = line.partition("=")
             if key.strip() == "home":
                 for name in (Path(program).name, "python3"):
@@ -149,7 +153,7 @@ class Runtimes:
         the environment and the extension is not a package, which may not see the operator's
         sources."""
         for pointer in sorted(environment.glob("lib/python3*/site-packages/*.pth")):
-            for line in pointer.read_text("utf-8", "replace").splitlines():
+            for line in _lines(pointer):
                 path = os.path.join(pointer.parent, line.strip())  # noqa: PTH118
                 if not line.strip() or not Path(path).is_dir():
                     continue
@@ -198,6 +202,14 @@ def listed_paths(value: str, cwd: str = "") -> list[str]:
     return [path for path in paths if path.startswith("/")]
 
 
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a small file; none if it cannot be read."""
+    try:
+        return read_start(str(path), _SETTINGS_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
 def _is_executable(path: str) -> bool:
     """Return whether a path is a file with an execute bit, which keys and documents lack."""
     try:
@@ -210,14 +222,7 @@ def _is_executable(path: str) -> bool:
 def _first_line(program: str) -> list[str]:
     """Return the programs that a script's first line names: the interpreter, and the one that env
     looks up. Their arguments are ignored."""
-    try:
-        with open(program, "rb") as file:  # noqa: PTH123
-            line = file.readline(256)
-    except OSError:
-        return []
-    if not line.startswith(b"#!"):
-        return []
-    words = os.fsdecode(line[2:].strip()).split()
+    words = first_words(program)
     if not words or Path(words[0]).name != "env":
         return words[:1]
     rest = iter(words[1:])

@@ -7,7 +7,7 @@ Knows nothing of packages or programs. Reads the file system to follow links.
 import os
 from pathlib import Path
 
-from exthost.sandbox.strict import ShownPath, View
+from exthost.sandbox.strict import GUARDED_FILE, GUARDED_FOLDER, ShownPath, View
 
 __all__ = ["SYSTEM_FOLDERS", "Collection", "is_below", "is_too_wide"]
 
@@ -55,6 +55,18 @@ class Collection:
     def add(self, real: str, source: str) -> None:
         """Show a real path."""
         self._read.setdefault(real, source)
+
+    def guard(self, real: str) -> None:
+        """Keep a file below a folder that may be written from being written, moved or replaced."""
+        granted = [one for one in self._write if is_below(real, one) and real != one]
+        if not granted:
+            return
+        outermost = min(granted, key=len)
+        self._read[real] = GUARDED_FILE
+        for above in Path(real).parents:
+            if str(above) == outermost:
+                break
+            self._write.setdefault(str(above), GUARDED_FOLDER)
 
     def has(self, real: str) -> bool:
         """Return whether a real path is shown, by itself or in a folder."""

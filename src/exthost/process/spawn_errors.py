@@ -10,6 +10,7 @@ from pathlib import Path
 from exthost.errors import Evidence, SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.process.program_check import check_program
+from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
 __all__ = ["cannot_run", "spawn_error"]
 
@@ -99,16 +100,14 @@ def spawn_error(
 
 def _has_byte_order_mark(program: Path) -> bool:
     try:
-        with program.open("rb") as file:
-            return file.read(5) == b"\xef\xbb\xbf#!"
+        return read_start(str(program), 5) == b"\xef\xbb\xbf#!"
     except OSError:
         return False
 
 
 def _shebang(program: Path) -> str:
     try:
-        with program.open("rb") as file:
-            first = file.readline(256)
+        first = read_start(str(program), FIRST_LINE_BYTES).partition(b"\n")[0]
     except OSError:
         return "(unreadable)"
     if first.startswith(b"#!"):

@@ -81,6 +81,7 @@ class ViewRequest:
     state    a folder that it may write in, or ""
     env      the variables of the child; `host` are the variables of the host
     package  the extension's own package, which is not trusted; None if the operator wrote it all
+    config   the config of the host, which it must not write; "" for none
     """
 
     extension: str
@@ -94,6 +95,7 @@ class ViewRequest:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
+    config: str = ""
 
     def is_of_package(self, word: str) -> bool:
         """Return whether this word of the command comes from the package."""
@@ -132,6 +134,8 @@ def compute_view(request: ViewRequest) -> View:
         _show_argument(shown, boundary, request, word)
     _check_variables(boundary, request)
     _check_cwd(boundary, request)
+    if request.config and os.path.exists(request.config):  # noqa: PTH110
+        shown.guard(os.path.realpath(request.config))
     return replace(
         shown.view(),
         cwd=os.path.realpath(request.cwd),

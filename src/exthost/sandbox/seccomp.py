@@ -14,8 +14,8 @@ loops need it, but only for streams and sequenced packets: datagram sockets, whi
 as well, could send to any path. Their buffers keep the size that the system gives them.
 
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
-run with its owner's rights. `clone` makes no namespace, and `personality` only tells the present
-one.
+run with its owner's rights. No lease can be taken on a file: whoever opens it, the host included,
+would wait for the holder. `clone` makes no namespace, and `personality` only tells the present one.
 """
 
 import struct
@@ -49,6 +49,9 @@ _BUFFER_SIZES = (7, 32)
 # S_ISUID | S_ISGID; and the flags with which open takes a mode: O_CREAT | __O_TMPFILE.
 _SPECIAL_MODES = 0o6000
 _CREATES = 0o100 | 0o20000000
+
+# F_SETLEASE and F_SETDELEG of fcntl.
+_LEASES = (1024, 1040)
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 _NAMESPACES = 0x7E020000
@@ -130,6 +133,7 @@ def _checks(network: bool) -> dict[str, list[bytes]]:
         "socketpair": _socketpair(network),
         "clone": _unless_set(0, _NAMESPACES),
         "personality": _personality(),
+        "fcntl": _fcntl(),
     }
     if network:
         checks["socket"] = _socket()
@@ -161,6 +165,13 @@ def _personality() -> list[bytes]:
         *_if(_QUERY_PERSONALITY, allow),
         _step(_RETURN, _ERRNO | _EPERM),
     ]
+
+
+def _fcntl() -> list[bytes]:
+    """Return the code that denies leases."""
+    deny = [_step(_RETURN, _ERRNO | _EPERM)]
+    leases = [step for command in _LEASES for step in _if(command, deny)]
+    return [_step(_LOAD, _ARGUMENTS + 8), *leases, _step(_RETURN, _ALLOW)]
 
 
 def _setsockopt() -> list[bytes]:

@@ -18,6 +18,8 @@ from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import Tools
 
 __all__ = [
+    "GUARDED_FILE",
+    "GUARDED_FOLDER",
     "NOBODY",
     "ShownPath",
     "View",
@@ -37,6 +39,10 @@ _PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
 
 _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
+# Sources of mounts that protect the host's config below a granted folder: no process in the sandbox
+# can write to a read-only mount, or rename what something is mounted on.
+GUARDED_FILE, GUARDED_FOLDER = "config", "folder of the config"
+
 # Files of /proc that user 0 may write without any capability.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
@@ -47,6 +53,11 @@ class ShownPath(NamedTuple):
     path: str
     access: Literal["read", "write"]
     source: str
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether it is mounted only to keep the extension from replacing the host's config."""
+        return self.source in (GUARDED_FILE, GUARDED_FOLDER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +79,9 @@ class View:
     @property
     def writable(self) -> tuple[str, ...]:
         """The paths that were granted with `:rw`."""
-        return tuple(shown.path for shown in self.shown if shown.access == "write")
+        return tuple(
+            shown.path for shown in self.shown if shown.access == "write" and not shown.is_guard
+        )
 
 
 def plan_wrapper(

@@ -9,6 +9,8 @@ ordinary user.
 In no group, although systemd allows them:
 
     memfd_create, shm*, msg*, sem*, mq_*   memory that belongs to no process, so no limit counts it
+    vmsplice                               pages in a pipe belong to no process, and each can be as
+                                           large as 2 MB
     io_setup and its kind                  their number is limited for the whole machine together
     io_uring_*, userfaultfd, bpf           interfaces with a long record of kernel defects
     openat2, clone3                        take what is checked from memory, where no filter sees
@@ -42,7 +44,7 @@ _TABLE: Mapping[str, str] = {
     read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68;
     preadv 295 69; pwritev 296 70; preadv2 327 286; pwritev2 328 287; lseek 8 62; close 3 57;
     close_range 436 436; dup 32 23; dup2 33 -; dup3 292 24; fcntl 72 25; flock 73 32; pipe 22 -;
-    pipe2 293 59; sendfile 40 71; splice 275 76; tee 276 77; vmsplice 278 75;
+    pipe2 293 59; sendfile 40 71; splice 275 76; tee 276 77;
     copy_file_range 326 285; ioctl 16 29; fadvise64 221 223; readahead 187 213
     """,
     "files": """

@@ -1,0 +1,102 @@
+"""Whether one extension may write what another one runs, or what the host itself obeys.
+
+A grant with `:rw` lets a sandboxed extension write everything in a folder. If the program or the
+manifest of another extension is in there, the first could have its own code run with the rights of
+the other, which may have no sandbox. So two such extensions do not run in one host, unless the
+files of the other are pinned. The host's state folder is never granted.
+
+Reads the file system only to follow links.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from exthost.errors import Evidence, Refused
+from exthost.launch.machine_check import policy_of
+from exthost.launch.program_files import program_files
+from exthost.process.shown_paths import is_below
+from exthost.process.state_dirs import state_root
+from exthost.spec import Pins, Spec
+
+__all__ = ["find_conflict", "refuse_state_folder"]
+
+
+def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
+    """Return why this extension cannot run beside the others: it may write what one of them runs,
+    or one of them may write what it runs."""
+    for other in others:
+        if other.id == spec.id:
+            continue
+        if shared := _writes_program(other, spec):
+            return _refusal(
+                spec,
+                f"{shared[0]}, which it runs, is in {shared[1]}, which {other.id!r} may write",
+                f"pin it (sha256), move it elsewhere, or grant {other.id!r} less",
+                shared[0],
+            )
+        if shared := _writes_program(spec, other):
+            return _refusal(
+                spec,
+                f"it may write {shared[1]}, and {shared[0]} in there is what {other.id!r} runs",
+                f"grant less, or pin {other.id!r} (sha256)",
+                shared[0],
+            )
+    return None
+
+
+def refuse_state_folder(spec: Spec, writable: Iterable[str], host: Mapping[str, str]) -> None:
+    """Raise Refused if a writable folder contains the host's state folder, or lies in it. `host`
+    are the host's variables."""
+    root = os.path.realpath(state_root(host))
+    for folder in writable:
+        if is_below(root, folder) or is_below(folder, root):
+            raise Refused(
+                "X0397",
+                f"it may write {folder}, and the host keeps its own files in {root}",
+                extension=spec.id,
+                help="grant another folder, or set EXTHOST_HOME to one that is not granted",
+                evidence=Evidence(path=folder, key="permissions.filesystem"),
+            )
+
+
+def _writes_program(writer: Spec, other: Spec) -> tuple[str, str] | None:
+    """Return a file that the other runs and the folder in which the writer may write it."""
+    folders = [*_writable(writer)]
+    if not folders or _is_pinned(other):
+        return None
+    for path in _runs(other):
+        for folder in folders:
+            if is_below(path, folder):
+                return path, folder
+    return None
+
+
+def _writable(spec: Spec) -> Iterator[str]:
+    policy = policy_of(spec)
+    for entry in policy.filesystem if policy is not None else ():
+        if entry.endswith(":rw"):
+            yield os.path.realpath(_absolute(os.path.expanduser(entry[:-3]), spec))  # noqa: PTH111
+
+
+def _runs(spec: Spec) -> Iterator[str]:
+    """Yield the files that decide what an extension does."""
+    paths = [spec.manifest_file] if spec.manifest_file else []
+    if spec.argv:
+        paths += program_files(spec.argv, spec.cwd)
+    for path in paths:
+        if "/" in path:  # or it is looked up on PATH
+            yield os.path.realpath(_absolute(path, spec))
+
+
+def _absolute(path: str, spec: Spec) -> str:
+    return os.path.join(spec.cwd or "", path)  # noqa: PTH118
+
+
+def _is_pinned(spec: Spec) -> bool:
+    pins = spec.sha256
+    return bool(pins.package or pins.program if isinstance(pins, Pins) else pins)
+
+
+def _refusal(spec: Spec, message: str, help: str, path: str) -> Refused:
+    evidence = Evidence(path=path, key="permissions.filesystem")
+    return Refused("X0396", message, extension=spec.id, help=help, evidence=evidence)

@@ -1,0 +1,40 @@
+"""Reads the beginning of a file that a package may have put there.
+
+A package can make any of its files a pipe that nobody writes to, a link to a device without end, or
+as large as it likes. So only regular files are read, which is checked on the opened file, and no
+more than a given number of bytes.
+"""
+
+import os
+import stat
+
+__all__ = ["FIRST_LINE_BYTES", "first_words", "read_start"]
+
+# The kernel reads no more of a first line.
+FIRST_LINE_BYTES = 256
+
+
+def read_start(path: str, size: int) -> bytes:
+    """Return the first bytes of a regular file, at most `size`. Raises OSError."""
+    # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(0, "it is not a regular file", path)
+        data = os.read(fd, size)
+        while len(data) < size and (more := os.read(fd, size - len(data))):
+            data += more
+    finally:
+        os.close(fd)
+    return data
+
+
+def first_words(program: str) -> list[str]:
+    """Return the words of a script's first line after `#!`; none if it is no script."""
+    try:
+        start = read_start(program, FIRST_LINE_BYTES)
+    except OSError:
+        return []
+    if not start.startswith(b"#!"):
+        return []
+    return os.fsdecode(start[2:].partition(b"\n")[0].strip()).split()

@@ -1,0 +1,206 @@
+"""Trials of what an extension reaches through the host: files that are written for it, a terminal,
+the loop that it shares with others, descriptors that clients take, documents that it wrote."""
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import time
+from typing import Any
+
+import exthost
+from exthost.cli.common import show_json
+from exthost.dialects.calls import FileFragment
+from exthost.discovery.configfile import read_config
+from exthost.documents.toml_text import parse_toml
+from exthost.errors import ConfigError, Refused
+from exthost.events import Bus, LogLine
+from exthost.host.file_writer import write_files
+from exthost.http_server import server
+from exthost.http_server.listener import listen
+from exthost.launch.containment import suggest_grant
+from exthost.launch_plan import LaunchPlan, Wrapper
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.trials import trial
+
+# What git, a shell, an editor, direnv or a package manager runs or obeys.
+OBEYED = (
+    *(".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "a/HEAD"),
+    *(".envrc", ".bashrc", ".profile", ".zshenv", ".vscode/tasks.json", ".idea/x.xml"),
+    *(".config/fish/config.fish", ".gitconfig", ".cargo/config.toml", ".mise.toml"),
+    *(".claude/settings.json", ".cursor/mcp.json", "exthost.toml", ".vim/plugin/x.vim"),
+)
+
+
+@trial
+async def files_that_other_programs_obey_are_not_written() -> None:
+    with folder() as place:
+        (place / ".git").mkdir()
+        (place / "docs").symlink_to(".git")
+        for path in (*OBEYED, "docs/config"):
+            fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
+            try:
+                write_files(fragments, place)
+            except Refused as refused:
+                assert "--write-protected" in refused.message, refused
+            else:
+                raise AssertionError(f"{path} was written")
+        assert {one.name for one in place.iterdir()} == {".git", "docs"}
+        assert write_files([FileFragment(".gitignore", "a")], place) == (".gitignore",)
+
+
+# No slice of a flood handles more, and there are at most two between two looks: a hundred
+# microseconds each, at half a microsecond for each line.
+MOST_LINES_A_STEP = 1000
+
+# The output that shows that an extension is noisy is handled at once.
+UNSLICED_STEPS = 3
+
+FLOOD = """
+    import json, os, time
+    notice = {"method": "log", "params": {"level": "info", "message": "a"}}
+    line = json.dumps(notice) if facts["notices"] else "x"
+    for _ in range(7):
+        data = (line + chr(10)).encode() * 1200
+        while data:
+            data = data[os.write(1, data):]
+        time.sleep(0.01)
+"""
+
+
+@trial
+async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
+    for notices in (False, True):
+        async with exploring() as noisy, exploring() as neighbour:
+            reader = noisy.queue.sessions[0]._reader
+            steps, before = [0], reader.on_items
+
+            def counting(items: list[Any], steps: list[int] = steps, before: Any = before) -> None:
+                steps[-1] += len(items)
+                before(items)
+
+            reader.on_items = counting
+            flood = asyncio.ensure_future(explore(noisy, FLOOD, notices=notices))
+            answers = 0
+            while not flood.done():
+                steps.append(0)
+                await asyncio.sleep(0.001)
+                if len(steps) % 20 == 0:
+                    assert await neighbour.call("echo", answers) == answers
+                    answers += 1
+            assert await flood is None and answers and sum(steps) > 8_000, (answers, sum(steps))
+            large = [count for count in steps if count > MOST_LINES_A_STEP]
+            assert len(large) <= UNSLICED_STEPS, large
+
+
+@trial
+async def a_flood_on_stderr_is_dropped_beyond_a_thousand_lines_a_second() -> None:
+    code = r"import os; [os.write(2, b'a line\n' * 9000) for _ in range(40)]"
+    bus, lines = Bus(), list[LogLine]()
+    bus.subscribe(LogLine, lines.append)
+    async with exthost.connect(EXPLORER, dialect="morphir", permissions={}, events=bus) as ext:
+        began = time.monotonic()
+        await explore(ext, code)
+        assert await ext.call("echo", 1) == 1
+        seconds = time.monotonic() - began
+    written = [line for line in lines if line.text == "a line"]
+    assert len(written) <= 1000 * (seconds + 2), (len(written), seconds)
+    assert any(line.text.startswith("dropped: ") for line in lines)
+
+
+async def _hello(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@trial
+async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
+    before = server.HEADER_SECONDS, server.MAX_CONNECTIONS
+    server.HEADER_SECONDS, server.MAX_CONNECTIONS = 0.3, 20
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener))
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        for number, (_, writer) in enumerate(opened):
+            # Some finish one request first: a further head has a deadline as well.
+            writer.write((whole if number % 2 else b"") + whole[:20])
+        for reader, writer in opened:
+            with contextlib.suppress(ConnectionError):
+                await reader.read()  # returns at the end of the connection
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(whole)
+        assert b"200 OK" in await reader.readline()
+        writer.close()
+    finally:
+        server.HEADER_SECONDS, server.MAX_CONNECTIONS = before
+        serving.cancel()
+        await asyncio.wait([serving])
+        listener.close()
+
+
+@trial
+async def a_document_of_absurd_depth_is_refused_before_it_is_parsed() -> None:
+    key = ".".join("a" * 32_000)
+    for line in ("{} = 1", "[{}]", "a = {{ {} = 1 }}", '"quoted . x".{} = 1'):
+        try:
+            parse_toml("first = 1\n" + line.format(key))
+        except ValueError as error:
+            assert "parts" in str(error), error
+        else:
+            raise AssertionError("it was parsed")
+
+
+@trial
+async def a_result_does_not_steer_the_terminal() -> None:
+    value = {"a": "\x9b31m \x9d \x7f \u202e \u2066 \u200e", "b": "käse \x1b]0;x\x07"}
+    text = "result = facts['value']"
+    async with exploring() as ext:
+        answer = await explore(ext, text, value=value)
+    assert answer == value
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(out):
+        show_json(answer)
+        out.flush()
+    printed = out.buffer.getvalue().decode()
+    assert json.loads(printed) == value and "käse" in printed
+    assert printed.rstrip("\n").replace("\n", "").isprintable(), ascii(printed)
+
+
+@trial
+async def what_is_no_plain_file_of_a_few_megabytes_is_no_config() -> None:
+    with folder() as place:
+        os.mkfifo(place / "pipe.toml")
+        (place / "zero.toml").symlink_to("/dev/zero")
+        (place / "large.toml").touch()
+        os.truncate(place / "large.toml", 3 * 2**30)
+        for name in ("pipe.toml", "zero.toml", "large.toml", "."):
+            try:
+                read_config(place / name)
+            except ConfigError as error:
+                assert error.code == "X0101", error
+            else:
+                raise AssertionError(f"{name} was read")
+
+
+@trial
+async def advice_names_no_secret() -> None:
+    wrapper = Wrapper(options=("/usr/bin/bwrap",), init=b"", filter=b"x")
+    plan = LaunchPlan(argv=("/bin/true",), wrapper=wrapper)
+    with folder() as place:
+        for name, mode, is_named in (
+            ("models/large.bin", 0o644, True),
+            (".ssh/id_ed25519", 0o644, False),
+            (".aws/credentials", 0o644, False),
+            ("keys/private.pem", 0o600, False),
+        ):
+            path = place / name
+            path.parent.mkdir(parents=True)
+            path.touch()
+            path.chmod(mode)
+            advice = suggest_grant(plan, [f"cannot open {path}: No such file or directory"])
+            assert (str(path) in advice) == is_named, advice

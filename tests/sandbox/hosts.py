@@ -1,0 +1,230 @@
+"""Trials of the host itself: Pythons that lack something, folders that disappear, loops that are
+closed too early, two hosts of one config, and what outlives a host without a namespace."""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.control.address import key_of, lock_folder
+from exthost.control.report import Report
+from exthost.control.server import Control
+from exthost.errors import ExthostError, Refused
+from exthost.launch.integrity import file_digest
+from tests.extensions.driving import failing, until
+from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
+from tests.sandbox.lifetime import marked
+from tests.sandbox.trial_host import impatient
+from tests.sandbox.trials import TRIES, trial
+
+NEVER = {"strategy": "never"}
+
+
+async def run_host(code: str, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Run a host of this code in a process of its own; return its status, output and errors."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, *words),
+        stdout=pipe,
+        stderr=pipe,
+        env={**os.environ, **variables},
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+WITHOUT_MEMFD = """
+import os
+del os.memfd_create, os.pidfd_open
+import signal
+del signal.pidfd_send_signal
+import asyncio, json, sys, exthost
+
+async def main(words):
+    for settings in ({"lifetime": "tree"}, {"permissions": {}}):
+        async with exthost.connect(words, dialect="morphir", **settings) as ext:
+            code = "import os; result = os.getppid()"
+            parent = await ext.call("explore", {"code": code})
+            await ext.restart()
+            print(json.dumps([parent, ext.enforced["pids"], ext.enforced["filesystem"]]))
+
+asyncio.run(main(json.loads(sys.argv[1])))
+"""
+
+
+@trial
+async def a_python_without_memfd_create_starts_and_contains_extensions() -> None:
+    status, out, err = await run_host(WITHOUT_MEMFD, json.dumps(EXPLORER))
+    assert status == 0 and "Traceback" not in err, err
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert lines == [[1, "pidns", "open"], [1, "pidns", "mountns"]], lines
+
+
+@trial
+async def a_folder_that_disappears_during_the_admission_is_a_refusal() -> None:
+    loop, unhandled = asyncio.get_running_loop(), list[Any]()
+    loop.set_exception_handler(lambda _, context: unhandled.append(context))
+    before = Path.cwd()
+    with folder() as place:
+        gone = place / "gone"
+        gone.mkdir()
+        os.chdir(gone)
+        gone.rmdir()
+        try:
+            entry = {
+                "name": "late",
+                "permissions": {},
+                "source": {"command": EXPLORER[0], "args": EXPLORER[1:]},
+            }
+            async with exthost.Host.from_config({"extensions": [entry]}) as host:
+                ext = host["late"]
+                assert ext.state == "refused", ext.state
+                assert isinstance(ext.cause, Refused) and ext.cause.code == "X0389", ext.cause
+        finally:
+            os.chdir(before)
+            loop.set_exception_handler(None)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert not unhandled, unhandled
+
+
+PLAIN_HOST = """
+import asyncio, exthost, os, sys
+from tests.sandbox.confined import EXPLORER
+
+async def main():
+    async with exthost.connect(EXPLORER, dialect="morphir", lifetime=sys.argv[1]) as ext:
+        code = "import os, time\\nif os.fork() == 0:\\n    os.setsid()\\n    time.sleep(600)"
+        await ext.call("explore", {"code": code})
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@trial
+async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
+    for lifetime in ("tree", "plain"):
+        mark = uuid.uuid4().hex
+        host = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PLAIN_HOST, lifetime),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "EXTHOST_TRIAL": mark},
+        )
+        try:
+            assert host.stdout is not None
+            assert await host.stdout.readline() == b"ready\n"
+            expected = 2 if lifetime == "plain" else 3
+            await until(lambda mark=mark, count=expected: len(marked(mark)) >= count)  # type: ignore[misc]
+            host.kill()
+            await host.wait()
+            # The one that reads its input ends with it. What does not is on its own.
+            left = 1 if lifetime == "plain" else 0
+            await until(lambda mark=mark, left=left: len(marked(mark)) == left)  # type: ignore[misc]
+        finally:
+            for pid in marked(mark):
+                os.kill(pid, signal.SIGKILL)
+    text = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+    assert "nothing ends them" in " ".join(text.split()), "the page says so"
+
+
+@trial
+async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> None:
+    with shared_folder() as place, shared_folder() as out:
+        program = system_explorer(place / "run")
+        evil = system_explorer(place / "evil")
+        ran = out / "ran"
+        evil.write_text(f"#!/usr/bin/python3 -SE\nopen({str(ran)!r}, 'w')\nimport time\n")
+        pin = file_digest(str(program))
+        settings: dict[str, Any] = {
+            "permissions": {"filesystem": [f"{out}:rw"]},
+            "sha256": pin,
+            "restart": NEVER,
+            "limits": {"handshake": "5s"},
+        }
+        swapping = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-S", "-c", SWAP, str(program), str(evil)),
+        )
+        started = 0
+        try:
+            for _ in range(TRIES):
+                try:
+                    async with impatient([str(program)], **settings) as ext:
+                        assert await explore(ext, "result = 1") == 1
+                        started += 1
+                except ExthostError:
+                    pass
+                assert not ran.exists(), "the other file ran"
+        finally:
+            swapping.kill()
+            await swapping.wait()
+
+
+# RENAME_EXCHANGE, as fast as it can.
+SWAP = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+one, other = (word.encode() for word in sys.argv[1:])
+while True:
+    libc.renameat2(-100, one, -100, other, 2)
+"""
+
+
+@trial
+async def one_config_has_one_host_whatever_the_variables_are() -> None:
+    with folder() as place:
+        config = place / "exthost.toml"
+        config.touch()
+        host = exthost.Host()
+        places = []
+        for name in ("one", "other"):
+            (place / name).mkdir(mode=0o700)
+            places.append({"EXTHOST_HOME": str(place / name), "XDG_RUNTIME_DIR": str(place / name)})
+        first = Control(host, Report(host), str(config), places[0])
+        try:
+            second = await failing(take_place(host, config, places[1]))
+            assert second.code == "X1375" and f"process {os.getpid()}" in second.message, second
+        finally:
+            await first.close()
+        await take_place(host, config, places[1])
+        assert not [*lock_folder().glob(f"{key_of(config)}.*")]
+
+
+async def take_place(host: exthost.Host, config: Path, environ: dict[str, str]) -> None:
+    await Control(host, Report(host), str(config), environ).close()
+
+
+CLOSED_LOOP = """
+import asyncio, gc, json, sys, exthost
+
+loop = asyncio.new_event_loop()
+words, settings = json.loads(sys.argv[1])
+connection = exthost.connect(words, dialect="morphir", **settings)
+ext = loop.run_until_complete(connection.__aenter__())
+assert loop.run_until_complete(ext.call("echo", 1)) == 1
+loop.run_until_complete(loop.shutdown_default_executor())
+loop.close()
+del connection, ext, loop
+gc.collect()
+gc.collect()
+print("done")
+"""
+
+
+@trial
+async def a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process() -> None:
+    none: dict[str, Any] = {}
+    for settings in (none, {"permissions": none}):
+        mark = uuid.uuid4().hex
+        words = json.dumps([EXPLORER, settings])
+        status, out, err = await run_host(CLOSED_LOOP, words, EXTHOST_TRIAL=mark)
+        assert (status, out) == (0, "done\n"), err
+        assert "Exception ignored" not in err and "Traceback" not in err, err
+        await until(lambda mark=mark: not marked(mark))  # type: ignore[misc]
