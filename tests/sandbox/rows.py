@@ -246,6 +246,9 @@ ROWS: Mapping[str, Row] = {
         "noise after a loop that was closed too early",
         ("a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process",),
     ),
+    "proc": Row(
+        "a program that the kernel spares when memory runs out", ("nothing_in_proc_can_be_written",)
+    ),
     "leases": Row("a host that waited for a file", ("no_lease_on_a_file_makes_the_host_wait",)),
     "calls": Row(
         "system calls that nobody had thought of",

@@ -57,7 +57,8 @@ SHOWN = [
     *("--ro-bind", "/home/a/ext", "/home/a/ext"),
     *("--bind", "/home/a/ext/out", "/home/a/ext/out"),
     *("--symlink", "usr/bin", "/bin"),
-    *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/home/a/ext"),
+    *("--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
+    *("--chdir", "/home/a/ext"),
 ]
 
 
@@ -104,8 +105,8 @@ def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
     view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
     options = list(strict.plan_wrapper(USER, view, network=False).options)
-    seal = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/work"]
-    assert options[-8:] == ["--dir", "/work", *seal]
+    seal = ["/dev", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/work"]
+    assert options[-10:] == ["--dir", "/work", "--remount-ro", *seal]
 
 
 def test_max_memory_is_the_size_of_each_private_file_system() -> None:

@@ -258,3 +258,24 @@ def entry(name: str, program: Path, **settings: Any) -> dict[str, Any]:
     source = {"command": str(program)}
     usual = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
     return {"name": name, "source": source, **usual, **settings}
+
+
+@trial
+async def nothing_in_proc_can_be_written() -> None:
+    code = """
+        import errno, os
+        result = {}
+        names = ("oom_score_adj", "comm", "attr/current", "coredump_filter", "clear_refs")
+        paths = [f"/proc/{process}/{name}" for process in ("1", "self") for name in names]
+        for path in (*paths, "/proc/pressure/memory", "/proc/sys/kernel/core_pattern"):
+            try:
+                os.close(os.open(path, os.O_WRONLY))
+                result[path] = "opened"
+            except OSError as error:
+                result[path] = errno.errorcode[error.errno]
+        with open("/dev/stderr", "w") as file:
+            file.write("a pipe is no part of it")
+    """
+    async with exploring() as ext:
+        tried = await explore(ext, code)
+        assert "opened" not in tried.values() and len(tried) == 12, tried

@@ -3,9 +3,9 @@ mounts, no capabilities, a filter of system calls. Turns a `View` into arguments
 Pure.
 
 The order of the arguments matters. The private /tmp comes before mounts below it. Outer folders
-come before inner ones, so that an inner one may have other rights. Parts of /proc are made
-read-only after /proc is mounted. The root is made read-only last. Each path is one argument after
-its option, so no file name can be read as an option.
+come before inner ones, so that an inner one may have other rights. /proc is read-only: a program
+could make the kernel spare it, and end others, when memory runs out. The root comes last. Each path
+is one argument after its option, so no file name can be read as an option.
 """
 
 from collections.abc import Iterator, Mapping
@@ -166,7 +166,9 @@ def _options(tools: Tools, view: View, network: bool, sizes: Mapping[str, int]) 
             yield from ("--symlink", target, link)
     if not any(_is_inside(view.cwd, path) or view.cwd == path for path in paths):
         yield from ("--dir", view.cwd)
-    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", view.cwd)
+    for path in ("/dev", "/proc", "/"):
+        yield from ("--remount-ro", path)
+    yield from ("--chdir", view.cwd)
 
 
 def _is_inside(path: str, folder: str) -> bool:
