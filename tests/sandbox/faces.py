@@ -126,8 +126,8 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
     try:
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
         for number, (_, writer) in enumerate(opened):
-            # Some finish one request first: a further head has a deadline as well.
-            writer.write((whole if number % 2 else b"") + whole[:20])
+            # Some send nothing, some finish one request first: a further head has a deadline, too.
+            writer.write((b"", whole[:20], whole + whole[:20])[number % 3])
         for reader, writer in opened:
             with contextlib.suppress(ConnectionError):
                 await reader.read()  # returns at the end of the connection

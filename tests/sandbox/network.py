@@ -28,11 +28,27 @@ SOCKETS = """
 """
 
 
+PAIRS = """
+    import errno, socket
+    result = {}
+    for kind in range(1, 11):
+        try:
+            socket.socketpair(socket.AF_UNIX, kind)
+            result[kind] = "made"
+        except OSError as error:
+            result[kind] = errno.errorcode[error.errno]
+"""
+
+
 @trial
 async def without_network_no_socket_of_any_family_can_be_made() -> None:
     async with exploring() as ext:
         made = await explore(ext, SOCKETS)
         assert len(made) == 13 and set(made.values()) == {"EPERM"}, made
+        pairs = await explore(ext, PAIRS)
+        # The kernel makes a datagram socket of SOCK_RAW, which can send to any path.
+        allowed = {str(int(socket.SOCK_STREAM)), str(int(socket.SOCK_SEQPACKET))}
+        assert {kind for kind, outcome in pairs.items() if outcome == "made"} == allowed, pairs
 
 
 @trial
