@@ -117,8 +117,8 @@ async def _hello(scope: Any, receive: Any, send: Any) -> None:
 
 @trial
 async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
-    before = server.HEADER_SECONDS, server.MAX_CONNECTIONS
-    server.HEADER_SECONDS, server.MAX_CONNECTIONS = 0.3, 20
+    before = server.HEADER_SECONDS, server.MAX_CONNECTIONS, server.IDLE_SECONDS
+    server.HEADER_SECONDS, server.MAX_CONNECTIONS, server.IDLE_SECONDS = 0.3, 20, 1
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     serving = asyncio.ensure_future(server.serve_app(_hello, listener))
@@ -137,7 +137,7 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
         assert b"200 OK" in await reader.readline()
         writer.close()
     finally:
-        server.HEADER_SECONDS, server.MAX_CONNECTIONS = before
+        server.HEADER_SECONDS, server.MAX_CONNECTIONS, server.IDLE_SECONDS = before
         serving.cancel()
         await asyncio.wait([serving])
         listener.close()
