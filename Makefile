@@ -187,7 +187,7 @@ bench: $(STAMP) node
 
 # The fault suite with every trial, of which `make test` runs a sample; the trials of pipes and lives
 # with processes on simulated nodes; then its long versions, twenty kills of each part of a node
-# among them, also on Ray where that is installed: an hour at most, a table, and an exit code.
+# among them: an hour at most, a table, and an exit code.
 soak: $(STAMP) bubblewrap
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults/test_pipes.py \

@@ -1,16 +1,14 @@
 """The rows about processes on nodes: something is killed again and again under 200 calls a second.
 
-Every call ends exactly once, for its caller and in the host's own account, and nothing is left. The
-rows about Ray are there where it is installed.
+Every call ends exactly once, for its caller and in the host's own account, and nothing is left.
 """
 
 import asyncio
-import importlib.util
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from soak.row import Row
-from tests.cluster import ray_loss, test_node_loss
+from tests.cluster import test_node_loss
 from tests.cluster.load import Load
 
 
@@ -21,11 +19,6 @@ def cluster_rows(rounds: int) -> list[Row]:
         for what in test_node_loss.KILLS
     ]
     rows.append(_row("nodes: SIGKILL of the host", partial(_host_killed, rounds)))
-    if importlib.util.find_spec("ray") is not None:
-        rows += [
-            _row(f"ray: SIGKILL of {what}", partial(_killed_on_ray, what, rounds))
-            for what in ray_loss.KILLS
-        ]
     return rows
 
 
@@ -37,10 +30,6 @@ async def _killed(what: str, rounds: int) -> str:
     load, counts = await test_node_loss.repeated(what, rounds)
     assert counts["calls"] == load.made and counts["result"] == load.ends["result"]
     return _summary(load, rounds)
-
-
-async def _killed_on_ray(what: str, rounds: int) -> str:
-    return _summary(await ray_loss.repeated(what, rounds), rounds)
 
 
 async def _host_killed(rounds: int) -> str:
