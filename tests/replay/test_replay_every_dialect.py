@@ -22,7 +22,7 @@ from tests.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
 
 DIALECTS = (*JSON_DIALECTS, "cigen")
 PLUGIN = Path(__file__).parents[2] / "examples" / "cigen" / "cigen-provider-demo"
-LIMITS = {"handshake": "60s", "start": "60s"}
+LIMITS = {"handshake": "100s", "start": "100s", "call": "100s"}
 
 
 GENERATE = {"schema": {"version": "1", "jobs": [{"id": "build"}]}}
@@ -44,6 +44,8 @@ def entry(dialect: str, words: list[str], folder: Path) -> dict[str, Any]:
     source = {"type": "process", "command": words[0], "args": words[1:]}
     entry: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
     entry |= {"limits": LIMITS, "env": VARIABLES}
+    if dialect == "mcp":  # else a slow server is taken for one of the other era
+        entry["options"] = {"era": "stateless"}
     if dialect == "roder":
         entry["manifest"] = str(folder / "roder-extension.toml")
     return entry
