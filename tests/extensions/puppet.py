@@ -26,6 +26,7 @@ class Puppet:
     cwd = ""
     pid = 0
     spawn_seconds = 0.0
+    is_leaving = False
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()
