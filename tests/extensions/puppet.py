@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -36,6 +37,9 @@ class Puppet:
         self.status: ExitStatus | None = None
         self._received = b""
         os.set_blocking(self.reads, False)
+
+    def on_leave(self, callback: Callable[[], None]) -> None:
+        """Its node is never emptied."""
 
     def heard(self) -> list[dict[str, Any]]:
         """Return every request that has come."""
