@@ -67,7 +67,7 @@ async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
         try:
             await taking
         except ExtensionGone as error:
-            assert "took all its memory (permissions.max_memory is 64 MB)" in error.message, error
+            assert "used all its memory (permissions.max_memory is 64 MiB)" in error.message, error
             assert "SIGKILL" in error.evidence.exit, error.evidence.exit
         else:
             raise AssertionError("it was not ended")
@@ -77,7 +77,7 @@ async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
 
 async def hogs_that_fork_are_ended_together() -> None:
     settings = {"permissions": {"max_memory": 2 * MEMORY}}
-    assert "max_memory is 128 MB" in await gone(HOG, {"forks": 3}, **settings)
+    assert "max_memory is 128 MiB" in await gone(HOG, {"forks": 3}, **settings)
     assert not groups()
 
 

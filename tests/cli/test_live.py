@@ -49,7 +49,7 @@ def test_keys_of_the_table_steer_show_messages_and_the_log(tmp_path: Path) -> No
         exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')
         screen.until('["seen"]')
         screen.press(b"t")
-        screen.until("shown no more")
+        screen.until("no longer shown")
         screen.press(b"l")
         screen.until("the log of one, the last")
         screen.press(b"s")

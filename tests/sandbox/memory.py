@@ -48,7 +48,7 @@ TRY = """
 @trial
 async def a_hog_whose_first_thread_has_ended_is_ended() -> None:
     facts = {"machine": platform.machine()}
-    await ended_for("max_memory is 64 MB", ZOMBIE_LEADER, facts, **LIMITED)
+    await ended_for("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **LIMITED)
 
 
 @trial
@@ -56,7 +56,7 @@ async def files_in_private_mounts_count_as_memory() -> None:
     half = 'with open("/dev/shm/one", "wb") as file: file.write(b"x" * facts["half"])\n'
     for path in ("/tmp/two", "/dev/shm/two"):
         facts = {"path": path, "linger": 30, "half": MEMORY // 2}
-        await ended_for("max_memory is 64 MB", half + textwrap.dedent(FILL), facts, **LIMITED)
+        await ended_for("max_memory is 64 MiB", half + textwrap.dedent(FILL), facts, **LIMITED)
 
 
 @trial

@@ -69,13 +69,13 @@ async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any)
 @trial
 async def a_memory_hog_is_ended() -> None:
     settings = {"permissions": {"max_memory": MEMORY}}
-    await ended_for("max_memory is 64 MB", HOG, {"forks": 0}, **settings)
+    await ended_for("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
 
 
 @trial
 async def forked_hogs_are_ended_together() -> None:
     settings = {"permissions": {"max_memory": 2 * MEMORY}}
-    gone = await ended_for("max_memory is 128 MB", HOG, {"forks": 3}, **settings)
+    gone = await ended_for("max_memory is 128 MiB", HOG, {"forks": 3}, **settings)
     assert "processes used" in gone.message
 
 
@@ -198,6 +198,6 @@ async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> 
         async with exthost.connect(EXPLORER, dialect="morphir", events=bus, **settings) as ext:
             assert spawned[0].held["memory"] == ext.enforced["memory"] == "watchdog"
             assert "/nowhere" in cgroups.find_base().result.reason
-        await ended_for("max_memory is 64 MB", HOG, {"forks": 0}, **settings)
+        await ended_for("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
     finally:
         cgroups._bases[os.getpid()] = before

@@ -95,7 +95,7 @@ def test_a_group_that_would_hold_nothing_is_not_made(most: Ceiling, controllers:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        ("low 0\nhigh 0\nmax 41\noom 1\noom_kill 4\n", "max_memory is 64 MB"),
+        ("low 0\nhigh 0\nmax 41\noom 1\noom_kill 4\n", "max_memory is 64 MiB"),
         ("low 0\nmax 41\noom 0\noom_kill 1\n", "ran out of memory"),
         ("low 0\nmax 41\noom 3\noom_kill 0\n", ""),
         ("", ""),

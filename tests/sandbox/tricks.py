@@ -73,7 +73,7 @@ async def page_tables_count_as_memory() -> None:
         time.sleep(60)
     """
     if "memory" not in cgroups.find_base().controllers:
-        await ended_for("max_memory is 64 MB", code, {}, permissions={"max_memory": MEMORY})
+        await ended_for("max_memory is 64 MiB", code, {}, permissions={"max_memory": MEMORY})
 
 
 # What a package can put where the host reads a file of it.

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from exthost.check.ledger import Ledger
-from exthost.check.offer_audit import arguments_without_required
+from exthost.check.offer_audit import tool_with_required_arguments
 from exthost.check.operation import call_tool
 from exthost.check.peer import NoAnswer, Peer, reason_of
 from exthost.check.settings import Settings
@@ -68,7 +68,9 @@ class ConversationChecks:
             try:
                 peer, _ = await self._starter.connect()
             except (NoAnswer, ExthostError) as error:
-                self._ledger.find("restart", f"it did not start again: {reason_of(error)}", peer)
+                self._ledger.add_finding(
+                    "restart", f"it did not start again: {reason_of(error)}", peer
+                )
                 return
         self.peer = peer
         await check(peer)
@@ -81,13 +83,13 @@ class ConversationChecks:
         """Return whether a request without an effect is answered; if not, record the rule."""
         if self._ping is None:
             if not peer.is_alive:
-                self._ledger.find(rule, f"{what} {peer.describe_end()}", peer)
+                self._ledger.add_finding(rule, f"{what} {peer.describe_end()}", peer)
                 return False
             return True
         try:
             await peer.request(self._ping, self._seconds)
         except NoAnswer as silence:
-            self._ledger.find(rule, f"{what} {silence}", peer)
+            self._ledger.add_finding(rule, f"{what} {silence}", peer)
             await self._starter.release(peer)
             self.peer = None
             return False
@@ -120,8 +122,8 @@ class ConversationChecks:
         took = median(times)
         if took > SLOW_REPLY_SECONDS:
             why = f"{self._ping.method} takes {took * 1000:.0f} ms, at the median of {len(times)}"
-            self._ledger.find("speed", why)
-        self._ledger.passed("speed", reason=f"{self._ping.method} takes {took * 1000:.1f} ms")
+            self._ledger.add_finding("speed", why)
+        self._ledger.mark_checked("speed", reason=f"{self._ping.method} takes {took * 1000:.1f} ms")
 
     async def _check_joined_frames(self, peer: Peer) -> None:
         ping = self._ping
@@ -142,14 +144,14 @@ class ConversationChecks:
                 answers += 1
         except NoAnswer as silence:
             why = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: {silence}"
-            self._ledger.find("joined-frames", why, peer)
+            self._ledger.add_finding("joined-frames", why, peer)
             await self._drop(peer)
         for future in futures:
             if not future.done():
                 future.cancel()
             elif not future.cancelled():
                 future.exception()
-        self._ledger.passed("joined-frames", time.perf_counter() - began)
+        self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, peer: Peer) -> None:
         if self.peer is None or peer.dialect.closed:
@@ -159,14 +161,14 @@ class ConversationChecks:
         try:
             answer = await peer.request(_UNKNOWN, self._seconds)
         except NoAnswer as silence:
-            self._ledger.find("unknown-method", str(silence), peer)
+            self._ledger.add_finding("unknown-method", str(silence), peer)
             await self._drop(peer)
         else:
             if not isinstance(answer, Failure):
                 why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
-                self._ledger.find("unknown-method", why, peer)
+                self._ledger.add_finding("unknown-method", why, peer)
             await self._is_answered(peer, "unknown-method", "after an unknown method")
-        self._ledger.passed("unknown-method", time.perf_counter() - began)
+        self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
 
     async def _check_unknown_tool(self, peer: Peer) -> None:
         if not self.offer.tools or peer.dialect.closed:
@@ -176,7 +178,7 @@ class ConversationChecks:
         await self._call_in_vain(peer, "unknown-tool", call, "a tool that does not exist")
 
     async def _check_bad_arguments(self, peer: Peer) -> None:
-        tool = arguments_without_required(self.offer)
+        tool = tool_with_required_arguments(self.offer)
         if tool is None:
             self._ledger.skip("bad-arguments", "no tool requires arguments")
             return
@@ -190,17 +192,17 @@ class ConversationChecks:
         try:
             result = await call_tool(peer, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            self._ledger.find(rule, f"{what}: {silence}", peer)
+            self._ledger.add_finding(rule, f"{what}: {silence}", peer)
             await self._drop(peer)
         except CallFailed:
             await self._is_answered(peer, rule, f"after a call of {what}")
         except ProtocolViolation as violation:
-            self._ledger.find(rule, f"{what}: {violation.message}", peer)
+            self._ledger.add_finding(rule, f"{what}: {violation.message}", peer)
         else:
             is_error = peer.dialect.result_reader.is_error
             if is_error is None or not is_error(result):
-                self._ledger.find(rule, f"{what} was answered with a result", peer)
-        self._ledger.passed(rule, time.perf_counter() - began)
+                self._ledger.add_finding(rule, f"{what} was answered with a result", peer)
+        self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, peer: Peer) -> None:
         if not self._settings.calls:
@@ -211,28 +213,28 @@ class ConversationChecks:
         for name, arguments in self._settings.calls:
             if name not in tools:
                 known = ", ".join(tools) or "none"
-                self._ledger.find("result", f"there is no tool {name}; it has: {known}")
+                self._ledger.add_finding("result", f"there is no tool {name}; it has: {known}")
                 continue
             try:
                 call = ToolCall(name, arguments, tool=tools[name])
                 result = await call_tool(peer, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
-                self._ledger.find("result", f"{name}: {reason_of(error)}", peer)
+                self._ledger.add_finding("result", f"{name}: {reason_of(error)}", peer)
                 if not peer.is_alive:
                     return
                 continue
             self._check_result(peer, name, tools[name].output_schema, result)
-        self._ledger.passed("result", time.perf_counter() - began)
+        self._ledger.mark_checked("result", time.perf_counter() - began)
 
     def _check_result(self, peer: Peer, name: str, schema: Any, result: Any) -> None:
         reader = peer.dialect.result_reader
         if reader.is_error is not None and reader.is_error(result):
-            self._ledger.find("result", f"{name} failed: {reader.text(result)[:300]}", peer)
+            self._ledger.add_finding("result", f"{name} failed: {reader.text(result)[:300]}", peer)
             return
         checker = Checker.of(schema)
         if checker is not None:
             for problem in checker.problems(reader.data(result), "result"):
-                self._ledger.find("result", f"{name}: {problem}", peer)
+                self._ledger.add_finding("result", f"{name}: {problem}", peer)
 
     async def _check_large_message(self, peer: Peer) -> None:
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
@@ -244,9 +246,9 @@ class ConversationChecks:
         try:
             await peer.request(padded, max(self._seconds, 5.0))
         except NoAnswer as silence:
-            self._ledger.find("large-message", f"a message of 1 MiB: {silence}", peer)
+            self._ledger.add_finding("large-message", f"a message of 1 MiB: {silence}", peer)
             await self._drop(peer)
-        self._ledger.passed("large-message", time.perf_counter() - began)
+        self._ledger.mark_checked("large-message", time.perf_counter() - began)
 
     async def _check_cancel(self, peer: Peer) -> None:
         make = peer.dialect.cancel_message
@@ -266,10 +268,10 @@ class ConversationChecks:
                 elif message is not None:
                     await peer.request(message, self._seconds)
         except NoAnswer as silence:
-            self._ledger.find("cancel", str(silence), peer)
+            self._ledger.add_finding("cancel", str(silence), peer)
         future.cancel()
         await self._is_answered(peer, "cancel", "after a cancelled call")
-        self._ledger.passed("cancel", time.perf_counter() - began)
+        self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, peer: Peer) -> None:
         """End a process that owes an answer, so that the next check has a fresh one."""

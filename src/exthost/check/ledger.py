@@ -1,4 +1,4 @@
-"""Collects what the checks find, and makes the outcomes of it."""
+"""Collects the findings of the checks, and returns the outcome of each rule."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from exthost.dialects.conformance import Conformance
 from exthost.dialects.message_audit import Problem
 from exthost.dialects.rules import all_rules, rule_of
 
-# Of one rule this many findings are kept: the next ones say the same.
+# At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
 
 
@@ -18,11 +18,13 @@ class Ledger:
     def __init__(self, conformance: Conformance) -> None:
         self._conformance = conformance
         self._findings: dict[str, dict[str, Finding]] = {}
-        self._passed: dict[str, tuple[float, str]] = {}
+        self._checked: dict[str, tuple[float, str]] = {}
         self._skipped: dict[str, str] = {}
         self._absorbed: dict[int, int] = {}
 
-    def find(self, name: str, message: str, peer: Peer | None = None, *, fix: str = "") -> None:
+    def add_finding(
+        self, name: str, message: str, peer: Peer | None = None, *, fix: str = ""
+    ) -> None:
         """Record a broken rule, with the bytes of this peer."""
         self._add(name, message, peer, () if peer is None else peer.exchange.shown(), fix)
 
@@ -36,7 +38,7 @@ class Ledger:
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
     def note(self, problems: Iterable[Problem]) -> None:
-        """Record problems that no bytes belong to."""
+        """Record problems that come from no exchange of bytes, such as those of an offer."""
         for problem in problems:
             self._add(problem.rule, problem.message, None, ())
 
@@ -56,23 +58,24 @@ class Ledger:
         """Whether nothing was found yet."""
         return not self._findings
 
-    def passed(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
+    def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
         """Record that a rule was checked. It holds unless something was found."""
-        before = self._passed.get(name, (0.0, ""))
-        self._passed[name] = (before[0] + seconds, reason or before[1])
+        before = self._checked.get(name, (0.0, ""))
+        self._checked[name] = (before[0] + seconds, reason or before[1])
 
     def skip(self, name: str, reason: str) -> None:
         """Record why a rule was not checked."""
         self._skipped.setdefault(name, reason)
 
-    def outcomes(self, otherwise: str) -> tuple[Outcome, ...]:
-        """Return the outcome of every rule; `otherwise` is why the others were not checked."""
+    def outcomes(self, default_reason: str) -> tuple[Outcome, ...]:
+        """Return the outcome of every rule. `default_reason` is the reason of those that were not
+        checked, if `skip` recorded no other."""
         made = []
         for rule in all_rules(self._conformance):
             findings = tuple(self._findings.get(rule.name, {}).values())
-            seconds, reason = self._passed.get(rule.name, (0.0, ""))
-            skipped = not findings and rule.name not in self._passed
+            seconds, reason = self._checked.get(rule.name, (0.0, ""))
+            skipped = not findings and rule.name not in self._checked
             if skipped:
-                reason = self._skipped.get(rule.name, otherwise)
+                reason = self._skipped.get(rule.name, default_reason)
             made.append(Outcome(rule, findings, seconds, reason, skipped))
         return tuple(made)

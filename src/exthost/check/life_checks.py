@@ -32,8 +32,8 @@ class LifeChecks:
                         await peer.request(message, self._seconds)
                     except NoAnswer as silence:
                         if await peer.pipes.exits_within(0) is None:
-                            self._ledger.find("shutdown", str(silence), peer)
-                    self._ledger.passed("shutdown", time.perf_counter() - began)
+                            self._ledger.add_finding("shutdown", str(silence), peer)
+                    self._ledger.mark_checked("shutdown", time.perf_counter() - began)
                 case Write(data):
                     await _write(peer, data)
                 case CloseStdin(wait):
@@ -50,22 +50,22 @@ class LifeChecks:
         took = time.perf_counter() - began
         if status is None:
             why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({waits})"
-            self._ledger.find(rule, why, peer)
-            self._ledger.passed(rule, took)
+            self._ledger.add_finding(rule, why, peer)
+            self._ledger.mark_checked(rule, took)
             return
-        self._ledger.passed(rule, took, f"after {took:.2f} s")
+        self._ledger.mark_checked(rule, took, f"after {took:.2f} s")
         self._check_status(status, peer)
         if not await peer.pipes.output_ends():
             why = "it has exited, and another process still holds its stdout open"
-            self._ledger.find("orphans", why, peer)
-        self._ledger.passed("orphans")
+            self._ledger.add_finding("orphans", why, peer)
+        self._ledger.mark_checked("orphans")
         if (problem := peer.unfinished_frame()) is not None:
-            self._ledger.find("frame", problem.message, peer)
+            self._ledger.add_finding("frame", problem.message, peer)
 
     def _check_status(self, status: ExitStatus, peer: Peer) -> None:
         if status.code != 0:
-            self._ledger.find("exit-status", f"at the end of its input it {status}", peer)
-        self._ledger.passed("exit-status")
+            self._ledger.add_finding("exit-status", f"at the end of its input it {status}", peer)
+        self._ledger.mark_checked("exit-status")
 
     async def end_early(self) -> None:
         """Start a process, and end its input before the first message."""
@@ -82,10 +82,10 @@ class LifeChecks:
             peer, _ = await self._starter.connect(splits=True)
         except (NoAnswer, ExthostError) as error:
             why = f"the handshake, written byte by byte, fails: {reason_of(error)}"
-            self._ledger.find("split-frame", why, self._starter.latest)
+            self._ledger.add_finding("split-frame", why, self._starter.latest)
         else:
             await self._starter.release(peer)
-        self._ledger.passed("split-frame", time.perf_counter() - began)
+        self._ledger.mark_checked("split-frame", time.perf_counter() - began)
 
     async def start_again(self, before: Offer) -> None:
         """Start a process after another was killed, and end it by SIGTERM."""
@@ -94,18 +94,18 @@ class LifeChecks:
             peer, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
             why = f"killed and started again, it does not shake hands: {reason_of(error)}"
-            self._ledger.find("restart", why, self._starter.latest)
+            self._ledger.add_finding("restart", why, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return
         if change := offers_differ(before, offer):
-            self._ledger.find("restart", f"killed and started again, {change}", peer)
-        self._ledger.passed("restart", time.perf_counter() - began)
+            self._ledger.add_finding("restart", f"killed and started again, {change}", peer)
+        self._ledger.mark_checked("restart", time.perf_counter() - began)
         began = time.perf_counter()
         peer.pipes.terminate()
         if await peer.pipes.exits_within(self._seconds) is None:
             why = f"{self._seconds:g} s after SIGTERM it still runs"
-            self._ledger.find("signal", why, peer)
-        self._ledger.passed("signal", time.perf_counter() - began)
+            self._ledger.add_finding("signal", why, peer)
+        self._ledger.mark_checked("signal", time.perf_counter() - began)
         await self._starter.release(peer)
 
 

@@ -33,7 +33,7 @@ def _input_problems(tool: Tool) -> list[Problem]:
 
 def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
     if not isinstance(schema, Mapping):
-        return [Problem(rule, f"the schema of {name} is no object")]
+        return [Problem(rule, f"the schema of {name} is not an object")]
     wrong = schema_problem(schema)
     if wrong:
         return [Problem(rule, f"the schema of {name} is invalid: {wrong}")]
@@ -43,8 +43,8 @@ def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
     return []
 
 
-def arguments_without_required(offer: Offer) -> Tool | None:
-    """Return a tool that needs arguments by its own schema, for a call without any."""
+def tool_with_required_arguments(offer: Offer) -> Tool | None:
+    """Return a tool whose schema rejects a call without arguments; None if there is none."""
     for tool in offer.tools:
         schema = tool.input_schema
         if isinstance(schema, Mapping) and isinstance(schema.get("required"), list | tuple):

@@ -30,10 +30,10 @@ _SPLIT_SECONDS = 60.0
 # A frame longer than this is written in pieces and not byte by byte.
 _BYTE_BY_BYTE = 600
 
-# After the end of the output: how long the exit may take, before it counts as none.
+# How long to wait for the exit after the end of the output, to report how the process ended.
 _EXIT_SECONDS = 1.0
 
-# What came is no answer: so long after it nothing better is expected.
+# If the output so far cannot be used: how long to wait for more before giving up.
 _IDLE_SECONDS = 2.0
 
 # Rules whose breach does not keep an answer from being read.
@@ -67,8 +67,8 @@ class Peer:
         self.is_broken = False
         self.splits = False  # write every message in pieces
         self._host_results = conformance.host_results
-        self._bytes = 0
-        self._is_inside_frame = False  # as far as it can be seen
+        self._bytes_received = 0
+        self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
         self._framing = dialect.framing(limits_of(spec, dialect).max_message or 2**26)
         self._codec = dialect.codec(Role.HOST)
@@ -76,7 +76,7 @@ class Peer:
         self._waiting: dict[Id, asyncio.Future[Answer]] = {}
         self._in_order: deque[asyncio.Future[Answer]] = deque()
         self._loop = asyncio.get_running_loop()
-        self._came = asyncio.Event()
+        self._output_came = asyncio.Event()
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
     # -- what comes --------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Peer:
                 self._fail_all()
             return
         self.exchange.add("<", data)
-        self._bytes += len(data)
+        self._bytes_received += len(data)
         self._is_inside_frame = True
         self._note(self._audit.check_bytes(data))
         if self.is_broken:
@@ -101,7 +101,7 @@ class Peer:
             else:
                 self._is_inside_frame = False
                 self._receive(item)
-        self._came.set()
+        self._output_came.set()
         if self.is_broken:
             self._fail_all()
 
@@ -127,7 +127,7 @@ class Peer:
             if future is not None and not future.done():
                 future.set_result(incoming)
         elif isinstance(incoming, Request):
-            self._write_soon(self._host_answer(incoming))
+            self._write_answer(self._host_answer(incoming))
         elif isinstance(incoming, Notification):
             self.notifications.append(incoming)
 
@@ -136,7 +136,7 @@ class Peer:
             return Reply(request.id, self._host_results[request.method])
         return self.dialect.refuse(request)
 
-    def _write_soon(self, message: Answer) -> None:
+    def _write_answer(self, message: Answer) -> None:
         data = self._framing.wrap(self._codec.encode(message))
         self.exchange.add(">", data)
         self.pipes.write_now(data)
@@ -149,7 +149,8 @@ class Peer:
         for future in [*self._waiting.values(), *self._in_order]:
             if not future.done():
                 future.set_exception(NoAnswer(self.describe_end()))
-                future.exception()  # nobody may wait for it, which is no mistake of ours
+                # Mark it as retrieved: perhaps nobody awaits it, and asyncio would log that.
+                future.exception()
         self._waiting.clear()
         self._in_order.clear()
 
@@ -170,7 +171,7 @@ class Peer:
                     self.exchange.add(">", piece, joins=split and number > 0)
                     await self.pipes.write(piece)
                     if split:
-                        # It may read its first byte late, since it starts.
+                        # A process that is still starting may read its first byte late.
                         await self.pipes.wait_read(has_begun=number > 0)
         except TimeoutError:
             raise NotRead(f"it does not read its stdin: {self.describe_end()}") from None
@@ -215,11 +216,11 @@ class Peer:
             self._fail_all()
         deadline = self._loop.time() + seconds
         while (left := deadline - self._loop.time()) > 0:
-            seen = self._bytes
+            seen = self._bytes_received
             await asyncio.wait([future], timeout=min(left, _IDLE_SECONDS))
             if future.done():
                 return future.result()
-            if self._has_unusable and seen == self._bytes:
+            if self._has_unusable and seen == self._bytes_received:
                 future.cancel()
                 raise NoAnswer(f"{method} was not answered: what came cannot be used")
         future.cancel()
@@ -280,8 +281,8 @@ class Peer:
                     for notification in self.notifications:
                         if notification.method == step.method and step.matches(notification.params):
                             return notification
-                    self._came.clear()
-                    await self._came.wait()
+                    self._output_came.clear()
+                    await self._output_came.wait()
         except TimeoutError:
             return None
 

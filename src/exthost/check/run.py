@@ -28,17 +28,17 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
     conformance = conformance_of(spec.dialect)
     ledger = Ledger(conformance)
     began = time.perf_counter()
-    otherwise = "not reached"
+    default_reason = "not reached"
     try:
         async with asyncio.timeout(settings.seconds):
-            otherwise = await _check(spec, environ, settings, conformance, ledger)
+            default_reason = await _check(spec, environ, settings, conformance, ledger)
     except TimeoutError:
-        ledger.find("time", f"the checks did not finish in {settings.seconds:g} s")
-        otherwise = "out of time"
+        ledger.add_finding("time", f"the checks did not finish in {settings.seconds:g} s")
+        default_reason = "out of time"
     else:
-        ledger.passed("time", time.perf_counter() - began)
+        ledger.mark_checked("time", time.perf_counter() - began)
     seconds = time.perf_counter() - began
-    return Report(spec.id, spec.dialect, ledger.outcomes(otherwise), seconds)
+    return Report(spec.id, spec.dialect, ledger.outcomes(default_reason), seconds)
 
 
 async def _check(
@@ -57,20 +57,20 @@ async def _check(
             peer, offer = await starter.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
             await starter.release_all()
-            ledger.passed("start")
+            ledger.mark_checked("start")
             help = error.help if isinstance(error, ExthostError) else ""
-            ledger.find("handshake", reason_of(error), starter.latest, fix=help)
+            ledger.add_finding("handshake", reason_of(error), starter.latest, fix=help)
             return "the handshake failed"
         except ExthostError as error:
-            ledger.find("start", error.message, fix=error.help)
+            ledger.add_finding("start", error.message, fix=error.help)
             return "it could not be started"
-        ledger.passed("start")
+        ledger.mark_checked("start")
         took = time.perf_counter() - began
-        ledger.passed("handshake", took)
+        ledger.mark_checked("handshake", took)
         if took > SLOW_START_SECONDS:
-            ledger.find("speed", f"it takes {took:.1f} s until its handshake is over")
+            ledger.add_finding("speed", f"it takes {took:.1f} s until its handshake is over")
         ledger.note(audit_offer(offer))
-        _pass_all(ledger, _OFFER_RULES)
+        _mark_all_checked(ledger, _OFFER_RULES)
         conversation = ConversationChecks(starter, conformance, ledger, settings)
         await conversation.run(peer, offer)
         life = LifeChecks(starter, ledger, settings.reply_seconds)
@@ -81,18 +81,18 @@ async def _check(
         await life.end_early()
     finally:
         await starter.release_all()
-    _pass_all(ledger, _MESSAGE_RULES)
+    _mark_all_checked(ledger, _MESSAGE_RULES)
     if conformance.is_json:
-        _pass_all(ledger, _JSON_RULES)
+        _mark_all_checked(ledger, _JSON_RULES)
         if conformance.has_version:
-            ledger.passed("version-member")
+            ledger.mark_checked("version-member")
         if conformance.error_form:
-            ledger.passed("error-form")
+            ledger.mark_checked("error-form")
         if dialect.framing(2**20).suffix is not None:
-            ledger.passed("one-line")
+            ledger.mark_checked("one-line")
     return "not needed in this dialect"
 
 
-def _pass_all(ledger: Ledger, names: tuple[str, ...]) -> None:
+def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:
     for name in names:
-        ledger.passed(name)
+        ledger.mark_checked(name)

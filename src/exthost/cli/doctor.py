@@ -21,12 +21,12 @@ from exthost.cli.common import (
 )
 from exthost.cli.info import environment
 from exthost.cli.list import (
-    all_diagnostics,
     all_option,
     enforcement,
+    missing_sandbox_warning,
     path_lines,
     secret_words,
-    unheld,
+    select_diagnostics,
 )
 from exthost.cli.target import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
@@ -125,7 +125,7 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
             diagnostic.code,
             ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for diagnostic in all_diagnostics(found.diagnostics, every=every)
+        for diagnostic in select_diagnostics(found.diagnostics, every=every)
     ]
 
 
@@ -209,7 +209,7 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
         fix = "nothing is to be done, unless one of them should not be there; --all lists them"
         findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
-    if warning := unheld(held):
+    if warning := missing_sandbox_warning(held):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     # One that is named by its path was not found by the config: a person chose it.

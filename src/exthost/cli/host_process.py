@@ -1,8 +1,9 @@
 """The process of a host: what `run` and `gateway` have in common.
 
 It owns the extensions, the control socket, their logs and the display, and serves the faces that
-it is given. It tells its service manager, if it has one, how it is. It ends at a signal or when its
-client on stdin leaves: the first time it drains, a second signal kills.
+it is given: MCP on stdio, MCP on HTTP, the web page. It reports its state to the service manager,
+if there is one. It stops at a signal, or when its client closes stdin: it waits for calls in
+flight. A second signal kills.
 """
 
 import asyncio
@@ -51,8 +52,8 @@ class HostProcess:
         plain_names: bool = False,
     ) -> None:
         """`path` is the path of the config, which names the socket and the logs.
-        `may_be_second`: where another host of this config runs, go on without a socket.
-        `plain_names` is that of `Gateway`."""
+        `may_be_second`: run without a socket if another host of this config has it.
+        `plain_names`: see `Gateway`."""
         self._path = path
         self._faces = faces
         self._may_be_second = may_be_second
@@ -90,8 +91,8 @@ class HostProcess:
                 self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
-            shows_changes = not isinstance(self.display, Quiet)
-            stack.enter_context(WarningHandler(self.display.say, shows_changes=shows_changes))
+            hides_changes = not isinstance(self.display, Quiet)
+            stack.enter_context(WarningHandler(self.display.say, hides_changes=hides_changes))
             stack.push_async_callback(self._close)
             if self.control is not None:
                 await self.control.serve()
@@ -135,7 +136,7 @@ class HostProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         self._requests.opened = False
         opening: asyncio.Task[Any]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
-from exthost.cli.list import enforcement, limit_words, path_lines, standing
+from exthost.cli.list import enforcement, limit_words, path_lines, state_before_start
 from exthost.cli.target import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
@@ -41,7 +41,7 @@ def run(args: Args) -> int:
 
 def describe(spec: Spec) -> dict[str, Any]:
     """An extension as data, as far as it is known before its start."""
-    state, reason = standing(spec)
+    state, reason = state_before_start(spec)
     dialect = find.find_dialect(spec.dialect)
     return {
         "id": spec.id,

@@ -21,7 +21,7 @@ from exthost.cli.common import (
     start_timeout_option,
     trace_option,
 )
-from exthost.cli.list import limit_words, path_lines, unheld
+from exthost.cli.list import limit_words, missing_sandbox_warning, path_lines
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
 from exthost.cli.target import find_spec, run_async, started
 from exthost.control.description import describe_extension
@@ -110,7 +110,7 @@ def _show(report: dict[str, Any]) -> None:
         say(f"  limits: {limits}")
     for line in path_lines(report["sandbox"]):
         say(escape_controls(f"    {line}"))
-    if warning := unheld(report["sandbox"]):
+    if warning := missing_sandbox_warning(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:
         say(f"  warning: {escape_controls(warning)}")

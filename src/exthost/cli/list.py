@@ -34,7 +34,7 @@ from exthost.spec import Spec
 # A listing does not wait for a host that hangs.
 _ASK_SECONDS = 1.0
 
-# Of these, a running host tells why.
+# The states whose reason is shown, as the running host reports it.
 _NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
 
@@ -53,18 +53,18 @@ def run(args: Args) -> int:
     no_command(args)
     found = read_targeted(args)
     rows: list[dict[str, Any]] = []
-    before: list[Spec] = []
+    admitted: list[Spec] = []
     off = [spec for spec in found.disabled if args.target in (None, spec.id)]
     for spec in (*found.specs, *off):
         if args.disabled and spec.enabled:
             continue
-        rows.append(row(found, spec, before))
+        rows.append(row(found, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
-            before.append(spec)
+            admitted.append(spec)
     running = _running(args)
     for shown_row in rows:
         shown_row |= running.get(shown_row["id"], {})
-    diagnostics = all_diagnostics(found.diagnostics, every=args.all)
+    diagnostics = select_diagnostics(found.diagnostics, every=args.all)
     if args.json:
         report = found.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
@@ -89,7 +89,7 @@ def run(args: Args) -> int:
     for shown_row in rows:
         if shown_row["reason"]:
             say(f"{shown_row['id']}: {shown_row['reason']}")
-        if warning := unheld(shown_row["sandbox"]):
+        if warning := missing_sandbox_warning(shown_row["sandbox"]):
             say(f"{shown_row['id']}: {warning}")
         if shown_row["asks_for"]:
             say(f"{shown_row['id']}: {secret_words(shown_row['asks_for'])}")
@@ -98,7 +98,8 @@ def run(args: Args) -> int:
 
 
 def _running(args: Args) -> dict[str, dict[str, Any]]:
-    """How those are that a running host has; nothing where none runs, or it is busy."""
+    """Return state and reason by id, from the running host; {} if none runs or it does not answer
+    in time."""
     try:
         status = ask(config_path(args), Request("status"), timeout=_ASK_SECONDS)
     except ExthostError:
@@ -117,9 +118,9 @@ def _why(status: dict[str, Any]) -> str:
     return str(error["message"]) if error else ""
 
 
-def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any]:
+def row(found: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
     """One extension as the listing has it."""
-    state, reason = standing(spec, before)
+    state, reason = state_before_start(spec, admitted)
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -134,34 +135,36 @@ def row(found: Wanted, spec: Spec, before: Sequence[Spec] = ()) -> dict[str, Any
 
 
 def enforcement(spec: Spec) -> dict[str, Any]:
-    """What would hold it, as data; nothing for one that would not be started."""
+    """Return the sandbox it would run in, as data; {} if it would not be started."""
     try:
         return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
     except (ExthostError, IndexError):
         return {}
 
 
-def unheld(sandbox: Mapping[str, Any]) -> str:
-    """What to say, loudly, of one that runs with less than was written for it; "" of others."""
+def missing_sandbox_warning(sandbox: Mapping[str, Any]) -> str:
+    """Return the warning for an extension that runs with a weaker sandbox than its config asks for;
+    "" for others."""
     if "asked_for" not in sandbox:
         return ""
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
 
 
 def secret_words(names: Sequence[str]) -> str:
-    """Return in words which secrets a discovered manifest asks for, and which it is given: those
-    that are set here."""
-    set_names = [name for name in names if name in os.environ]
-    words = f"asks for a secret: {', '.join(names)}"
-    return (
-        f"{words}; it is given {', '.join(set_names)}"
-        if set_names
-        else f"{words}, which is not set"
-    )
+    """Return in words which secrets a discovered manifest asks for, which of them it is given, and
+    which are not set in this environment."""
+    given = [name for name in names if name in os.environ]
+    unset = [name for name in names if name not in os.environ]
+    parts = [f"asks for {'a secret' if len(names) == 1 else 'secrets'}: {', '.join(names)}"]
+    if given:
+        parts.append(f"it is given {', '.join(given)}")
+    if unset:
+        parts.append(f"{', '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set")
+    return "; ".join(parts)
 
 
 def limit_words(sandbox: Mapping[str, Any]) -> str:
-    """Return the limits of a sandbox in words; sizes, which belong to a path, as such."""
+    """Return the limits of a sandbox as text. A limit that is named by a path is a size."""
     limits = sandbox.get("limits", {})
     return ", ".join(
         f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
@@ -177,9 +180,9 @@ def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
-    """Its state before anything is started, and why it is not a better one; `before` are those
-    that were admitted already."""
+def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, str]:
+    """Return the state before anything is started, and the reason if it is not admitted.
+    `admitted`: the specs that were admitted earlier, which it may clash with."""
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
         listed = spec.package is not None
@@ -188,15 +191,15 @@ def standing(spec: Spec, before: Sequence[Spec] = ()) -> tuple[str, str]:
         try:
             dialect = find.find_dialect(spec.dialect)
             admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if (objection := clash(spec, before)) is not None:
+            if (objection := clash(spec, admitted)) is not None:
                 raise objection
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message
     return state, reason
 
 
-def all_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
-    """The first mistake of each manifest, or every one."""
+def select_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
+    """Return the first mistake of each manifest, or every one."""
     if not every:
         return tuple(diagnostics)
     return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))

@@ -1,7 +1,7 @@
 """The live table of `run`, drawn with rich: how each extension is, and above it what they say.
 
-The only module that knows rich. Drawn a few times a second at most, whatever happens; of a flood
-of lines as many as a person could read, and how many there were besides (the log has them all).
+The only module that imports rich. The table is drawn a few times a second at most. Of a flood of
+lines it shows as many as a person can read, and the number of the others: the log has them all.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from exthost.control.report import Report, pids_here
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
 
-# Between two drawings: when something happened, and when nothing did but time.
+# The time between two drawings: after an event, and without one.
 BUSY_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 
-# Lines shown a drawing; drawing one takes rich some 0.1 ms, and nobody reads faster.
+# Lines of extensions in one drawing. rich takes about 0.1 ms for one, and nobody reads faster.
 MOST_LINES = 40
 
 _COLOURS = {
@@ -54,9 +54,9 @@ class LiveTable:
         self._rows: list[dict[str, Any]] = []
         self._measured_at = 0.0
         self._loop = asyncio.get_running_loop()
-        self._lines: deque[str] = deque(maxlen=MOST_LINES)  # of theirs
-        self._passed_over = 0
-        self._words: list[str] = []  # of our own: few, and none may get lost in a flood of theirs
+        self._extension_lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._dropped_lines = 0
+        self._own_lines: list[str] = []  # of the host: few, and never dropped
         self._drawn_at = 0.0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -78,13 +78,13 @@ class LiveTable:
         self._draw()
 
     def say(self, text: str) -> None:
-        self._words.append(escape_controls(text))
+        self._own_lines.append(escape_controls(text))
         self._draw_soon()
 
     def _show_line(self, text: str) -> None:
         """Show a line above the table, or count it where there are more than a person reads."""
-        self._passed_over += len(self._lines) == MOST_LINES
-        self._lines.append(escape_controls(text))
+        self._dropped_lines += len(self._extension_lines) == MOST_LINES
+        self._extension_lines.append(escape_controls(text))
         self._draw_soon()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class LiveTable:
 
     def _draw_at(self, due: float) -> None:
         self._forget_timer()
-        self._due = due  # a handle of uvloop does not always tell
+        self._due = due  # a timer of uvloop does not always tell it
         self._timer = self._loop.call_at(due, self._draw)
 
     def _forget_timer(self) -> None:
@@ -121,12 +121,12 @@ class LiveTable:
             self._timer = None
 
     def _say_lines(self) -> None:
-        lines = [*self._lines, *self._words]
-        if self._passed_over:
-            lines.insert(0, f"… {self._passed_over:,} lines more: exthost logs NAME")
-        self._lines.clear()
-        self._words.clear()
-        self._passed_over = 0
+        lines = [*self._extension_lines, *self._own_lines]
+        if self._dropped_lines:
+            lines.insert(0, f"… {self._dropped_lines:,} more lines: exthost logs NAME")
+        self._extension_lines.clear()
+        self._own_lines.clear()
+        self._dropped_lines = 0
         if lines:
             # As Text: what a child wrote is no markup of ours.
             self._live.console.print(Text("\n".join(lines)))

@@ -44,7 +44,7 @@ class LiveControls:
         self.note = ""
 
     def close(self) -> None:
-        """Show no more messages. What was begun goes on with the host."""
+        """Show no more messages, and stop waiting for what was begun."""
         self._end_traffic()
         for task in self._tasks:
             task.cancel()
@@ -70,12 +70,12 @@ class LiveControls:
         return self.note or KEYS
 
     async def _restart(self, extension: Extension) -> None:
-        await self._steer(extension, "restart", extension.restart)
+        await self._run_and_note(extension, "restart", extension.restart)
 
     async def _stop(self, extension: Extension) -> None:
-        await self._steer(extension, "stop", extension.drain)
+        await self._run_and_note(extension, "stop", extension.drain)
 
-    async def _steer(self, extension: Extension, verb: str, work: Callable[[], Any]) -> None:
+    async def _run_and_note(self, extension: Extension, verb: str, work: Callable[[], Any]) -> None:
         self.note = f"{extension.id}: {verb} …"
         try:
             await work()
@@ -94,7 +94,7 @@ class LiveControls:
         before = self._traced
         self._end_traffic()
         if before:
-            self._tell(f"── the messages of {before} are shown no more")
+            self._tell(f"── the messages of {before} are no longer shown")
         if selected != before and selected in self._host:
             self._traced = selected
             self._tell(f"── the messages of {selected}, until t is pressed again")

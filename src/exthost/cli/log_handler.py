@@ -11,13 +11,13 @@ _SHOWN_ELSEWHERE = frozenset({"exthost.extensions", "exthost.states"})
 
 
 class WarningHandler(logging.Handler):
-    """Shows each warning while it is entered. Changes of manifests come as events instead, if
-    `shows_changes` is true."""
+    """Shows each warning inside a `with` block. `hides_changes`: the display already shows changes
+    of manifests, from events."""
 
-    def __init__(self, say: Callable[[str], None], *, shows_changes: bool = False) -> None:
+    def __init__(self, say: Callable[[str], None], *, hides_changes: bool = False) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        elsewhere = _SHOWN_ELSEWHERE | ({CHANGES_LOG} if shows_changes else set())
+        elsewhere = _SHOWN_ELSEWHERE | ({CHANGES_LOG} if hides_changes else set())
         self.addFilter(lambda record: record.name not in elsewhere)
 
     def emit(self, record: logging.LogRecord) -> None:

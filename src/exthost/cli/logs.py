@@ -1,4 +1,4 @@
-"""What an extension of `exthost run` said on stderr and in its log, also when it is long dead."""
+"""What an extension of `exthost run` wrote to stderr and to its log, also after it has ended."""
 
 import argparse
 import os
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.2
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
         "-n",
         "--lines",
@@ -61,7 +61,7 @@ def run(args: Args) -> int:
         for line in follower.last(args.lines):
             _show(args, line)
         if args.follow:
-            for line in follower.coming():
+            for line in follower.follow():
                 _show(args, line)
     return 0
 
@@ -74,7 +74,8 @@ def last_lines(config: str, name: str, count: int) -> list[str]:
 
 
 def _check_name(args: Args) -> None:
-    """That there is no log of it is right for one that has said nothing, not for a wrong name."""
+    """Raise NotFound if there is no extension of this name: one that has written nothing has no
+    log either."""
     names = [spec.id for spec in read_wanted(args).specs]
     if args.name not in names:
         near = nearest(args.name, names)
@@ -96,15 +97,15 @@ def _show(args: Args, line: bytes) -> None:
 
 
 class _Follower:
-    """A log from its older file on to whatever file takes its place. Whole lines only."""
+    """Reads a log across its rotations, whole lines only."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
-        self._begun = b""
+        self._partial_line = b""
 
     def last(self, count: int) -> list[bytes]:
-        """So many of the last lines; those that come after them are `coming`."""
+        """Return the last `count` lines. `follow` continues after them."""
         last_lines: deque[bytes] = deque(maxlen=count)
         try:
             last_lines.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
@@ -113,12 +114,12 @@ class _Follower:
         last_lines.extend(self._new_lines())
         return list(last_lines)
 
-    def coming(self) -> Iterator[bytes]:
-        """Lines as they come, until somebody presses Ctrl-C."""
+    def follow(self) -> Iterator[bytes]:
+        """Yield new lines as they are written, without end."""
         while True:
-            turned = self._turned()
+            is_rotated = self._is_rotated()
             yield from self._new_lines()
-            if turned:  # and this was the rest of the full one
+            if is_rotated:  # these were the last lines of the old file
                 self.close()
                 continue
             time.sleep(_LOOK_SECONDS)
@@ -128,12 +129,12 @@ class _Follower:
             self._file.close()
             self._file = None
 
-    def _turned(self) -> bool:
+    def _is_rotated(self) -> bool:
         if self._file is None:
             return False
         try:
             return os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
-        except FileNotFoundError:  # in the very moment between two files
+        except FileNotFoundError:  # between the two steps of a rotation
             return False
 
     def _new_lines(self) -> list[bytes]:
@@ -142,5 +143,5 @@ class _Follower:
                 self._file = self._path.open("rb")
             except FileNotFoundError:
                 return []
-        *whole, self._begun = (self._begun + self._file.read()).split(b"\n")
+        *whole, self._partial_line = (self._partial_line + self._file.read()).split(b"\n")
         return whole

@@ -40,18 +40,18 @@ from exthost.trace.traffic import Traffic
 
 
 def has_config(args: Args) -> bool:
-    """Whether a config holds here: one that was named, or the usual one."""
+    """Whether there is a config: one named with --config, or the default file."""
     return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
 def read_wanted(args: Args) -> Wanted:
-    """Every extension of the config that holds here. Starts nothing."""
+    """Return every extension of the config. Starts nothing."""
     return wanted(read_config(given_config(args)))
 
 
 def read_targeted(args: Args) -> Wanted:
-    """Every extension of the config, or only those that the target names: one of the config, or
-    what is in a folder or manifest. Starts nothing."""
+    """Return every extension of the config, or only those that the target names: one of the config,
+    or what is in a folder or manifest. Starts nothing."""
     target = args.target
     if target is None:
         return read_wanted(args)
@@ -64,7 +64,7 @@ def read_targeted(args: Args) -> Wanted:
         if specs or own_diagnostics or not Path(target).exists():
             if not specs and not own_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            off = tuple(name for name in found.report.off if name.spec.id == target)
+            off = tuple(entry for entry in found.report.off if entry.spec.id == target)
             report = replace(found.report, off=off)
             return replace(found, specs=specs, diagnostics=own_diagnostics, report=report)
     if not Path(target).exists():
@@ -102,8 +102,8 @@ def manifests_at(path: Path) -> Report:
 
 
 def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) -> Spec | None:
-    """The one extension that is meant, held as was asked; None if neither a target nor a command
-    was given. `with_disabled`: one that is switched off may be meant as well."""
+    """Return the extension that the arguments name, with the launch flags applied; None if they
+    name none. `with_disabled`: also find a disabled one."""
     spec = _find_spec(args, target, with_disabled)
     return None if spec is None else with_launch_flags(args, spec)
 
@@ -189,7 +189,8 @@ def _with_manifest_beside(spec: Spec) -> Spec:
 
 @asynccontextmanager
 async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
-    """The extension, started; its log on stderr. Finds out the dialect where none was told."""
+    """Start the extension, with its log on stderr. Detects the dialect of a command if none is
+    given."""
     bus = printing_bus()
     traffic = Traffic(bus)
     if not args.command or args.dialect is not None:
@@ -240,7 +241,7 @@ def _print_record(maker: LineMaker, record: TraceRecord) -> None:
 
 
 def _open_audit(args: Args, bus: Bus) -> Audit | None:
-    """Open the audit of the config that holds here, if it has one; a bare command has none."""
+    """Open the config's audit, if it has one; a bare command has none."""
     if args.command or not has_config(args):
         return None
     path = read_config(given_config(args)).audit_path
@@ -303,14 +304,14 @@ def _environ() -> dict[str, str]:
 
 
 def run_async(main: Any) -> int:
-    """Run a verb's coroutine; Ctrl-C ends it in order. What it starts cannot read our memory and
-    variables by our pid."""
+    """Run a verb's coroutine; Ctrl-C cancels it. The processes that it starts cannot read the
+    memory and the variables of this one."""
     harden()
     return int(asyncio.run(main))
 
 
 def run_service(main: Any) -> int:
-    """The same for a verb that serves others for long: on uvloop, where that is installed."""
+    """Do the same as `run_async` for a verb that serves for long: on uvloop, if it is installed."""
     harden()
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
@@ -320,6 +321,7 @@ def run_service(main: Any) -> int:
 
 
 def run_once(main: Any) -> int:
-    """The same for a verb that ends by itself; what the host warns of is told on stderr."""
+    """Do the same as `run_async` for a verb that ends by itself, with the host's warnings on
+    stderr."""
     with WarningHandler(lambda text: say(escape_controls(text))):
         return run_async(main)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
-from exthost.cli.list import all_diagnostics, all_option, diagnostic_row, tell_diagnostics
+from exthost.cli.list import all_option, diagnostic_row, select_diagnostics, tell_diagnostics
 from exthost.cli.target import manifests_at, read_wanted
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic, Report
@@ -42,14 +42,14 @@ def run(args: Args) -> int:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
         shown = [
             diagnostic_row(diagnostic)
-            for diagnostic in all_diagnostics(diagnostics, every=args.all)
+            for diagnostic in select_diagnostics(diagnostics, every=args.all)
         ]
         show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             say("there are no manifests here; what the config says itself is valid")
-        tell_diagnostics(all_diagnostics(diagnostics, every=args.all), fixes=True)
+        tell_diagnostics(select_diagnostics(diagnostics, every=args.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 
 

@@ -1,9 +1,9 @@
-"""One client at the host's socket: its lines in, requests at work, its answers out.
+"""One client at the host's socket: its lines, its requests in progress, and their answers.
 
 A client cannot harm the host or another client. It has a bounded line, a bounded number of requests
-at work, and a bounded time to ask its first thing and to read what it is sent. A client that traces
-and does not read misses records instead. When a client goes away its calls are cancelled; whatever
-else it began goes on.
+in progress, and a bounded time to send its first request and to read what it is sent. A client
+that traces and does not read loses records; it is not disconnected. When a client goes away its
+calls are cancelled; whatever else it began goes on.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from exthost.control.requests import CALLS, Requests, StartedCall
 from exthost.errors import ExthostError
 from exthost.wire.framing import Item, Skipped
 
-# To ask the next thing if nothing is at work, and to take an answer.
+# How long a client may take to send a request while none is in progress, and to read an answer.
 ASK_SECONDS = 10.0
 READ_SECONDS = 10.0
 
-# Of one client at the same time; then we read no more of it until one is done.
+# Requests of one client in progress at once; at this number its connection is not read.
 MAX_REQUESTS = 256
 
 
@@ -45,31 +45,31 @@ class ServerConnection(LineConnection):
         self._last_in_order: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._stays = False
-        self._has_left = False
+        self._keeps_open = False  # also while the client sends nothing
+        self._takes_no_more = False  # requests
 
         open_connections.add(self)
 
     def serve(self) -> None:
         """Answer this client."""
-        self._limit(ASK_SECONDS)
+        self._start_timer(ASK_SECONDS)
         self.resume_reading()
 
     def refuse(self, error: ExthostError) -> None:
         """Send this client away."""
         self.write(protocol.failure(error))
-        self._has_left = True
+        self._takes_no_more = True
         self.close()
 
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if self._has_left:
+        if self._takes_no_more:
             return
         is_free = not self._waiting and len(self._tasks) + len(self._calls) < MAX_REQUESTS
         if is_free and len(items) == 1:
             request = protocol.plain_call(items[0])
-            if request is None or not self._started_call(request):
+            if request is None or not self._try_start_call(request):
                 self._waiting.extend(items)
                 self._take_waiting()
         else:
@@ -87,16 +87,16 @@ class ServerConnection(LineConnection):
 
     def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
-        # Who traces may stop to read: what comes meanwhile is dropped and counted.
+        # A tracing client may stop reading: meanwhile records are dropped and counted.
         if not any(request.verb == "trace" for request in self._tasks.values()):
-            self._limit(READ_SECONDS)
+            self._start_timer(READ_SECONDS)
 
     def resume_writing(self) -> None:
         drained, self._drained = self._drained, None
         if drained is not None:
             drained.set_result(None)
         self._cancel_timer()
-        self._idle()
+        self._close_or_time_if_idle()
 
     def give_up(self) -> None:
         """Send the client away at once, and give up everything that is at work for it."""
@@ -111,32 +111,33 @@ class ServerConnection(LineConnection):
             await asyncio.wait(self._tasks)
 
     def _leave(self) -> None:
-        """The client is gone: its calls end, and the connection with the last of the rest."""
-        if self._has_left:
+        """Take no more requests, and cancel the calls. The connection closes after the last of the
+        other requests."""
+        if self._takes_no_more:
             return
-        self._has_left = True
+        self._takes_no_more = True
         self._waiting.clear()
         for task, request in self._tasks.items():
             if request.verb in CALLS:
                 task.cancel()
         self._cancel_calls()
-        self._idle()
+        self._close_or_time_if_idle()
 
     def _cancel_calls(self) -> None:
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.cancel()
 
-    def _idle(self) -> None:
-        """Close or limit a connection for which nothing is at work."""
+    def _close_or_time_if_idle(self) -> None:
+        """If no request is in progress, close the connection or start the timer for the next."""
         if self._tasks or self._calls or self._drained is not None or self.is_closing:
             return
-        if self._has_left:
+        if self._takes_no_more:
             self.close()
-        elif not self._stays:
-            self._limit(ASK_SECONDS)
+        elif not self._keeps_open:
+            self._start_timer(ASK_SECONDS)
 
-    def _limit(self, seconds: float) -> None:
+    def _start_timer(self, seconds: float) -> None:
         self._cancel_timer()
         self._timer = self.loop.call_later(seconds, self.give_up)
 
@@ -148,7 +149,7 @@ class ServerConnection(LineConnection):
     # -- requests ----------------------------------------------------------------------------
 
     def _take_waiting(self) -> None:
-        while self._waiting and self._has_room() and not self._has_left:
+        while self._waiting and self._has_room() and not self._takes_no_more:
             item = self._waiting.popleft()
             self._take(item)
             if isinstance(item, Skipped):
@@ -174,12 +175,12 @@ class ServerConnection(LineConnection):
             if (call := self._calls.pop(request.id or 0, None)) is not None:
                 call.cancel()
             return
-        if request.verb != "call" or not self._started_call(request):
+        if request.verb != "call" or not self._try_start_call(request):
             self._start(request)
 
-    def _started_call(self, request: Request) -> bool:
-        """Start a plain call without a task, if that is possible. A client that has not taken what
-        it was sent gets none, since nothing would wait for it."""
+    def _try_start_call(self, request: Request) -> bool:
+        """Start a plain call without a task, if that is possible. Not while the client leaves
+        output unread: only a task can wait for that."""
         id = request.id
         if id is None or id in self._calls or self._drained is not None:
             return False
@@ -204,13 +205,13 @@ class ServerConnection(LineConnection):
             self.write(protocol.failure(error, id))
         if self._waiting:
             self.loop.call_soon(self._take_waiting)
-        if not self._stays:
-            self._idle()
+        if not self._keeps_open:
+            self._close_or_time_if_idle()
 
     def _start(self, request: Request, error: ExthostError | None = None) -> None:
         if self._drained is None:
             self._cancel_timer()
-        self._stays = self._stays or bool(request.params.get("stay"))
+        self._keeps_open = self._keeps_open or bool(request.params.get("stay"))
         before = self._last_in_order if request.id is None else None
         task = self.loop.create_task(self._work(request, before, error))
         if request.id is None:
@@ -223,7 +224,7 @@ class ServerConnection(LineConnection):
         if self._last_in_order is task:
             self._last_in_order = None
         self._take_waiting()
-        self._idle()
+        self._close_or_time_if_idle()
         if not task.cancelled():
             task.result()
 

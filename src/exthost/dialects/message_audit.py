@@ -77,7 +77,7 @@ class MessageAudit:
             if isinstance(item, dict):
                 problems += self._check_object(item, data, incoming)
             else:
-                problems.append(Problem("json", f"it is no object: {_cut(data)}", data))
+                problems.append(Problem("json", f"it is not an object: {_cut(data)}", data))
         return problems
 
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:

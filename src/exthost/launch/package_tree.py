@@ -110,7 +110,7 @@ def read_tree(root: str) -> PackageTree:
         if left < 0 or len(files) > _MAX_FILES:
             raise UnusableTree(
                 root,
-                f"it has more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MB",
+                f"it has more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MiB",
             )
     return PackageTree(tuple(sorted(files)))
 
@@ -192,7 +192,7 @@ def read_digest(path: str) -> DigestedFile:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is no regular file")
         if status.st_size > _MAX_BYTES:
-            raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MB")
+            raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MiB")
         while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:
             found.update(data)
             size += len(data)

@@ -98,15 +98,15 @@ def _exceeded(entry: _Watched) -> str:
     pids = _processes(entry.pid, inits, entry.is_wrapped)
     memory, processes, cpu, sockets = entry.ceiling
     if processes is not None and len(pids) > processes:
-        return f"it had {len(pids)} processes at a time (limits.nproc is {processes})"
+        return f"it had {len(pids)} processes at once (limits.nproc is {processes})"
     if memory is not None:
         used = sum(map(resident_bytes, pids))
         if entry.mounts and pids:
             used += mounted_bytes(pids[0], entry.mounts)
         if used > memory:
             who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
-            limit = f"permissions.max_memory is {_megabytes(memory)}"
-            return f"{who} used {_megabytes(used)} of memory ({limit})"
+            limit = f"permissions.max_memory is {_mebibytes(memory)}"
+            return f"{who} used {_mebibytes(used)} of memory ({limit})"
     if sockets is not None and pids and (count := sockets_near(pids[0])) > sockets:
         return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
     if cpu is not None:
@@ -125,5 +125,5 @@ def _processes(pid: int, inits: list[int], is_wrapped: bool) -> list[int]:
     return descendants(pid)
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 2**20:.0f} MB"
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB"

@@ -153,7 +153,7 @@ def oom_reason(events: str, max_memory: int | None) -> str:
     if not happened.get("oom_kill"):
         return ""
     if happened.get("oom") and max_memory is not None:
-        return f"it used all its memory (permissions.max_memory is {max_memory / 2**20:.0f} MB)"
+        return f"it used all its memory (permissions.max_memory is {max_memory / 2**20:.0f} MiB)"
     return "this machine, or the cgroup of the host, ran out of memory"
 
 
