@@ -71,6 +71,8 @@ def _class(kind: type) -> ast.ClassDef:
 
 def _own_members(kind: type) -> Iterator[Member]:
     for node in _class(kind).body:
+        if isinstance(node, ast.Assign):
+            yield from _forwarded(kind, node)
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
@@ -87,6 +89,22 @@ def _own_members(kind: type) -> Iterator[Member]:
         elif not any(decorator.endswith(".setter") for decorator in decorators):
             is_static = "staticmethod" in decorators
             yield Member(node.name, _signature(node, is_method=not is_static), doc)
+
+
+def _forwarded(kind: type, node: ast.Assign) -> Iterator[Member]:
+    """Yield the method that `name = forward(Original.method)` makes, if this is one."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=ast.Name(id=function), args=[ast.Attribute() as original]),
+        ) if function.startswith("forward"):
+            source = inspect.getsource(inspect.unwrap(kind.__dict__[name]))
+            method = ast.parse(textwrap.dedent(source)).body[0]
+            assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+            call = _signature(method, is_method=True).removeprefix("async ")
+            if function == "forward_stream":
+                call = call.rpartition(" -> ")[0] + " -> SyncStream"
+            yield Member(name, call, f"The blocking form of `{ast.unparse(original)}`.")
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool) -> str:

@@ -125,6 +125,13 @@ def test_what_did_not_start_is_among_what_a_program_reads() -> None:
     assert [one["code"] for one in listed["failed"]] == ["X0401"]
 
 
+def test_what_did_not_start_is_shown_with_what_to_do() -> None:
+    shown = run("tools", "--start", "--dialect", "morphir", "--", "no-such-program").stderr
+    error, help, more = shown.splitlines()
+    assert error.startswith("error[X0401]: ") and more.endswith("exthost explain X0401")
+    assert help.startswith("  help:   ") and "PATH" in help
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("words", [("explain",), ("inspect",), ("call", "echo", "n=1")])
 def test_a_stdout_that_is_closed_or_full_makes_no_traceback(words: tuple[str, ...]) -> None:

@@ -52,5 +52,13 @@ def test_every_public_class_and_method_has_a_docstring() -> None:
                 assert member.doc, f"{kind.__name__}.{member.name}"
 
 
+def test_forwarded_methods_are_among_the_blocking_ones() -> None:
+    blocking = {member.name: member for member in members(exthost.SyncHost)}
+    assert blocking["run_calls"].signature.startswith("run_calls(response: Any, ")
+    assert "`Host.run_calls`" in blocking["run_calls"].doc
+    [stream] = [one for one in members(exthost.SyncExtension) if one.name == "stream"]
+    assert stream.signature.endswith(" -> SyncStream")
+
+
 def test_the_schema_is_json() -> None:
     assert json.loads(pages()["exthost.schema.json"])["title"] == "exthost.toml"

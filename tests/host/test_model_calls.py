@@ -51,7 +51,8 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         answers = await host.run_calls({"choices": [{"message": message}]})
         assert [one["tool_call_id"] for one in answers] == ["1", "2", "3"]
         assert json.loads(answers[0]["content"]) == {"text": "HI"}
-        assert "not JSON" in answers[1]["content"] and "no" in answers[2]["content"]
+        assert answers[1]["content"].startswith("Error: its arguments are not JSON")
+        assert answers[2]["content"].startswith("Error: ") and "no" in answers[2]["content"]
         block = SimpleNamespace(type="tool_use", id="x", name=name, input={"text": "hi"})
         bad = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
         [answer] = await host.run_calls(
@@ -61,6 +62,7 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
             ("x", False),
             ("y", True),
         ]
+        assert not any(one["content"].startswith("Error: ") for one in answer["content"])
 
 
 def test_a_response_without_calls_needs_no_answer() -> None:

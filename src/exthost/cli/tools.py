@@ -77,6 +77,9 @@ def _show(args: Args, shown: dict[str, Any]) -> int:
     failed = shown["failed"]
     for cause in failed:
         say(f"error[{cause['code']}]: {cause['extension']}: {cause['message']}")
+        if cause["help"]:
+            say(f"  help:   {cause['help']}")
+        say(f"  more:   exthost explain {cause['code']}")
     # What is refused was not going to start: that is reported, and is no failure of the others.
     is_one = bool(args.target or args.command)
     codes = [read_error(cause).exit_code for cause in failed]

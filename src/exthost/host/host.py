@@ -289,7 +289,17 @@ class Host:
     async def run_calls(
         self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
     ) -> list[dict[str, Any]]:
-        """Run the tool calls in a model's response between their hooks; return the answers."""
+        """Run the tool calls in a model's response, and return the messages that answer them.
+
+        The calls run in parallel, each as by `run_tool`; the answers keep their order. A response
+        without calls gives an empty list. A call that fails does not raise: its answer has
+        `is_error` in a `tool_result` block, and content that begins with "Error: " in a `tool`
+        message.
+
+        `response` is a chat-completions response or its message, with `tool_calls`; or a message
+        with `tool_use` blocks, or the list of its blocks. Dictionaries and the objects of the APIs'
+        packages are accepted. Raises UsageError for anything else.
+        """
         return await run_model_calls(self.run_tool, response, context)
 
     async def find_tool(

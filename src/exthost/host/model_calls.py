@@ -2,7 +2,8 @@
 
 Two forms are read, from dictionaries or from the objects of the APIs' own packages: `tool_calls` of
 a chat-completions message (or of the whole response), and `tool_use` blocks of a message. The
-answers are in the form of the calls.
+answers are in the form of the calls. A `tool` message has no member that marks a failure, so its
+content begins with "Error: ".
 """
 
 import asyncio
@@ -69,7 +70,7 @@ class ModelCalls(NamedTuple):
         pairs = list(zip(self.calls, answers, strict=True))
         if not self.has_blocks:
             return [
-                {"role": "tool", "tool_call_id": call.id, "content": answer.text}
+                {"role": "tool", "tool_call_id": call.id, "content": _marked(answer)}
                 for call, answer in pairs
             ]
         blocks = [
@@ -82,6 +83,10 @@ class ModelCalls(NamedTuple):
             for call, answer in pairs
         ]
         return [{"role": "user", "content": blocks}] if blocks else []
+
+
+def _marked(answer: Answer) -> str:
+    return f"Error: {answer.text}" if answer.is_error else answer.text
 
 
 def read_calls(response: Any) -> ModelCalls:
