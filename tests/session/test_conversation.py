@@ -24,7 +24,6 @@ from exthost.messages import Batch, Failure, Incoming, Noise, Notification, Repl
 from exthost.offer import NO_OFFER, Offer
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
-    Acknowledge,
     Count,
     DeliverEvent,
     Effect,
@@ -37,6 +36,7 @@ from exthost.session.effects import (
     ServeRequest,
     SetDeadline,
     Stray,
+    StreamAccepted,
     Subscribed,
     SubscriptionEnded,
     Write,
@@ -689,7 +689,7 @@ def test_an_acknowledged_stream_goes_on_until_its_last_event() -> None:
     conversation = opened()
     a = stream(conversation, "watch", {"stream": "a"})
     effects = conversation.receive_bytes(event("a", 1) + reply(1, {"stream": "a"}))
-    assert delivered(effects) == [(a, 1, False)] and effects[-1] == Acknowledge(a)
+    assert delivered(effects) == [(a, 1, False)] and effects[-1] == StreamAccepted(a)
     assert a.acknowledged and not conversation.pending
     assert conversation.calls() == [a.call] and not conversation.is_idle
     effects = conversation.receive_bytes(event("a", "done") + event("a", "done"))
@@ -705,7 +705,7 @@ def test_a_last_event_before_the_acknowledgement_ends_the_stream_with_it() -> No
     assert delivered(effects) == [(a, "done", True)]
     assert conversation.calls() == [a.call], "it still waits for the acknowledgement"
     effects = conversation.receive_bytes(reply(1, {"stream": "a"}))
-    assert effects == [Acknowledge(a), [(a.call, "done")]]
+    assert effects == [StreamAccepted(a), [(a.call, "done")]]
     assert is_empty(conversation)
 
 

@@ -16,7 +16,7 @@ from exthost.dialects.steps import AskHost, MaybeMore, Subscribe, TryRequest
 from exthost.errors import CallFailed
 from exthost.messages import Reply, Request
 from exthost.session.call import Call
-from exthost.session.effects import Acknowledge, Effect, End, Failed, RunHandler, Write
+from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, Write
 from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorReply, MaybeMoreReply
 from tests.session.talking import (
@@ -77,7 +77,7 @@ class Talk(RuleBasedStateMachine):
                 self.ids += [said["id"] for said in written([effect]) if "id" in said]
             elif isinstance(effect, RunHandler):
                 self.asking.append(effect)
-            elif isinstance(effect, Acknowledge):
+            elif isinstance(effect, StreamAccepted):
                 assert effect.stream.call not in self.given_up
             else:
                 assert not isinstance(effect, End), effect

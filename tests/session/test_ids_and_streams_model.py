@@ -21,13 +21,13 @@ from exthost.messages import Failure, Reply, Request
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
-    Acknowledge,
     Count,
     DeliverEvent,
     Effect,
     End,
     Failed,
     Notified,
+    StreamAccepted,
     Write,
 )
 from exthost.session.phase import PHASES, Phase
@@ -300,7 +300,7 @@ def described(effect: Effect) -> list[tuple[Any, ...]]:
         case Failed(call, error):
             assert isinstance(error, CallFailed) and error.error_message == "no"
             return [("failed", call)]
-        case Acknowledge(stream):
+        case StreamAccepted(stream):
             return [("acknowledged", stream)]
         case DeliverEvent(stream, event, size, is_last):
             assert size > 0

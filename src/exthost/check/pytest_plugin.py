@@ -8,8 +8,8 @@ Enable it with `pytest_plugins = ["exthost.check.pytest_plugin"]` in `conftest.p
         exthost_check("./weather")
         exthost_check(["python3", "text.py"], dialect="mcp", call={"shout": {"text": "hi"}})
 
-It is no entry point: pytest would then rewrite the assertions of all of exthost in every run of
-every project that has exthost installed.
+It is not registered as an entry point, because pytest would then rewrite the assertions of all of
+exthost in every test run of every project that has exthost installed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def check_extension(
     if isinstance(target, str):
         spec = spec_at(Path(target))
     elif dialect is None:
-        raise UsageError("X1310", "a command is checked in a dialect", help='dialect="mcp"')
+        raise UsageError("X1310", "a command needs a dialect", help='dialect="mcp"')
     else:
         spec = connection_spec(target, dialect, settings)  # type: ignore[arg-type]
     wanted = Settings(seconds=timeout or CHECK_SECONDS, calls=tuple((call or {}).items()))

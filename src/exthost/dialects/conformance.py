@@ -1,9 +1,9 @@
 """What `exthost check` needs to know of a dialect: `Conformance`.
 
-The checks are the same for every dialect and are in `exthost.check`. A Conformance says which rule
-of the dialect each of them shows, what may be requested without an effect, and what a message must
-look like beyond what the host needs: the host accepts many mistakes, and an author wants to know of
-them. A dialect without one is checked by the defaults.
+The checks are the same for every dialect and are in `exthost.check`. A Conformance names the rule
+of the dialect that each check tests, requests that have no effect, and the form of a message beyond
+what the host needs: the host accepts many mistakes, and an author wants to know of them. A dialect
+without one is checked by the defaults.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ UNKNOWN_TOOL = "exthost_check_unknown"
 class Conformance:
     """How the extensions of a dialect are checked.
 
-    rules        the dialect's rule that a check shows: name of the check → id of the rule
-    pings        requests without an effect, the one that is likeliest answered first
+    rules        the id of the dialect's rule that a check tests, by the name of the check
+    pings        requests without an effect; the first is the most likely to be answered
     is_json      whether a message is a JSON object
     has_version  whether every message has the member `jsonrpc`
     error_form   what the member `error` of an error reply is; "" if anything may be

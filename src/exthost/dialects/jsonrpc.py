@@ -1,4 +1,4 @@
-"""What the codecs of JSON messages share, whichever members their dialect gives a message.
+"""Shared parts of JSON codecs, and the JSON-RPC 2.0 codec itself.
 
 A frame is decoded once. The commonest message, a reply with an id and a result and nothing else, is
 returned as a bare pair. Any other object goes to the dialect's own `read`. Anything that is not an
@@ -23,8 +23,8 @@ from exthost.wire import jsontext
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.jsontext import decode_fast, encode_fast
 
-_BLANK = ord(" ")  # the largest byte that is white space
-_OPENS = b'{["'
+_SPACE = ord(" ")  # the largest byte that is white space
+_JSON_START = b'{["'  # the first byte of an object, a list or a string
 
 
 class Reader(Protocol):
@@ -61,13 +61,15 @@ def decoder(
             if len(fields) == members:
                 result = fields["result"]
                 number = fields["id"]
-                # Python takes true for 1 and 2.0 for 2: those could answer what they do not mean.
+                # In Python True == 1 and 2.0 == 2: such an id would match a request it does not
+                # belong to.
                 if type(number) is int and number >= 0 and (marker is None or marker in fields):
                     return number, result
         except (KeyError, TypeError, IndexError):
             pass  # an object, or another value, that is not so plain
         except Exception:
-            if frame and frame[0] > _BLANK and frame[0] not in _OPENS:  # stray text, maybe much
+            # Stray text, of which there may be much, is not decoded a second time.
+            if frame and frame[0] > _SPACE and frame[0] not in _JSON_START:
                 return not_json(frame, "not JSON")
             try:
                 fields = jsontext.decode(frame)
@@ -76,18 +78,18 @@ def decoder(
         if type(fields) is dict:
             return self.read(fields, frame)
         if batches and type(fields) is list and any(type(item) is dict for item in fields):
-            return Batch(tuple(_one_of(self, item, frame) for item in fields))
+            return Batch(tuple(_batch_member(self, item, frame) for item in fields))
         return noise(frame, "not a JSON object")
 
     return decode
 
 
-def _one_of(codec: Reader, part: Any, frame: Bytes) -> Message | Noise:
+def _batch_member(codec: Reader, part: Any, frame: Bytes) -> Message | Noise:
     """Return one message of a batch, or noise for what is not a message."""
     return codec.read(part, frame) if type(part) is dict else noise(frame, "not a JSON object")
 
 
-def written(fields: dict[str, Any]) -> bytes:
+def to_json(fields: dict[str, Any]) -> bytes:
     """Return an object as JSON text. The fast encoder comes first; if it refuses, the other one
     encodes the object or raises with the reason."""
     try:
@@ -106,7 +108,7 @@ class JsonRpc:
     decode_replies = staticmethod(jsontext.reply_decoder("jsonrpc"))
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        return to_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
         """Return a reply as an object, its members in the order in which they are written."""

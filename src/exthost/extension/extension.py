@@ -74,7 +74,7 @@ class Extension(FacetAttributes):
         attend     returns the handlers for one process; `handlers` serve every process and take
                    precedence
         spawn      executes a launch plan; tests pass a substitute for a process
-        replaces   publish no change before `take_over`
+        replaces   whether it replaces another extension: it publishes no change before `take_over`
         traffic    the recorder of messages, shared by the extensions of a host
         """
         loop = asyncio.get_running_loop()
@@ -238,8 +238,7 @@ class Extension(FacetAttributes):
             raise self.absence("it")
 
     def hold(self) -> AbstractContextManager[None]:
-        """Prevent the end of the idle extension (`limits.idle`) inside a block: `with ext.hold():
-        …`."""
+        """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
         return self._supervisor.idle.hold()
 
     async def close(self, *, patience: float | None = 0.0) -> None:
@@ -278,7 +277,7 @@ class Extension(FacetAttributes):
 
     @property
     def state(self) -> State:
-        """The state in the life-cycle table. It equals its word: `ext.state == "ready"`."""
+        """The state in the life-cycle table. It equals its name as text: `ext.state == "ready"`."""
         return self._status.state
 
     @property

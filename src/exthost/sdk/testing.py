@@ -1,4 +1,4 @@
-"""An extension against the real host, in its author's own tests.
+"""Connects an extension to the real host inside its author's own tests.
 
     async def test_adding():
         async with testing.connect(ext, dialect="nexo") as client:
@@ -101,23 +101,23 @@ def _prepare(
 class _Threaded(Child):
     """A thread in the place of a process. Its exit is the end of the thread."""
 
-    __slots__ = ("_exit", "_exit_ends", "_here", "_thread")
+    __slots__ = ("_exit", "_exit_pipe", "_extension_sockets", "_thread")
 
     def __init__(
         self, plan: LaunchPlan, identity: Identity, dialect: str, max_threads: int
     ) -> None:
-        # Not Child's: there is no process to start.
+        # `Child.__init__` is not called: there is no process to start.
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
         self._ceiling, self._limit_exceeded = plan.ceiling, ""
         self.argv, self.cwd = plan.argv, plan.cwd or ""
         self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0
         self._exit: ExitStatus | None = None
         (ours_in, theirs_in), (ours_out, theirs_out) = socket.socketpair(), socket.socketpair()
-        self._here = (theirs_in, theirs_out)
+        self._extension_sockets = (theirs_in, theirs_out)
         self.stdin, self.stdout = ours_in.detach(), ours_out.detach()
         self.stderr, unused = os.pipe()
         os.close(unused)
-        self._exit_ends = os.pipe()
+        self._exit_pipe = os.pipe()
         wire = Wire(theirs_in.fileno(), theirs_out.fileno())
         self._thread = threading.Thread(
             target=self._serve, args=(identity, dialect, wire, max_threads), daemon=True
@@ -136,13 +136,13 @@ class _Threaded(Child):
             self._exit = ExitStatus(1, None)
             raise
         finally:
-            for end in self._here:
+            for end in self._extension_sockets:
                 end.close()
-            os.close(self._exit_ends[1])
+            os.close(self._exit_pipe[1])
 
     @property
     def exit_fd(self) -> int:
-        return self._exit_ends[0]
+        return self._exit_pipe[0]
 
     def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
         pass
@@ -155,7 +155,7 @@ class _Threaded(Child):
         self.kill()
 
     def kill(self) -> None:
-        for end in self._here:
+        for end in self._extension_sockets:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -169,7 +169,7 @@ class _Threaded(Child):
                 "a handler of the extension under test does not end",
                 help="see where it hangs: it runs in a thread of this process",
             )
-        os.close(self._exit_ends[0])
+        os.close(self._exit_pipe[0])
 
     def disown(self) -> None:
         pass

@@ -16,7 +16,6 @@ from exthost.session.call_owner import CallOwner
 from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effects import (
-    Acknowledge,
     Count,
     DeliverEvent,
     Effect,
@@ -30,6 +29,7 @@ from exthost.session.effects import (
     ServeRequest,
     SetDeadline,
     Stray,
+    StreamAccepted,
     Subscribed,
     SubscriptionEnded,
     Write,
@@ -143,7 +143,7 @@ class EffectPerformer:
         # A waiting call may be the consumer's own, made inside its `async for`.
         return self._owner.has_waiting or self._conversation.others_wait(stream)
 
-    def _perform_acknowledge(self, effect: Acknowledge) -> None:
+    def _perform_stream_accepted(self, effect: StreamAccepted) -> None:
         stream, call = effect.stream, effect.stream.call
         assert isinstance(stream, EventStream)
         if not call.ended:
@@ -230,7 +230,7 @@ _PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
     SendInternal: EffectPerformer._perform_send_internal,
     SetDeadline: EffectPerformer._perform_set_deadline,
     DeliverEvent: EffectPerformer._perform_deliver_event,
-    Acknowledge: EffectPerformer._perform_acknowledge,
+    StreamAccepted: EffectPerformer._perform_stream_accepted,
     ServeRequest: EffectPerformer._perform_serve_request,
     RunHandler: EffectPerformer._perform_run_handler,
     Subscribed: EffectPerformer._perform_subscribed,

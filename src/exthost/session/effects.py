@@ -56,7 +56,7 @@ class DeliverEvent(NamedTuple):
     is_last: bool
 
 
-class Acknowledge(NamedTuple):
+class StreamAccepted(NamedTuple):
     """The child has accepted a stream, whose events follow."""
 
     stream: StreamQueue
@@ -69,7 +69,8 @@ class ServeRequest(NamedTuple):
 
 
 class RunHandler(NamedTuple):
-    """A reply to this call contains a request to the host. Its answer goes to `resume`."""
+    """A reply to this call contains a request to the host. `Conversation.resume` takes the answer
+    to it."""
 
     call: Call
     request: Request
@@ -135,7 +136,7 @@ Effect: TypeAlias = (
     | SendInternal
     | SetDeadline
     | DeliverEvent
-    | Acknowledge
+    | StreamAccepted
     | ServeRequest
     | RunHandler
     | Subscribed

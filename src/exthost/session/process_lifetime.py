@@ -1,7 +1,7 @@
 """The process of a session: its exit, the end of its pipes, and how the host ends it.
 
 The exit and the end of a pipe are seen in either order, or one without the other. The first of them
-starts a short grace period for the other; then `on_over` is called, once. The shutdown steps run
+starts a short grace period for the other; then `on_end` is called, once. The shutdown steps run
 here. After `release` there is no zombie and no open descriptor.
 """
 
@@ -61,8 +61,8 @@ class ProcessLifetime:
         "_diagnostics",
         "_grace",
         "_loop",
+        "_on_end",
         "_on_exit",
-        "_on_over",
         "_send",
         "_writer",
         "child",
@@ -78,7 +78,7 @@ class ProcessLifetime:
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
         *,
-        on_over: Callable[[EndCause], None],
+        on_end: Callable[[EndCause], None],
         on_exit: Callable[[], None],
     ) -> None:
         self.child = child
@@ -88,7 +88,7 @@ class ProcessLifetime:
         self._diagnostics = diagnostics
         self._bus = bus
         self._loop = loop
-        self._on_over = on_over
+        self._on_end = on_end
         self._on_exit = on_exit
         self._grace: asyncio.TimerHandle | None = None
         loop.add_reader(child.exit_fd, self._exit_seen)
@@ -115,7 +115,7 @@ class ProcessLifetime:
     def _over_within(self, seconds: float, cause: EndCause) -> None:
         if self._grace is not None:
             self._grace.cancel()
-        self._grace = self._loop.call_later(seconds, self._on_over, cause)
+        self._grace = self._loop.call_later(seconds, self._on_end, cause)
 
     def release_after_exit(self) -> None:
         """Release the process as soon as it has exited: the session is over."""

@@ -43,19 +43,20 @@ from exthost.session.stream_queue import StreamQueue
 from exthost.spec import Limits
 from exthost.wire.framing import Item
 
-# When this much of our output is unread, we stop reading: a child that sends requests and does not
-# read the answers would otherwise fill our memory with answers.
-_UNREAD_BYTES = 1024 * 1024
+# While more than this waits for room in the pipe, we do not read: a child that sends requests and
+# does not read the answers would otherwise fill our memory with answers.
+_MAX_UNWRITTEN_BYTES = 1024 * 1024
 
 
 class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader", "_reads_first",
-        "_send", "_stop_seconds", "_writer", "cause", "conversation", "diagnostics", "dialect",
-        "ended", "handlers", "internal", "is_batched", "lifetime", "limits", "lock", "loop",
-        "lost_calls", "on_stale", "pending", "retired", "thread", "wire_id",
+        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
+        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "cause", "conversation",
+        "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
+        "limits", "lock", "loop", "lost_calls", "on_stale", "pending", "retired", "thread",
+        "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +83,7 @@ class Session:
         self.on_stale: Callable[[], None] | None = None  # called when the offer has changed
         self.cause: EndCause | None = None
         self.retired = False  # ended because it could serve no other call, not because of a fault
-        self.is_batched = False  # more calls of the same tick follow the first one
+        self.is_batched = False  # more calls follow in this tick: gather the frames into one write
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
@@ -93,7 +94,7 @@ class Session:
         self.loop = loop
         self._is_shared = owner.is_shared
         self.thread = get_ident()
-        self._reads_first = dialect.traits.positional
+        self._reads_before_sending = dialect.traits.positional
         self.pending = self.conversation.pending
         self._send = self.conversation.send
         self._writer = StdinWriter(
@@ -119,7 +120,7 @@ class Session:
             self.diagnostics,
             owner.bus,
             loop,
-            on_over=self.end,
+            on_end=self.end,
             on_exit=self._reader.finish,  # also what back-pressure left unread
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
@@ -184,12 +185,12 @@ class Session:
     def start(self, call: Call) -> None:
         """Send a call; its outcome goes to the owner. Raises if the call cannot be sent.
 
-        A single request is written at once. One that is sent while others are in flight, or with
-        others of a pool (`is_batched`), is written together with those of the same tick.
+        A request is written at once. If only one thread uses the session, and others are in flight
+        or more calls follow (`is_batched`), the frames of a tick are gathered into one write.
         """
         if self.cause is not None:
             raise self.closed_error(call.method)
-        if self._reads_first:
+        if self._reads_before_sending:
             self._read_before_sending(call.method)
         call.session = self
         if not call.on_reply.is_simple:
@@ -225,7 +226,7 @@ class Session:
         already written belongs to something else, and must not match this request."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
-            wakes.in_task = True
+            wakes.in_task = True  # the loop resumes callers later: no task runs inside another
             try:
                 self._reader.read_now()
             finally:
@@ -241,7 +242,7 @@ class Session:
         with self.lock:
             if self.cause is None:
                 self._write_frame(self.conversation.requests.encode(message))
-        if self._writer.unwritten_bytes > _UNREAD_BYTES and get_ident() == self.thread:
+        if self._writer.unwritten_bytes > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
 
     def _pause_until_drained(self) -> None:
@@ -296,7 +297,7 @@ class Session:
             else:
                 self._performer.perform(effect)
         if self._idle_waiter is not None:
-            self._tell_idle()
+            self._wake_if_idle()
 
     def pause_for(self, stream: EventStream) -> None:
         """Pause reading until the consumer of this stream has caught up."""
@@ -317,10 +318,9 @@ class Session:
         while not (self.ended.done() or self.is_idle):
             if self._idle_waiter is None:
                 self._idle_waiter = self.loop.create_future()
-            waiters = [self._idle_waiter, self.ended]
-            await asyncio.wait(waiters, return_when="FIRST_COMPLETED")
+            await asyncio.wait([self._idle_waiter, self.ended], return_when="FIRST_COMPLETED")
 
-    def _tell_idle(self) -> None:
+    def _wake_if_idle(self) -> None:
         if self._idle_waiter is not None and self.is_idle:
             waiter, self._idle_waiter = self._idle_waiter, None
             if not waiter.done():
@@ -348,7 +348,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._closing is not None:  # the host asked for it, whichever sign came first
+        if self._closing is not None:  # the host ends it, whatever was noticed first
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause

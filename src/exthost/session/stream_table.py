@@ -15,12 +15,12 @@ from exthost.messages import Failure, Reply
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import (
-    Acknowledge,
     Count,
     DeliverEvent,
     Effect,
     Failed,
     SendInternal,
+    StreamAccepted,
 )
 from exthost.session.stream_queue import StreamQueue
 
@@ -139,7 +139,7 @@ class StreamTable:
             effects.append([(call, result)])
             return
         stream.acknowledged = True
-        effects.append(Acknowledge(stream))
+        effects.append(StreamAccepted(stream))
         if stream.ended_by is not None:  # the last event came before the acknowledgement
             effects.append([(call, stream.ended_by[0])])
 

@@ -3,12 +3,13 @@
     python -S -E -P hostile.py DIALECT [flag …]
 
     stubborn           ignores SIGTERM, and the end of its stdin
-    at=STAGE           start, handshake (the first request), ready or eof: the stage at which it
-    words=JSON         performs this command (see `behaviours`) instead of the correct behaviour
+    words=JSON         a command, see `behaviours`
+    at=STAGE           the stage at which it performs that command instead of the correct behaviour:
+                       start, handshake (the first request), ready or eof
     die_after=N        exits at request N+1
-    marks=FILE         a file to append its pid to, a line for each process
+    marks=FILE         appends a line with its pid to this file
     manifest=FILE      the dialect's manifest, if its handshake needs one
-    path=FOLDER        where the modules are that the dialect needs
+    path=FOLDER        a folder with modules that the dialect needs
 
 Each request says what to do in reply. The program has one thread and reads one request at a time,
 as most extensions do.

@@ -2,13 +2,15 @@
 
     python -m exthost.testing.scripted_child SCRIPT.json      {"module": …, "steps": [line, …]}
 
-    > message      it must hear this next, else it says so on stderr and exits with 9
-    < message      it says this; a reply goes to the question heard last, unless it names an id
-    ! exit N       it exits;   ! stderr TEXT, ! write "JSON string" (raw, to stdout): it writes
-    ! silence      it lets a time limit of the host's pass: the runner moves the host's clock
+    > message              the next message must be this one; else it complains and exits with 9
+    < message              sends this; a reply without an id gets that of the last request read
+    ! exit N               exits with this status
+    ! stderr TEXT          writes a line to stderr
+    ! write "JSON string"  writes these bytes to stdout
+    ! silence              tells the runner on stderr to move the host's clock past a time limit
 
-After the last step it listens until its stdin ends; only what the shutdown steps send may
-still come, and is answered.
+After the last step it reads until its stdin ends. Only messages of the shutdown steps may still
+come; it replies to requests among them.
 """
 
 import importlib
@@ -27,17 +29,17 @@ from exthost.testing.vector_notation import Stated, messages_in, parse_message
 
 COMPLAINT = "scripted child:"
 SILENCE = "scripted child is silent"
-CAP = 64 * 2**20
+MAX_MESSAGE = 64 * 2**20
 
 
 class Child:
     """One conversation, from the child's end."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._framing = dialect.framing(CAP)
+        self._framing = dialect.framing(MAX_MESSAGE)
         self._codec = dialect.codec(Role.GUEST)
         self._heard: deque[Message] = deque()
-        self._asked: Any = None
+        self._last_request_id: Any = None
         self._shutdown = [
             step.message[:2] for step in dialect.traits.shutdown_steps if isinstance(step, Say)
         ]
@@ -66,10 +68,10 @@ class Child:
         if not stated.fits(message):
             complain(f"expected {stated}, heard {message}")
         if isinstance(message, Request):
-            self._asked = message.id
+            self._last_request_id = message.id
 
     def _say(self, stated: Stated) -> None:
-        payload = self._codec.encode(stated.message(self._asked))
+        payload = self._codec.encode(stated.message(self._last_request_id))
         write(self._framing.wrap(payload))
 
     def _hear(self) -> Message | None:

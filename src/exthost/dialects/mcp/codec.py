@@ -11,7 +11,7 @@ is dropped would wait in vain.
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.dialects.jsonrpc import JsonRpc, decoder, failure_of, noise, written
+from exthost.dialects.jsonrpc import JsonRpc, decoder, failure_of, noise, to_json
 from exthost.dialects.mcp.calls import ASKING
 from exthost.messages import Id, Message, Noise, Notification, Reply, Request
 from exthost.wire import jsontext
@@ -36,7 +36,7 @@ class Codec(JsonRpc):
     def request(self, method: str, params: Any, id: Id) -> bytes:
         if self._host:
             if method == "tools/call" and type(params) is dict and "_meta" not in params:
-                body = written(params)
+                body = to_json(params)
                 if 2 < len(body) <= _QUICK_BYTES and type(id) is int:
                     return self._quick % (id, body[:-1], id)
             if method in ASKING or self._envelope is not None:
@@ -44,8 +44,8 @@ class Codec(JsonRpc):
             elif method == "server/discover" and type(params) is dict:
                 self._fix_era(params.get("_meta"))
         if params is None:
-            return written({"jsonrpc": "2.0", "id": id, "method": method})
-        return written({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            return to_json({"jsonrpc": "2.0", "id": id, "method": method})
+        return to_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def _with_meta(self, method: str, params: Any, id: Id) -> Any:
         """Return the params with their `_meta`. Members that the caller set take precedence."""
@@ -93,7 +93,7 @@ class Codec(JsonRpc):
 
 def _template(envelope: dict[str, Any]) -> bytes:
     """Return the text of a `tools/call`, the most frequent request, without id and params."""
-    more = written(envelope)[1:-1].replace(b"%", b"%%")
+    more = to_json(envelope)[1:-1].replace(b"%", b"%%")
     head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%b,"_meta":{"progressToken":%d'
     return head + (b"," + more if more else b"") + b"}}}"
 

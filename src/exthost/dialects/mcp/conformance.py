@@ -1,4 +1,4 @@
-"""The row of mcp in `exthost check`."""
+"""How `exthost check` checks mcp extensions: rule ids and harmless requests."""
 
 from types import MappingProxyType
 
@@ -29,6 +29,6 @@ CONFORMANCE = Conformance(
             "result": "mcp-tools-04",
         }
     ),
-    # Every handshake revision has `ping`; the stateless one has it no more.
+    # The revisions with a handshake have `ping`; the stateless one does not.
     pings=(Request("ping", None), Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
 )

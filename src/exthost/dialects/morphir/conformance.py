@@ -1,4 +1,4 @@
-"""The row of morphir in `exthost check`."""
+"""How `exthost check` checks morphir extensions: rule ids and harmless requests."""
 
 from types import MappingProxyType
 

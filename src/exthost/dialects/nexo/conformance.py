@@ -1,4 +1,4 @@
-"""The row of nexo in `exthost check`."""
+"""How `exthost check` checks nexo extensions: rule ids and harmless requests."""
 
 from types import MappingProxyType
 

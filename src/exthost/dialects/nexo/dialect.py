@@ -19,7 +19,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, written
+from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, to_json
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -43,7 +43,7 @@ class Codec(JsonRpc):
     __slots__ = ()
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
+        return to_json({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
 
     def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
         return {"jsonrpc": "2.0", **answer, "id": id}

@@ -1,4 +1,4 @@
-"""The row of roder in `exthost check`."""
+"""How `exthost check` checks roder extensions: rule ids."""
 
 from types import MappingProxyType
 

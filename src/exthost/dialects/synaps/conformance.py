@@ -1,4 +1,4 @@
-"""The row of synaps in `exthost check`."""
+"""How `exthost check` checks synaps extensions: rule ids, harmless requests, the host's answers."""
 
 from types import MappingProxyType
 
@@ -29,7 +29,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
-    # As if nothing was stored yet; nothing is.
+    # The answers of a host that has stored nothing yet. Nothing is stored.
     host_results=MappingProxyType(
         {
             "memory.append": {"ok": True, "timestamp_ms": 0},

@@ -18,7 +18,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, written
+from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect, initialized
 from exthost.dialects.streams import StreamKind
@@ -65,7 +65,7 @@ class Codec(JsonRpc):
     decode = decoder(members=3, marker="jsonrpc", not_json=_not_json)
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        return written({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
+        return to_json({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
 
     def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
         id, method = fields.get("id"), fields.get("method")
