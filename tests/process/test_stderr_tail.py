@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exthost.process.stderr_tail import LINE_BYTES, SHOWN_LINES, TAIL_BYTES, StderrTail
+from exthost.process.stderr_tail import LINE_BYTES, OLDER, SHOWN_LINES, TAIL_BYTES, StderrTail
 
 # Mostly short lines, now and then one around and above the length that is handed on in pieces.
 LINES = st.lists(
@@ -112,3 +112,15 @@ def test_the_rest_without_a_newline_is_handed_on_once_at_the_end() -> None:
     tail.end()
     tail.end()
     assert told == ["käse", "no newline"]
+
+
+def test_lines_from_before_a_time_are_marked_unless_others_followed() -> None:
+    time = 1.0
+    tail = StderrTail(now=lambda: time)
+    assert tail.lines(since=2.0) == ()
+    tail.feed(b"old\n")
+    assert tail.lines(since=1.0) == ("old",)
+    assert tail.lines(since=2.0) == (OLDER, "old")
+    time = 2.0
+    tail.feed(b"new\n")
+    assert tail.lines(since=2.0) == ("old", "new")

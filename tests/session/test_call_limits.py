@@ -6,6 +6,8 @@ import time
 import pytest
 
 from exthost.errors import CallTimeout, ExtensionGone
+from exthost.events import Bus, LogLine
+from exthost.process.stderr_tail import OLDER
 from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import (
     NEVER,
@@ -34,6 +36,19 @@ async def test_a_call_ends_at_its_own_limit_and_its_late_reply_is_dropped_and_co
         assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await ext.call("echo", "next") == "next"
         ledger.settle(ext, result=2, timeout=1)
+
+
+@pytest.mark.both_loops
+async def test_stderr_of_an_earlier_call_is_marked_as_older(clock: Clock) -> None:
+    read = asyncio.Event()
+    bus = Bus()
+    bus.subscribe(LogLine, lambda line: read.set())
+    async with hostile(events=bus) as ext:
+        await ext.call("stderr", {"bytes": 0})
+        await read.wait()
+        clock.move(1)
+        error = await failing(ext.call("keep", timeout=0.05))
+        assert error.evidence.stderr == (OLDER, "the last line of stderr")
 
 
 @pytest.mark.parametrize("step", [1, 9], ids=["one by one", "all at once"])

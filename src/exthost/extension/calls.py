@@ -152,7 +152,7 @@ class Calls:
             raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
         if check and self._has_error_results and result.is_error:
-            raise self.tool_failed(result, name)
+            raise self.tool_failed(result, name, call.started_at)
         return result
 
     def start_tool(
@@ -179,10 +179,11 @@ class Calls:
         if not call.ended:
             self._queue.cancel(call)
 
-    def tool_failed(self, result: ToolResult, name: str) -> CallFailed:
-        """Return the error for a result of this tool that is marked as an error."""
+    def tool_failed(self, result: ToolResult, name: str, started_at: float = 0.0) -> CallFailed:
+        """Return the error for a result of this tool that is marked as an error. `started_at`: when
+        its call began, if that is known."""
         sessions = self._queue.sessions
-        evidence = sessions[0].diagnostics.evidence() if sessions else NOTHING
+        evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NOTHING
         return tool_failed(result, name, extension=self._spec.id, evidence=evidence)
 
     async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:

@@ -45,5 +45,5 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
     )
     if session is not None:
         shown = b"" if unreadable is None else unreadable[1].data
-        error.evidence = session.diagnostics.evidence(shown)
+        error.evidence = session.diagnostics.evidence_since(call.started_at, shown)
     return error

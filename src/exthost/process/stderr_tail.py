@@ -21,6 +21,9 @@ HEAD_BYTES = 2 * 1024
 # Output after a longer pause is a new burst.
 _PAUSE_SECONDS = 0.2
 
+# The first line of a tail in which every line is older than the call that failed.
+OLDER = "(nothing since the call began; these lines are older)"
+
 # A longer line is passed on in pieces of this size.
 LINE_BYTES = 8 * 1024
 
@@ -91,9 +94,15 @@ class StderrTail:
             on_line, self._on_line = self._on_line, None
             on_line(_text(self._line))
 
-    def lines(self) -> tuple[str, ...]:
-        """Return the last lines, oldest first. The result is cached: when a process exits, each of
-        its calls fails with the same lines."""
+    def lines(self, since: float = 0.0) -> tuple[str, ...]:
+        """Return the last lines, oldest first. If all of them came before the time `since`, a line
+        before them says so."""
+        lines = self._last_lines()
+        return (OLDER, *lines) if lines and self._burst_at < since else lines
+
+    def _last_lines(self) -> tuple[str, ...]:
+        """Return the last lines. The result is cached: when a process exits, each of its calls
+        fails with the same lines."""
         if self._shown is None:
             lines = self._kept.splitlines()[-SHOWN_LINES:]
             if self._burst_lines > SHOWN_LINES:

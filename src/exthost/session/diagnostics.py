@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 from collections import Counter, deque
+from dataclasses import replace
 from typing import Any
 
 from exthost.dialects.base import Traits
@@ -126,7 +127,7 @@ class Diagnostics:
     def _feed(self, data: bytes) -> int:
         """Pass on the lines as far as there is room. Return how many were dropped."""
         if self._tail is None:
-            self._tail = StderrTail(self._log_stderr_line)
+            self._tail = StderrTail(self._log_stderr_line, self._loop.time)
         dropped = self._tail.feed(data, _MAX_WAITING - len(self._waiting))
         self._unlogged += dropped
         return dropped
@@ -250,6 +251,15 @@ class Diagnostics:
     def exit(self) -> str:
         """How the child ended, in words; "" while it runs."""
         return str(self._child.see_exit() or "")
+
+    def evidence_since(self, started_at: float, offending: bytes = b"") -> Evidence:
+        """Return the evidence for an error of a call that began at this time of the loop. Stderr
+        that is older is marked as such."""
+        self.drain_stderr()
+        evidence = self.evidence(offending)
+        if self._tail is not None:
+            evidence = replace(evidence, stderr=self._tail.lines(started_at))
+        return evidence
 
     def evidence(self, offending: bytes = b"") -> Evidence:
         """Return the present observations as evidence for an error."""
