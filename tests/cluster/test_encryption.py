@@ -40,7 +40,7 @@ async def test_calls_large_messages_stderr_and_the_exit_status_travel_encrypted(
         assert await extension.call("echo", 2) == 2
         (pid,), child = r.node_pids, extension.stats.pid or 0
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: not runs(child))
+        await until(lambda: not runs(child) and extension.stats.crashes == 2)
         assert await extension.call("echo", 3) == 3
 
 

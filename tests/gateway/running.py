@@ -83,14 +83,24 @@ async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]
             yield client
 
 
+# A gateway for clients that are slow because the machine is.
+PATIENT = """
+import sys
+from exthost.cli import main
+from exthost.http_server import server
+server.HEADER_SECONDS = server.IDLE_SECONDS = 300
+sys.exit(main())
+"""
+
+
 @contextmanager
 def http_gateway(config: Path, *words: str, plain: bool = False) -> Iterator[Running]:
     """A gateway on a free port, ended with SIGTERM, which must leave nothing behind.
 
     It may serve several tests, so what it starts has a mark of its own: it is no leak of theirs.
-    `plain`: without the climber.
+    `plain`: without the climber, and patient with the heads of requests.
     """
-    bare = [sys.executable, "-m", "exthost", "gateway", "--config", str(config)]
+    bare = [sys.executable, "-c", PATIENT, "gateway", "--config", str(config)]
     program = bare if plain else command(config)
     mark = f"{MARK}=gateway-{uuid.uuid4().hex}"
     with subprocess.Popen(

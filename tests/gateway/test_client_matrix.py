@@ -100,7 +100,8 @@ async def inspector(command: list[str]) -> Any:
     if not INSPECTOR.exists() or not NODE.exists():
         pytest.skip("no Inspector: `make node` brings it")
     with tempfile.TemporaryDirectory() as home:  # it keeps a list of servers there
-        words = [str(NODE), str(INSPECTOR.resolve()), "--cli", *command, "--method"]
+        words = [str(NODE), str(INSPECTOR.resolve()), "--cli", *command]
+        words += ["--connect-timeout", f"{CLIENT_SECONDS * 1000}", "--method"]
         listed = await run(*words, "tools/list", HOME=home)
         call = ("tools/call", "--tool-name", "echo", "--tool-arg", "a=1")
         called = await run(*words, *call, HOME=home)

@@ -259,6 +259,7 @@ async def a_package_that_uvx_has_in_its_cache_runs() -> None:
         env = {
             "UV_CACHE_DIR": str(place / "cache"),
             "UV_TOOL_DIR": str(place / "tools"),
+            "UV_PYTHON_INSTALL_DIR": str(place / "pythons"),
             "UV_PYTHON": "/usr/bin/python3",
             "PATH": os.environ["PATH"],
         }
