@@ -51,6 +51,17 @@ async def test_stderr_of_an_earlier_call_is_marked_as_older(clock: Clock) -> Non
         assert error.evidence.stderr == (OLDER, "the last line of stderr")
 
 
+async def test_a_timeout_names_the_older_call_that_has_no_answer_either(clock: Clock) -> None:
+    async with hostile() as ext:
+        older = asyncio.ensure_future(ext.call("keep"))
+        await turns()
+        clock.move(6)
+        error = await failing(ext.call("keep", timeout=0.05))
+        assert error.help.startswith("it has not answered keep either (6 s); give the call")
+        await ext.call("release")
+        await older
+
+
 @pytest.mark.parametrize("step", [1, 9], ids=["one by one", "all at once"])
 async def test_limits_of_many_lengths_each_end_their_own_call_in_order(
     step: int, clock: Clock

@@ -33,6 +33,9 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help = "the extension must copy `id` from the request into its reply"
         elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}: the log has them"
+        elif (first := next(iter(session.pending.values()), call)) is not call:
+            waited = call.deadline - first.started_at
+            help = f"it has not answered {first.method} either ({waited:.0f} s); {help}"
     elif has_process:
         state = "it was still waiting for its turn"
     else:
