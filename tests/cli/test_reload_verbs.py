@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,9 @@ def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
         assert pids(tmp_path) == before
         done = exthost(tmp_path, "reload")  # tried again, and told again
         assert done.returncode == 5 and "no-such-program" in done.stderr
+        assert done.stdout == "reloaded: nothing changed; kept the old one of one\n"
+        for part in ("error[X0401]: one: ", "\n  help:   ", "\n  more:   exthost explain X0401\n"):
+            assert part in done.stderr
         write_config(tmp_path, extension("one"))
         assert told(tmp_path, "reload")["changed"] == []
 
@@ -96,11 +100,16 @@ def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
 
 
 def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> None:
-    write_config(tmp_path, extension("one"), extension("gone", "no-such-program"))
-    host = json.loads(run_inside("up", "-d", "--json", cwd=tmp_path).stdout)
+    dies = extension("dies", sys.executable, "-S", "-E", "-c", "raise SystemExit('no key')")
+    write_config(tmp_path, extension("one"), extension("gone", "no-such-program"), dies)
+    up = run_inside("up", "-d", "--json", cwd=tmp_path)
+    host = json.loads(up.stdout)
     try:
         assert told(tmp_path, "status")["host"]["pid"] == host["pid"]
         assert row(tmp_path, "one")["state"] == "ready"
+        for part in ("error[X0401]: gone: ", "]: dies: ", "  stderr: no key\n", "  help:   "):
+            assert part in up.stderr
+        assert "; exthost down ends it\n" in up.stderr and up.stderr.endswith("/host.out\n")
         second = exthost(tmp_path, "up", "-d")
         assert second.returncode == 2 and "X1375" in second.stderr
     finally:

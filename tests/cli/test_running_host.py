@@ -90,6 +90,8 @@ def test_stop_start_and_restart_do_what_they_say(folder: Path) -> None:
         assert (stopped["state"], stopped["pids"]) == ("stopped", [])
         assert not Path(f"/proc/{first[0]}").exists()
         assert told(folder, "stop", "one")["state"] == "stopped"  # it is already
+        error = told(folder, "call", "one", "echo", "--method", code=7)["error"]
+        assert error["code"] == "X1006" and "`exthost start one`" in error["help"]
         started = told(folder, "start", "one")
         assert started["state"] == "ready" and started["pids"] != first
         assert told(folder, "start", "one")["pids"] == started["pids"]  # it runs already
@@ -184,6 +186,11 @@ def test_list_tells_the_states_of_a_running_host(
         told(folder, "stop", "two")
         assert states() == {"one": "ready", "two": "stopped", "gone": "failed"}
         assert "gone: there is no program" in exthost(folder, "list").stderr
+        assert told(folder, "info", "two")["state"] == "stopped"
+        gone = told(folder, "info", "gone")
+        assert gone["state"] == "failed" and "there is no program" in gone["reason"]
+        findings = told(folder, "doctor", code=5)["findings"]
+        assert any(one["message"].startswith("the running host has it as") for one in findings)
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
 
 

@@ -117,6 +117,12 @@ def _comparable(text: str) -> Any:
     return value
 
 
+def test_all_that_it_wrote_to_stderr_before_its_reply_is_shown(folder: Path) -> None:
+    done = exthost(folder, "call", "h", "stderr", "--method", "bytes=3000")
+    lines = done.stderr.splitlines()[1:]
+    assert lines == ["[h] " + "e" * 99] * 30 + ["[h] the last line of stderr"]
+
+
 def test_stream_events_are_shown_as_they_come(folder: Path) -> None:
     words = ("command.invoke", "--method", "command=export", 'args=["2"]', "--json")
     done = exthost(folder, "call", "notes", *words)

@@ -47,6 +47,18 @@ def test_a_units_user_is_its_own_or_is_named(tmp_path: Path) -> None:
     assert "WantedBy=default.target" in done.stdout and "User=" not in done.stdout
     done = run_inside("unit", "--user", "--run-as", "daemon", cwd=tmp_path)
     assert done.returncode == 2 and "X1316" in done.stderr
+    done = run_inside("unit", "--run-as", "no-such-user", cwd=tmp_path)
+    assert done.returncode == 0 and "warning: there is no user no-such-user here" in done.stderr
+    assert "warning" not in run_inside("unit", "--run-as", "daemon", cwd=tmp_path).stderr
+
+
+def test_a_unit_has_the_path_of_now_without_relative_folders(tmp_path: Path) -> None:
+    path = '/venv 50%/bin:.::bin:/opt/a$b"c\\d:/usr/bin'
+    done = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": path})
+    lines = done.stdout.splitlines()
+    assert r'''Environment="PATH=/venv 50%%/bin:/opt/a$b\"c\\d:/usr/bin"''' in lines
+    done = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": "."})
+    assert "Environment=" not in done.stdout
 
 
 def test_a_host_says_when_it_is_ready_reloads_and_stops_and_its_children_cannot(

@@ -344,23 +344,27 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
         _say_excerpt(error)
+    for line in error_details(error):
+        say(line)
+
+
+def error_details(error: ExthostError) -> list[str]:
+    """Return the lines below the headline of an error: its evidence, its help, and its code. Lines
+    of stderr that were shown already are left out."""
+    evidence = error.evidence
+    lines = []
     if evidence.argv:
-        say(
-            f"  ran:    {' '.join(evidence.argv)}"
-            + (f"  (in {evidence.cwd})" if evidence.cwd else "")
-        )
+        folder = f"  (in {evidence.cwd})" if evidence.cwd else ""
+        lines.append(f"  ran:    {' '.join(evidence.argv)}{folder}")
     if evidence.exit:
-        say(f"  exit:   {evidence.exit}")
+        lines.append(f"  exit:   {evidence.exit}")
     if evidence.bytes:
-        say(f"  bytes:  {evidence.bytes!r}")
-    unseen = [line for line in evidence.stderr if line not in _shown_lines]
-    for line in unseen:
-        say(f"  stderr: {line}")
-    for line in evidence.details:
-        say(f"  also:   {line}")
+        lines.append(f"  bytes:  {evidence.bytes!r}")
+    lines += [f"  stderr: {line}" for line in evidence.stderr if line not in _shown_lines]
+    lines += [f"  also:   {line}" for line in evidence.details]
     if error.help:
-        say(f"  help:   {error.help}")
-    say(f"  more:   exthost explain {error.code}")
+        lines.append(f"  help:   {error.help}")
+    return [*lines, f"  more:   exthost explain {error.code}"]
 
 
 def _say_excerpt(error: ExthostError) -> None:

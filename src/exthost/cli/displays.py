@@ -10,7 +10,7 @@ import time
 from functools import partial
 from typing import Any, Protocol
 
-from exthost.cli.common import Args, escape_controls, given_config, json_text
+from exthost.cli.common import Args, escape_controls, given_config, json_text, note_shown
 from exthost.cli.event_lines import event_line
 from exthost.cli.logs import last_lines
 from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
@@ -61,10 +61,12 @@ class Lines:
 
     def __init__(self, host: Host) -> None:
         self._talk = NonblockingWriter(STDERR)
-        host.events.subscribe(
-            (StateChanged, Exited, ManifestChanged, LogLine),
-            lambda event: self.say(event_line(event)),
-        )
+        host.events.subscribe((StateChanged, Exited, ManifestChanged, LogLine), self._show)
+
+    def _show(self, event: Any) -> None:
+        if isinstance(event, LogLine):
+            note_shown(event.text)
+        self.say(event_line(event))
 
     def say(self, text: str) -> None:
         self._talk.write(escape_controls(text) + "\n")

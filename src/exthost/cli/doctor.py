@@ -25,6 +25,7 @@ from exthost.cli.list import (
     enforcement,
     missing_sandbox_warning,
     path_lines,
+    running_states,
     secret_words,
     select_diagnostics,
 )
@@ -100,6 +101,7 @@ def run(args: Args) -> int:
         findings += (own_findings := _before_start(found, spec, sound))
         if spec.enabled and not any(finding.exit for finding in own_findings):
             sound.append(spec)
+    findings += _in_running_host(args, specs)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
         refused = {finding.extension for finding in findings if finding.exit}
@@ -239,6 +241,22 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
             Finding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
         )
     return findings
+
+
+def _in_running_host(args: Args, specs: list[Spec]) -> list[Finding]:
+    """Return a warning for each extension that a running host could not start, or gave up."""
+    states = running_states(args)
+    return [
+        Finding(
+            "warning",
+            spec.id,
+            spec.origin,
+            f"the running host has it as {state['state']}: {state['reason']}",
+            f"exthost logs {spec.id} tells more, exthost restart {spec.id} tries it again",
+        )
+        for spec in specs
+        if (state := states.get(spec.id)) is not None and state["reason"]
+    ]
 
 
 def _of(error: ExthostError, spec: Spec) -> Finding:

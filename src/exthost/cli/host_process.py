@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
+from exthost.cli.common import error_details
 from exthost.cli.displays import Display, Quiet
 from exthost.cli.face import Face, FacedHost
 from exthost.cli.list import tell_diagnostics
@@ -22,6 +23,7 @@ from exthost.control.address import key_of
 from exthost.control.report import Report
 from exthost.control.requests import Requests
 from exthost.control.server import Control
+from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
@@ -187,11 +189,12 @@ class HostProcess:
             self.display.say(f"error[{error.code}]: not reloaded: {error.message}")
             self._service.ready(f"not reloaded: {error.message}")
             return
-        summary = f"reloaded: {reload_summary(outcome._asdict())}"
+        failed = [error.as_dict() for error in outcome.failed]
+        summary = f"reloaded: {reload_summary(outcome._asdict() | {'failed': failed})}"
         self.display.say(summary)
         self._service.ready(summary)
-        for failed in outcome.failed:
-            self.display.say(f"error[{failed.code}]: {failed.extension}: {failed.message}")
+        for cause in outcome.failed:
+            self._tell_error(cause)
 
     async def _until_ended(
         self, opening: "asyncio.Task[Any]", ends: "set[asyncio.Task[Any]]"
@@ -207,11 +210,27 @@ class HostProcess:
     def _tell_ready(self) -> None:
         host = self.host
         self._requests.opened = True
-        tell_diagnostics(host.diagnostics, tell=self.display.say)
+        causes = {extension.id: extension.cause for extension in host.extensions if extension.cause}
+        for diagnostic in host.diagnostics:
+            cause = causes.get(diagnostic.extension)
+            if cause is not None and cause.code == diagnostic.code:
+                self._tell_error(cause, diagnostic)
+            else:
+                tell_diagnostics([diagnostic], fixes=True, tell=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
         summary = f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools"
-        self.display.say(f"{summary}; Ctrl-C ends")
+        has_terminal = self._had_terminal or self.control is None
+        self.display.say(f"{summary}; {'Ctrl-C ends' if has_terminal else 'exthost down ends it'}")
         self._service.ready(summary)
+
+    def _tell_error(self, error: ExthostError, diagnostic: Diagnostic | None = None) -> None:
+        """Show an error of an extension with its evidence, as other verbs do."""
+        level = "error" if diagnostic is None else diagnostic.level
+        self.display.say(f"{level}[{error.code}]: {error.headline}")
+        path = error.evidence.path or ("" if diagnostic is None else diagnostic.path)
+        for line in (f"  in:     {path}" if path else "", *error_details(error)):
+            if line:
+                self.display.say(line)
 
     async def _stop(self, faces: "Sequence[asyncio.Task[None]]") -> None:
         self._requests.ending = True
@@ -239,13 +258,17 @@ def _child_variables() -> dict[str, str]:
 
 
 def reload_summary(outcome: Mapping[str, Any]) -> str:
-    """Return what a reload changed, for a person."""
+    """Return what a reload changed, for a person. One that failed and was not added is the
+    successor of one that is kept."""
     parts = [
         f"{what} {', '.join(outcome[what])}"
         for what in ("added", "changed", "removed")
         if outcome[what]
     ]
-    return "; ".join(parts) or "nothing changed"
+    changes = "; ".join(parts) or "nothing changed"
+    failed = [error["extension"] for error in outcome["failed"]]
+    kept = [id for id in failed if id not in outcome["added"]]
+    return f"{changes}; kept the old one of {', '.join(kept)}" if kept else changes
 
 
 def _has_terminal() -> bool:

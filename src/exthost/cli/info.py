@@ -1,5 +1,6 @@
 """Everything that is known of one extension without starting it: what its manifest says, what
-it requires and what of that is missing, what would be run, and which variables it would get."""
+it requires and what of that is missing, what would be run, and which variables it would get. If a
+host runs for the config, the state is what it says."""
 
 import argparse
 import dataclasses
@@ -8,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
-from exthost.cli.list import enforcement, limit_words, path_lines, state_before_start
+from exthost.cli.list import (
+    enforcement,
+    limit_words,
+    path_lines,
+    running_states,
+    state_before_start,
+)
 from exthost.cli.target import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
@@ -32,6 +39,8 @@ def run(args: Args) -> int:
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
     known = describe(spec)
+    if args.target == spec.id:  # not a folder or a manifest, which may have the same id
+        known |= running_states(args).get(spec.id, {})
     if args.json:
         show_json(known)
     else:

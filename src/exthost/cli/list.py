@@ -61,7 +61,7 @@ def run(args: Args) -> int:
         rows.append(row(found, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
             admitted.append(spec)
-    running = _running(args)
+    running = running_states(args)
     for shown_row in rows:
         shown_row |= running.get(shown_row["id"], {})
     diagnostics = select_diagnostics(found.diagnostics, every=args.all)
@@ -97,7 +97,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _running(args: Args) -> dict[str, dict[str, Any]]:
+def running_states(args: Args) -> dict[str, dict[str, Any]]:
     """Return state and reason by id, from the running host; {} if none runs or it does not answer
     in time."""
     try:

@@ -5,14 +5,15 @@ A config that cannot be used changes nothing. SIGHUP to the host does the same.
 """
 
 import argparse
+import sys
 
 from exthost.cli.common import (
     Args,
     config_option,
     config_path,
     no_command,
-    say,
     show_json,
+    tell_error,
     timeout_option,
 )
 from exthost.cli.control_verbs import WAIT_SECONDS
@@ -30,11 +31,12 @@ def run(args: Args) -> int:
     no_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     outcome = ask(config_path(args), Request("reload"), timeout=timeout)
-    failed = outcome["failed"]
+    errors = [read_error(error) for error in outcome["failed"]]
     if args.json:
         show_json(outcome)
     else:
         print(f"reloaded: {reload_summary(outcome)}")
-        for error in failed:
-            say(f"error[{error['code']}]: {error['extension']}: {error['message']}")
-    return read_error(failed[0]).exit_code if failed else 0
+        sys.stdout.flush()
+        for error in errors:
+            tell_error(error, wants_json=False)
+    return errors[0].exit_code if errors else 0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from exthost.cli.common import Args, config_path, say
+from exthost.cli.common import Args, config_path, say, show_line
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request
 from exthost.errors import NotFound
@@ -70,7 +70,7 @@ def is_path_of_another(error: NotFound, target: str | None) -> bool:
 def show_event(event: Mapping[str, Any]) -> None:
     """Print a log line or the progress of a call to stderr, as a private process would have it."""
     if event["kind"] == "log":
-        say(f"[{event['extension']}] {event['text']}")
+        show_line(event["extension"], event["text"])
     elif event["kind"] == "progress":
         of = f" of {event['total']:g}" if event["total"] is not None else ""
         text = f"{event['method']}: {event['progress']:g}{of} {event['message']}".rstrip()

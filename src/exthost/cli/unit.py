@@ -5,12 +5,14 @@
   systemctl daemon-reload && systemctl enable --now exthost
 
 The unit has a cgroup of its own, so the kernel can cap what each extension may use. Where the
-service may do less than its user (ProtectSystem= and others), so may every extension.
+service may do less than its user (ProtectSystem= and others), so may every extension. The unit has
+the PATH of now, so that commands which are found here are found there.
 """
 
 import argparse
 import getpass
 import os
+import pwd
 import shutil
 import sys
 from pathlib import Path
@@ -47,7 +49,10 @@ def run(args: Args) -> int:
     user = "" if args.user else args.run_as or getpass.getuser()
     if user == "root" and args.run_as is None:
         say("warning: this unit runs as root: name another user with --run-as")
-    text = unit_text(run_words(args), config=_whole(config_path(args)), user=user)
+    if args.run_as is not None and not _is_known(args.run_as):
+        say(f"warning: there is no user {args.run_as} here: the unit starts where there is one")
+    path = search_path(os.environ.get("PATH", ""))
+    text = unit_text(run_words(args), config=_whole(config_path(args)), user=user, path=path)
     if args.json:
         show_json({"unit": text})
     else:
@@ -69,8 +74,14 @@ def run_words(args: Args) -> list[str]:
     return words
 
 
-def unit_text(words: list[str], *, config: str, user: str) -> str:
-    """Return the unit. Without a user it is one of a user's own service manager."""
+def search_path(path: str) -> str:
+    """Return the folders of a PATH that mean the same from any working directory."""
+    return ":".join(part for part in path.split(":") if part.startswith("/") and part.isprintable())
+
+
+def unit_text(words: list[str], *, config: str, user: str, path: str) -> str:
+    """Return the unit. Without a user it is one of a user's own service manager; `path` is the
+    PATH of the host."""
     lines = [
         "[Unit]",
         f"Description=exthost: extensions of {_escaped(config)}",
@@ -81,6 +92,7 @@ def unit_text(words: list[str], *, config: str, user: str) -> str:
         "Type=notify",
         *([f"User={user}"] if user and user != "root" else []),
         f"WorkingDirectory={_escaped(str(Path(config).parent))}",
+        *([f"Environment={_quoted_assignment('PATH', path)}"] if path else []),
         f"ExecStart={' '.join(map(_quoted, words))}",
         "ExecReload=kill -HUP $MAINPID",
         "# The host ends its extensions itself; what is left after that is killed.",
@@ -111,6 +123,21 @@ def _program() -> list[str]:
 
 def _whole(path: str) -> str:
     return str(Path(path).absolute())
+
+
+def _is_known(user: str) -> bool:
+    """Return whether this machine has the user; a number names one in any case."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return user.isdecimal()
+    return True
+
+
+def _quoted_assignment(name: str, value: str) -> str:
+    """Return a variable as systemd reads it, where a dollar sign has no meaning."""
+    escaped = _escaped(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}={escaped}"'
 
 
 def _escaped(text: str) -> str:

@@ -59,6 +59,7 @@ def run(args: Args) -> int:
         say(f"the host ended with exit code {process.returncode}; its output is in {output}")
         return process.returncode or 1
     sys.stderr.write(output.read_text("utf-8", "replace"))
+    say(f"its output is in {output}")
     process.returncode = 0  # it lives on, and is nobody's to wait for
     if args.json:
         show_json(host)

@@ -48,7 +48,8 @@ def run(args: Args) -> int:
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
-            say("there are no manifests here; what the config says itself is valid")
+            config = "" if args.target else "; what the config says itself is valid"
+            say(f"there are no manifests here{config}; exthost doctor checks what is there")
         tell_diagnostics(select_diagnostics(diagnostics, every=args.all), fixes=True)
     return ManifestError.exit_code if errors else 0
 

@@ -256,6 +256,7 @@ class Requests:
             return await self._call_tool(extension, params, events)
         finally:
             if unsubscribe is not None:
+                extension.calls.flush_log()  # the end of a traceback comes after its reply
                 unsubscribe()
 
     async def _call_tool(

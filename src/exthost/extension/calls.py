@@ -179,6 +179,12 @@ class Calls:
         if not call.ended:
             self._queue.cancel(call)
 
+    def flush_log(self) -> None:
+        """Pass on at once what the processes have written to stderr until now."""
+        for session in self._queue.live_sessions:
+            session.diagnostics.drain_stderr()
+            session.diagnostics.flush()
+
     def tool_failed(self, result: ToolResult, name: str, started_at: float = 0.0) -> CallFailed:
         """Return the error for a result of this tool that is marked as an error. `started_at`: when
         its call began, if that is known."""

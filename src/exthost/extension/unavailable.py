@@ -10,7 +10,7 @@ def not_ready(extension: str, what: str, state: str) -> ExthostError:
         "X1007",
         f"{what} is not available: the extension is {state}",
         extension=extension,
-        help="wait for it, or start it with restart()",
+        help=f"wait for it, or start it: `exthost start {extension}`, or restart() in a program",
     )
 
 
@@ -20,7 +20,7 @@ def stopped(extension: str, method: str) -> ExthostError:
         "X1006",
         f"{method} was not sent: the extension was stopped",
         extension=extension,
-        help="start it again with restart(), or load it anew",
+        help=f"`exthost start {extension}`, or restart() in a program, starts it again",
     )
 
 
