@@ -57,7 +57,7 @@ class Driver:
 
         package = str(Path(__file__).parents[1])
         ray.init(
-            address=None if address == "local" else address,
+            address=address,
             runtime_env={"py_modules": [package]},
             log_to_driver=False,
             logging_level="ERROR",
