@@ -190,8 +190,7 @@ class Supervisor:
     def reconcile(self) -> None:
         """Check everything that may have happened, and act on it."""
         status, commands, queue = self._status, self._commands, self._queue
-        for start in self.processes.take_finished_starts():
-            self._on_start_finished(start)
+        self._on_starts_finished(self.processes.take_finished_starts())
         if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
         if queue.closed is not None:  # a call that was to be sent again has no process
@@ -264,13 +263,19 @@ class Supervisor:
         self.recovery.restarts.started()
         self.processes.start(replaces=replaces)
 
-    def _on_start_finished(self, start: Start) -> None:
-        try:
-            session = start.result()
-        except ExthostError as error:
-            self._on_start_failed(start, error)
-        else:
-            self._add_worker(start, session)
+    def _on_starts_finished(self, starts: list[Start]) -> None:
+        """Handle starts that ended in the same step: first those that succeeded, because what
+        follows from a failure depends on whether a process serves."""
+        failed: list[tuple[Start, ExthostError]] = []
+        for start in starts:
+            try:
+                session = start.result()
+            except ExthostError as error:
+                failed.append((start, error))
+            else:
+                self._add_worker(start, session)
+        for number, (start, cause) in enumerate(failed, 1):
+            self._on_start_failed(start, cause, is_last=number == len(failed))
 
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
@@ -297,7 +302,7 @@ class Supervisor:
         else:  # it ended before it could serve
             self._on_session_ended(session)
 
-    def _on_start_failed(self, start: Start, error: ExthostError) -> None:
+    def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
         self.recovery.restarts.start_failed()
         if self.processes.serving:
             if start.replaces:
@@ -308,7 +313,7 @@ class Supervisor:
                     self._commands.complete_restarts(old_process_goes_on(error))
             else:
                 self.recovery.on_worker_lost(error)
-        elif not self.processes.starting:  # the last one
+        elif is_last and not self.processes.starting:
             self.recovery.on_last_ended(error)
 
     def _on_session_ended(self, session: Session) -> None:

@@ -1,0 +1,57 @@
+"""Starts of a pool that end together: what follows is decided once, and by those that succeed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from exthost.config import spec_from_mapping
+from exthost.dialects.morphir.dialect import DIALECT
+from exthost.errors import SpawnFailed
+from exthost.extension.extension import Extension
+from exthost.launch_plan import LaunchPlan
+from exthost.process.child import Child
+from exthost.process.child_process import ChildProcess
+from tests.extensions.driving import closing, command, failing
+
+NEVER = {"strategy": "never"}
+
+
+def pool_of(size: int, spawn: Callable[..., Awaitable[ChildProcess]], **settings: Any) -> Extension:
+    program, *args = command()
+    entry = {
+        "name": "a",
+        "source": {"type": "process", "command": program, "args": args},
+        "pool": {"min": size, "max": size},
+        **settings,
+    }
+    return Extension(spec_from_mapping(entry), DIALECT, spawn=spawn)
+
+
+async def test_starts_that_fail_in_the_same_moment_are_one_failure() -> None:
+    both = asyncio.Barrier(2)
+
+    async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
+        await both.wait()
+        raise SpawnFailed("X0401", "there is no such program")
+
+    async with closing(pool_of(2, spawn, restart=NEVER)) as extension:
+        assert (await failing(extension.start())).code == "X0401"
+        assert extension.state == "failed" and extension.stats.processes == 0
+
+
+async def test_one_that_starts_serves_though_another_failed_in_the_same_moment() -> None:
+    both = asyncio.Barrier(2)
+    attempts = iter(range(2))
+
+    async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
+        if next(attempts) == 0:
+            await both.wait()
+            raise SpawnFailed("X0401", "there is no such program")
+        child = Child(plan, name)
+        await both.wait()
+        return child
+
+    async with closing(pool_of(2, spawn, restart=NEVER)) as extension:
+        await extension.start()
+        assert await extension.call("echo", 1) == 1
+        assert extension.state == "ready"
