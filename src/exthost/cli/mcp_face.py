@@ -55,7 +55,7 @@ def read_origin(text: str) -> str:
             raise wrong
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         port = "" if parts.port in (None, _USUAL_PORTS[parts.scheme]) else f":{parts.port}"
-    except ValueError:  # a port that is none
+    except ValueError:  # not a port
         raise wrong from None
     if "*" in host:
         raise wrong

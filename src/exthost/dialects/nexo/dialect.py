@@ -203,7 +203,7 @@ _HOOK_ANSWER: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
 
 
 def _hook(call: HookCall) -> Exchanges:
-    """Run a hook. Raises ProtocolViolation for an answer that is none: an extension that says
+    """Run a hook. Raises ProtocolViolation for an invalid answer: an extension that says
     `{"abort": "yes"}` has not let the event pass. One that does stop it is believed, whatever else
     is wrong with its answer."""
     method = f"hooks/{call.name}"
