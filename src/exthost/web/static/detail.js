@@ -33,6 +33,7 @@ export class Detail {
     this.name = name;
     if (isOther || !this.head) this.build(row);
     this.markTabs();
+    this.about = undefined; // else `update` compares with what was shown before, and draws twice
     this.update(row);
     this.body.replaceChildren();
     try {
