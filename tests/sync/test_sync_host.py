@@ -1,16 +1,23 @@
 """The blocking API: the same host, for programs without a loop, from any thread."""
 
+import asyncio
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 import exthost
 from exthost import errors
 from exthost.dialects.meanings import Progress
 from exthost.extension.extension import Extension
+from exthost.session.replies import DELIVER
+from exthost.sync.blocking_call import BlockingCall
+from exthost.sync.loop_thread import LoopThread
 from tests.extensions.driving import command
 from tests.host.test_host import FRAGILE, config, entry
 from tests.toys import stepper
@@ -184,3 +191,28 @@ def test_a_connection_that_fails_raises_its_cause_and_leaves_no_thread() -> None
     ):
         raise AssertionError("it was started")
     assert threading.active_count() == before
+
+
+def test_the_loop_is_uvloops_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = LoopThread()
+    assert isinstance(thread.loop, uvloop.Loop) == (sys.platform == "linux")
+    thread.close()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    thread = LoopThread()
+    assert isinstance(thread.loop, asyncio.BaseEventLoop)
+    thread.close()
+
+
+def test_a_call_on_asyncios_loop_answers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exthost.sync.loop_thread.new_event_loop", asyncio.new_event_loop)
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
+
+
+def test_a_call_begins_now_even_if_the_loop_has_slept() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        host["a"].call("echo", 1)
+        queue = host.target["a"].queue
+        before = time.monotonic()
+        call = BlockingCall("echo", {}, DELIVER, 1.0, queue)
+        assert call.started_at >= before

@@ -1,8 +1,6 @@
 """Finds the extension of a verb: a name in the config, a folder or manifest, or a command."""
 
 import asyncio
-import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -27,6 +25,7 @@ from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.discovery.target import spec_at
 from exthost.errors import NotFound, UsageError
+from exthost.event_loop import new_event_loop
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
@@ -313,10 +312,7 @@ def run_async(main: Any) -> int:
 def run_service(main: Any) -> int:
     """Do the same as `run_async` for a verb that serves for long: on uvloop, if it is installed."""
     harden()
-    factory = None
-    if importlib.util.find_spec("uvloop") is not None:
-        factory = importlib.import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return int(runner.run(main))
 
 

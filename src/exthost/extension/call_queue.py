@@ -63,8 +63,9 @@ class CallQueue:
         self.bus = bus
         self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self.loop = loop
-        # The function behind `loop.time` of asyncio's own loops, called without a Python frame.
-        self.now = time.monotonic if isinstance(loop, asyncio.BaseEventLoop) else loop.time
+        # The clock behind `loop.time`, where it is that: quicker, and right on every thread.
+        is_monotonic = is_shared or isinstance(loop, asyncio.BaseEventLoop)
+        self.now = time.monotonic if is_monotonic else loop.time
         self.retry_once = retry_once
         self.is_shared = is_shared
         self.is_serial = is_serial

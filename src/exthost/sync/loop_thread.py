@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from exthost.errors import UsageError
+from exthost.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork
 
 __all__ = ["LOOP_SECONDS", "LoopThread", "not_open"]
@@ -25,7 +26,7 @@ class LoopThread:
     """The loop, its thread, and how other threads use it. Close it in the end."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_event_loop()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run_loop, name="exthost loop", daemon=True)
         self._thread.start()
