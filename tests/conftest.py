@@ -66,10 +66,14 @@ settings.load_profile("tests")
 # libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
 uvloop.new_event_loop().close()
 
-# A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that
-# a test starts: tests of Ctrl-C would wait in vain.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts pytest in the background has it ignore Ctrl-C, and nohup has it ignore SIGHUP.
+# So would every program that a test starts: tests of these signals would wait in vain.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 # -- asynchronous tests ----------------------------------------------------------------------
