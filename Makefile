@@ -74,7 +74,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite, for the gateway to stand before.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: node fastmcp ray cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -109,6 +109,12 @@ fastmcp: $(STAMP)
 ray: $(STAMP)
 	@$(BIN)/python -c "import ray" 2>/dev/null || timeout 180 $(BIN)/python -m pip install --quiet \
 		--retries 1 --only-binary :all: "ray>=2.40" || echo "no Ray: its tests are skipped"
+
+# The frameworks of the how-tos, and what builds the site.
+frameworks: $(STAMP)
+	@$(BIN)/python -c "import django, fastapi, material" 2>/dev/null \
+		|| timeout 180 $(BIN)/uv pip install --quiet --python $(BIN)/python --group docs --group howtos \
+		|| echo "no frameworks and no mkdocs: tests of the how-tos and of the site are skipped"
 
 # The Rust example, where there is a Rust toolchain, so that its test need not fetch crates. Its
 # test is skipped without one, or without a network; both are said.
@@ -147,7 +153,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
 # prints what it has found.
-test-more: $(STAMP) $(RUST_STAMP) node fastmcp ray bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node fastmcp ray frameworks bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast part on this interpreter; and in Python's development mode, in which it takes longer.

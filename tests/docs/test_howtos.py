@@ -22,6 +22,24 @@ name = "text"
 source = { type = "process", command = "python3", args = ["text.py"] }
 """
 
+# A request for a tool, and one for a tool that does not exist.
+DJANGO_REQUESTS = """\
+import json
+
+from django.conf import settings
+
+settings.configure()
+
+from django.test import RequestFactory
+
+from views import call
+
+for name in ("ext_text_shout", "none"):
+    request = RequestFactory().post("/", data={"text": "hi"}, content_type="application/json")
+    reply = call(request, name)
+    print(json.dumps([reply.status_code, json.loads(reply.content)]))
+"""
+
 PAGES = ["fastapi", "django", "notebook", "editor-config", "sandbox"]
 EXAMPLES = [
     "examples/agent",
@@ -73,6 +91,7 @@ async def test_the_sandbox_of_the_how_to_holds(tmp_path: Path) -> None:
             await read("read", {"path": str(folder / "secret.txt")})
 
 
+@pytest.mark.more  # needs FastAPI: make test-more installs it
 @pytest.mark.filterwarnings("ignore")  # of what is installed here, not ours
 def test_the_application_of_fastapi_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +108,25 @@ def test_the_application_of_fastapi_answers(
         reply = client.post("/tools/ext_text_shout", json={"text": "hi"})
         assert json.loads(reply.json()["text"]) == {"text": "HI"}
         assert client.post("/tools/none", json={}).status_code == 404
+
+
+@pytest.mark.more  # needs Django: make test-more installs it
+def test_the_view_of_django_answers(tmp_path: Path) -> None:
+    needs("django")
+    folder = unpacked("django", tmp_path)
+    (folder / "request.py").write_text(DJANGO_REQUESTS)
+    done = subprocess.run(
+        [sys.executable, "request.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=CHECK_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    fine, unknown = map(json.loads, done.stdout.splitlines())
+    assert fine == [200, {"text": '{"text":"HI"}'}]
+    assert unknown[0] == 404 and unknown[1]["kind"] == "NotFound"
 
 
 def write_programs(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.more  # needs mkdocs-material: make docs installs it
+@pytest.mark.more  # needs mkdocs-material: make test-more installs it
 def test_the_site_builds_in_strict_mode(tmp_path: Path) -> None:
     if importlib.util.find_spec("material") is None:
         pytest.skip("mkdocs-material is not installed: make docs")
