@@ -1,19 +1,23 @@
 """Which rules there are, and which of them a test shows.
 
-Rules are in `tests/vectors/requirements/*.toml`: an id, and the rule in our own words. A test names
-what it shows by `@shows("morphir-wire-09")`, a vector by its `shows`. Tests are found by reading
-their source, so it does not matter which of them are run.
+The rules of a dialect are in the `requirements.toml` of its package, the others in
+`tests/vectors/requirements/*.toml`: an id, and the rule in our own words. A test names what it
+shows by `@shows("morphir-wire-09")`, a vector by its `shows`. Tests are found by reading their
+source, so it does not matter which of them are run.
 """
 
 import ast
 import tomllib
 from collections.abc import Callable, Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
-from tests.dialects import runner
+from exthost.dialects import find
+from tests.dialects import all_vectors
 
-RULES = runner.ROOT / "tests" / "vectors" / "requirements"
+OTHER_RULES = all_vectors.ROOT / "tests" / "vectors" / "requirements"
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -31,11 +35,19 @@ def shows(*ids: str) -> Callable[[F], F]:
 def rules() -> dict[str, str]:
     """Every rule by its id. An id that is there twice is an error."""
     found: dict[str, str] = {}
-    for path in sorted(RULES.glob("*.toml")):
-        for id, text in _flat(tomllib.loads(path.read_text(encoding="utf-8")), path.stem):
+    for prefix, path in _rule_files():
+        for id, text in _flat(tomllib.loads(path.read_text(encoding="utf-8")), prefix):
             assert id not in found, f"{id} is there twice"
             found[id] = text
     return found
+
+
+def _rule_files() -> Iterator[tuple[str, Traversable]]:
+    """Every file of rules, and what the ids of its rules begin with."""
+    for dialect in find.BUILT_IN:
+        yield dialect, resources.files(f"exthost.dialects.{dialect}") / "requirements.toml"
+    for path in sorted(OTHER_RULES.glob("*.toml")):
+        yield path.stem, path
 
 
 def _flat(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]:
@@ -50,10 +62,10 @@ def _flat(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]:
 def shown() -> dict[str, list[str]]:
     """Every id that is named, and by whom."""
     found: dict[str, list[str]] = {}
-    for vector in runner.load():
+    for vector in all_vectors.load():
         for id in vector.row.get("shows", ()):
             found.setdefault(id, []).append(str(vector))
-    for path in sorted((runner.ROOT / "tests").rglob("test_*.py")):
+    for path in sorted((all_vectors.ROOT / "tests").rglob("test_*.py")):
         for id, test in _named_in(path):
             found.setdefault(id, []).append(f"{path.name}: {test}")
     return found

@@ -12,8 +12,8 @@ from exthost.messages import Failure, Message, Noise, Notification, Reply, Reque
 from exthost.testing.vector_notation import Stated, messages_in, parse
 from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
 from exthost.testing.vectors.read_vector import ReadVector
-from tests.dialects import runner
-from tests.dialects.runner import vectors
+from tests.dialects import all_vectors
+from tests.dialects.all_vectors import vectors
 from tests.extensions.clock import installed_clock
 
 
@@ -132,7 +132,7 @@ def test_each_role_has_a_canonical_vector_of_all_it_can_say(file: str) -> None:
 
 
 def test_names_are_unique_in_their_file() -> None:
-    names = [str(vector) for vector in runner.load()]
+    names = [str(vector) for vector in all_vectors.load()]
     assert len(names) == len(set(names))
 
 

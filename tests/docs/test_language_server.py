@@ -19,6 +19,7 @@ import exthost
 from exthost.dialects import find
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
+from exthost.testing.vectors import package_vectors, run_vectors
 from tests.extensions.driving import until
 
 ROOT = Path(__file__).parents[2]
@@ -149,6 +150,12 @@ def test_the_command_line_knows_it(installed: Path) -> None:
     assert "a document without text" in cli(installed, "explain", "LS001")
 
 
+def test_its_vectors_hold(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)  # for scripted children
+    package = find.find_package(NAME)
+    assert run_vectors(package) == len(package_vectors(package)) >= 8
+
+
 def test_nothing_of_exthost_names_it() -> None:
     named = re.compile(r"language[-_ ]server|\b(py)?lsp\b", re.IGNORECASE)
     for path in (ROOT / "src").rglob("*"):
@@ -160,7 +167,7 @@ def test_every_excerpt_of_the_page_is_in_the_package() -> None:
     page = (ROOT / "docs" / "write-a-dialect.md").read_text(encoding="utf-8")
     code = "\n".join(
         path.read_text(encoding="utf-8")
-        for path in (*PACKAGE.glob("*.toml"), *(PACKAGE / "src").rglob("*.py"))
+        for path in (*PACKAGE.rglob("*.toml"), *(PACKAGE / "src").rglob("*.py"))
     )
     excerpts = re.findall(r"```(?:python|toml)\n(.*?)```", page, flags=re.DOTALL)
     assert len(excerpts) >= 8

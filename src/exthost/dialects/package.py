@@ -80,6 +80,8 @@ class DialectPackage:
     errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
                      a package whose `errors.toml` has this table
     hostile_peer     a reference to its `HostilePeer`, for the fault tests
+    vectors          the name of a package whose folder `vectors` has TOML files of vectors, for
+                     `exthost.testing.vectors`
     conformance      a reference to its `Conformance`, for `exthost check`
     """
 
@@ -95,4 +97,5 @@ class DialectPackage:
     first_bytes: FirstBytes | None = None
     errors: Mapping[str, Mapping[str, str]] | str = ""
     hostile_peer: Reference = ""
+    vectors: str = ""
     conformance: Reference = ""

@@ -6,6 +6,7 @@ In reading order:
     tools      hover, completion and the others as tools
     documents  `ext.documents`: documents that stay open
     positions  file names, document items and the results for people
+    vectors    what goes over the pipe, as data, each with what it means
 """
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
@@ -27,4 +28,5 @@ PACKAGE = DialectPackage(
             "fix": "Pass `text`, or open the file first with ext.documents.open.",
         }
     },
+    vectors="exthost_language_server",
 )

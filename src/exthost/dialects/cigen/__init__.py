@@ -2,14 +2,16 @@
 
 In reading order:
 
-    dialect       handshake and methods; `ext.typed`
-    codec         the six exchanges; the order of frames says to which one a frame belongs
-    manifest      plugins on disk: executables recognised by their names
-    messages      the generated messages
-    proto         the .proto, its generated code, and the mapping to and from JSON
-    errors.toml   the error codes of its own
-    hostile_peer  its row of the fault tests
-    conformance   its row of `exthost check`
+    dialect            handshake and methods; `ext.typed`
+    codec              the six exchanges; the order of frames says to which one a frame belongs
+    manifest           plugins on disk: executables recognised by their names
+    messages           the generated messages
+    proto              the .proto, its generated code, and the mapping to and from JSON
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
@@ -24,5 +26,6 @@ PACKAGE = DialectPackage(
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
+    vectors="exthost.dialects.cigen",
     conformance="exthost.dialects.cigen.conformance:CONFORMANCE",
 )

@@ -2,19 +2,21 @@
 
 In reading order:
 
-    dialect         notifications, and the parts put together
-    handshake       the opening of a session, in both eras
-    codec           messages, and the envelope of stateless requests
-    calls           tools, and requests whose reply may request input
-    relayed         requests passed on for another client
-    result          tool results: content blocks
-    facets          `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
-    config_section  `[mcp_servers.NAME]` of a config
-    json_config     `{"mcpServers": …}` files of other programs
-    config_files    where those files are
-    errors.toml     the error codes of its own
-    hostile_peer    its row of the fault tests
-    conformance     its row of `exthost check`
+    dialect            notifications, and the parts put together
+    handshake          the opening of a session, in both eras
+    codec              messages, and the envelope of stateless requests
+    calls              tools, and requests whose reply may request input
+    relayed            requests passed on for another client
+    result             tool results: content blocks
+    facets             `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
+    config_section     `[mcp_servers.NAME]` of a config
+    json_config        `{"mcpServers": …}` files of other programs
+    config_files       where those files are
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from types import MappingProxyType
@@ -37,5 +39,6 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
+    vectors="exthost.dialects.mcp",
     conformance="exthost.dialects.mcp.conformance:CONFORMANCE",
 )

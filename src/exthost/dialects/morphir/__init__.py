@@ -2,10 +2,12 @@
 
 In reading order:
 
-    dialect       codec, handshake and calls
-    errors.toml   the error codes of its own
-    hostile_peer  its row of the fault tests
-    conformance   its row of `exthost check`
+    dialect            codec, handshake and calls
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -19,5 +21,6 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.morphir",
     hostile_peer="exthost.dialects.morphir.hostile_peer:PEER",
+    vectors="exthost.dialects.morphir",
     conformance="exthost.dialects.morphir.conformance:CONFORMANCE",
 )

@@ -2,12 +2,14 @@
 
 In reading order:
 
-    dialect       codec, handshake, calls and hooks
-    manifest      plugin.toml
-    mcp_servers   the MCP servers that a manifest declares
-    errors.toml   the error codes of its own
-    hostile_peer  its row of the fault tests
-    conformance   its row of `exthost check`
+    dialect            codec, handshake, calls and hooks
+    manifest           plugin.toml
+    mcp_servers        the MCP servers that a manifest declares
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -22,5 +24,6 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.nexo",
     hostile_peer="exthost.dialects.nexo.hostile_peer:PEER",
+    vectors="exthost.dialects.nexo",
     conformance="exthost.dialects.nexo.conformance:CONFORMANCE",
 )

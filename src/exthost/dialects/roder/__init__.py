@@ -2,15 +2,17 @@
 
 In reading order:
 
-    dialect         codec, handshake, tools, events and streams
-    manifest        roder-extension.toml
-    manifest_check  the comparison of the handshake with the manifest
-    types           payloads as values
-    facets          `ext.inference`, `ext.subagents`, `ext.tasks`
-    config_section  `[[process_extensions]]` of a config
-    errors.toml     the error codes of its own
-    hostile_peer    its row of the fault tests
-    conformance     its row of `exthost check`
+    dialect            codec, handshake, tools, events and streams
+    manifest           roder-extension.toml
+    manifest_check     the comparison of the handshake with the manifest
+    types              payloads as values
+    facets             `ext.inference`, `ext.subagents`, `ext.tasks`
+    config_section     `[[process_extensions]]` of a config
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from types import MappingProxyType
@@ -33,5 +35,6 @@ PACKAGE = DialectPackage(
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
+    vectors="exthost.dialects.roder",
     conformance="exthost.dialects.roder.conformance:CONFORMANCE",
 )

@@ -2,16 +2,18 @@
 
 In reading order:
 
-    dialect        codec, handshake, tools, hooks and streams
-    offer          the answer to `initialize`, checked
-    types          payloads as values
-    stream_events  reads the events of providers and commands
-    facets         `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
-    host_requests  requests of a plugin to its host: memory and config
-    manifest       plugin.json, hooks and permissions
-    errors.toml    the error codes of its own
-    hostile_peer   its row of the fault tests
-    conformance    its row of `exthost check`
+    dialect            codec, handshake, tools, hooks and streams
+    offer              the answer to `initialize`, checked
+    types              payloads as values
+    stream_events      reads the events of providers and commands
+    facets             `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
+    host_requests      requests of a plugin to its host: memory and config
+    manifest           plugin.json, hooks and permissions
+    errors.toml        the error codes of its own
+    requirements.toml  the rules of the dialect, by id
+    vectors            what goes over the wire, as data, each with what it means
+    hostile_peer       its row of the fault tests
+    conformance        its row of `exthost check`
 """
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
@@ -26,5 +28,6 @@ PACKAGE = DialectPackage(
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
+    vectors="exthost.dialects.synaps",
     conformance="exthost.dialects.synaps.conformance:CONFORMANCE",
 )

@@ -1,12 +1,17 @@
 """Vectors: what a dialect says and means, as data, played against its codec and its generators.
 
-A test of a dialect needs no more than this and a file:
+They are TOML files in the folder `vectors` of the dialect's package, which names itself in the
+field `vectors` of its `DialectPackage`. A test of the dialect is then
 
-    @pytest.mark.parametrize("vector", load_vectors(Path("vectors.toml")), ids=str)
+    def test_the_dialect_does_what_its_vectors_say(): run_vectors(PACKAGE)
+
+or a test for each vector:
+
+    @pytest.mark.parametrize("vector", package_vectors(PACKAGE), ids=str)
     def test_the_dialect_does_what_the_vector_says(vector): check_vector(vector)
 
-The file begins with `module`, where its DIALECT is, and where the dialect needs one, `manifest`,
-the text of a manifest (a vector may have its own). Then, as many as it likes of
+A file begins with `module`, where its DIALECT is, and where the dialect needs one, `manifest`,
+the text of a manifest (a vector may have its own). Then it has any number of these tables:
 
     [[read]]        bytes → messages. `payload` (framed for you) or `bytes` (as on the pipe), or
                     either with `_hex`; `means`: a message, or a list of them (see
@@ -29,7 +34,14 @@ with `limits` is played on a clock that stands still, and moves on by the limit 
 without such a clock it takes as long as the limit says.
 """
 
-from exthost.testing.vectors.check import check_vector, check_with_process
-from exthost.testing.vectors.vector import Vector, load_vectors
+from exthost.testing.vectors.check import check_vector, check_with_process, run_vectors
+from exthost.testing.vectors.vector import Vector, load_vectors, package_vectors
 
-__all__ = ["Vector", "check_vector", "check_with_process", "load_vectors"]
+__all__ = [
+    "Vector",
+    "check_vector",
+    "check_with_process",
+    "load_vectors",
+    "package_vectors",
+    "run_vectors",
+]

@@ -1,20 +1,42 @@
-"""Playing one vector in every way. A vector that does not hold raises AssertionError."""
+"""Plays vectors in every way. A vector that does not hold raises AssertionError."""
 
+import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed
 from exthost.testing.vectors.expectations import assert_error, assert_offer, meaning, value
 from exthost.testing.vectors.processes import Scripted, operate
 from exthost.testing.vectors.read_vector import ReadVector, fit
 from exthost.testing.vectors.scripts import handshake_without_process, operation_without_process
-from exthost.testing.vectors.vector import Vector
+from exthost.testing.vectors.vector import Vector, package_vectors
 from exthost.wire.framing import Skipped
 
-__all__ = ["check_vector", "check_with_process"]
+__all__ = ["check_vector", "check_with_process", "run_vectors"]
 
 # What an operation takes over from the first handshake of its file.
 _KEPT = {"config", "options", "handlers"}
+
+
+def run_vectors(package: DialectPackage) -> int:
+    """Play every vector of a dialect's package, without a process and then with one. Return how
+    many there are.
+
+    Raises AssertionError for the first that does not hold, with its name, and if there are none.
+    Call it where no event loop runs.
+    """
+    vectors = package_vectors(package)
+    assert vectors, f"the package of the dialect {package.name!r} has no vectors"
+    for vector in vectors:
+        try:
+            check_vector(vector)
+            with TemporaryDirectory() as folder:
+                asyncio.run(check_with_process(vector, Path(folder)))
+        except AssertionError as failed:
+            raise AssertionError(f"{vector}: {failed}") from failed
+    return len(vectors)
 
 
 def check_vector(vector: Vector) -> None:

@@ -4,15 +4,18 @@ import importlib
 import json
 import tomllib
 from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.manifest_format import Found
+from exthost.dialects.package import DialectPackage
 from exthost.spec import Limits, Spec
 
-__all__ = ["TABLES", "Vector", "load_vectors"]
+__all__ = ["TABLES", "Vector", "load_vectors", "package_vectors"]
 
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 
@@ -36,9 +39,9 @@ class Vector:
 
     @property
     def dialect(self) -> Dialect:
-        found = importlib.import_module(self.module).DIALECT
-        assert isinstance(found, Dialect)
-        return found
+        dialect = importlib.import_module(self.module).DIALECT
+        assert isinstance(dialect, Dialect)
+        return dialect
 
     def json(self, key: str, default: Any = None) -> Any:
         return json.loads(self.row[key]) if key in self.row else default
@@ -64,7 +67,20 @@ class Vector:
         return format.join(spec, Found(path="/manifest", folder="/", data=text.encode()))
 
 
-def load_vectors(path: Path) -> tuple[Vector, ...]:
+def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
+    """Return the vectors that come with a dialect's package, of all files; none if it names none.
+    Raises what `load_vectors` raises."""
+    if not package.vectors:
+        return ()
+    folder = resources.files(package.vectors).joinpath("vectors")
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".toml")),
+        key=lambda file: file.name,
+    )
+    return tuple(vector for file in files for vector in load_vectors(file))
+
+
+def load_vectors(path: Traversable) -> tuple[Vector, ...]:
     """Return the vectors of this file; none if it does not name a dialect's module. Raises
     ValueError for a table that nobody plays."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -76,7 +92,7 @@ def load_vectors(path: Path) -> tuple[Vector, ...]:
         raise ValueError(f"{path} has tables that nobody plays: {', '.join(sorted(unknown))}")
     first = next(iter(tables.get("handshake", ())), None)
     return tuple(
-        Vector(path.stem, module, table, row, first, manifest)
+        Vector(path.name.removesuffix(".toml"), module, table, row, first, manifest)
         for table, rows in tables.items()
         for row in rows
     )

@@ -1,0 +1,25 @@
+"""The vectors of every built-in dialect and of the toys. `exthost.testing.vectors` plays them."""
+
+from functools import cache
+from pathlib import Path
+
+from exthost.dialects import find
+from exthost.testing.vectors import Vector, load_vectors, package_vectors
+
+ROOT = Path(__file__).parents[2]
+TOYS = ROOT / "tests" / "toys"
+
+
+@cache
+def load() -> tuple[Vector, ...]:
+    """Every vector."""
+    built_in = [
+        vector for name in find.BUILT_IN for vector in package_vectors(find.find_package(name))
+    ]
+    toys = [vector for path in sorted(TOYS.glob("*.toml")) for vector in load_vectors(path)]
+    return (*built_in, *toys)
+
+
+def vectors(*tables: str) -> list[Vector]:
+    """The vectors of these tables."""
+    return [vector for vector in load() if vector.table in tables]
