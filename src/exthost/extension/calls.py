@@ -54,7 +54,7 @@ def make_queue(
 ) -> CallQueue:
     """Make the queue of an extension's calls, for one process or a pool."""
     assert limits.max_in_flight is not None
-    return CallQueue(
+    queue = CallQueue(
         spec.id,
         max_in_flight=limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
@@ -64,6 +64,8 @@ def make_queue(
         bus=bus,
         loop=loop,
     )
+    queue.outcomes.read_results_with(dialect.result_reader)
+    return queue
 
 
 class Calls:
