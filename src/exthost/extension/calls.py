@@ -192,7 +192,10 @@ class Calls:
         its call began, if that is known."""
         sessions = self._queue.sessions
         evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NOTHING
-        return tool_failed(result, name, extension=self._spec.id, evidence=evidence)
+        error = tool_failed(result, name, extension=self._spec.id, evidence=evidence)
+        if sessions:
+            sessions[0].diagnostics.add_advice(error)
+        return error
 
     async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:
         """Run one of the neutral operations; `shown` is its name in errors and events."""
