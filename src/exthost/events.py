@@ -32,7 +32,8 @@ class CallStarted(NamedTuple):
 class CallEnded(NamedTuple):
     """A call ended. `outcome` is one of: result, error, timeout, cancelled, gone.
 
-    There is exactly one for each CallStarted.
+    A tool that failed is an error, however its dialect says so. There is exactly one for each
+    CallStarted.
     """
 
     extension: str

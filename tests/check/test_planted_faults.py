@@ -131,6 +131,29 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
     assert [one.message for one in report.findings if one.rule.name != "speed"] == []
 
 
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["nexo", "mcp"])
+async def test_a_tool_that_fails_when_it_is_called_is_not_told_to_change_its_schema(
+    dialect: str, tmp_path: Path
+) -> None:
+    settings = Settings(reply_seconds=60, calls=(("shout", {}),))
+    report = await run_checks(planted("none", dialect, tmp_path), os.environ, settings)
+    [finding] = [finding for finding in report.faults if finding.rule.name == "result"]
+    assert "--call" in finding.fix and "schema" not in finding.fix
+
+
+async def test_checks_that_run_out_of_time_because_of_slow_starts_find_no_fault(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(seconds=1.0)
+    report = await run_checks(planted("slow-imports", "mcp", tmp_path), os.environ, settings)
+    assert report.ok, [finding.message for finding in report.faults]
+    outcomes = {outcome.rule.name: outcome for outcome in report.outcomes}
+    assert outcomes["time"].status == "skipped" and "--timeout" in outcomes["time"].reason
+    [*_, slow] = outcomes["speed"].findings
+    assert "of the 1 s" in slow.message and "--timeout" in slow.fix
+
+
 def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
     assert len({one.name for one in FAULTS}) >= 30
     rules = {rule.name for rule in all_rules(Conformance())}

@@ -126,3 +126,28 @@ def test_doctor_tells_whether_a_cgroup_can_hold_extensions_and_why_not(tmp_path:
     else:
         assert held == "watchdog" and said[0]["level"] == "info" and said[0]["fix"]
         assert cgroup["works"] or cgroup["why"] in said[0]["message"]
+
+
+# Answers every call with the error that its params name.
+FAILING = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"id": request["id"], "result": None}
+    if request["method"] == "fail":
+        answer = {"id": request["id"], "error": request["params"]["why"]}
+    elif request["method"] == "capabilities":
+        answer["result"] = [{"name": "fail", "description": ""}]
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_the_failure_of_a_tool_names_the_sandbox_only_where_it_is_the_likely_cause() -> None:
+    words = ["--dialect", "morphir", "--sandbox", "strict", "--", sys.executable, "-c", FAILING]
+    for why, advice in (
+        ("[Errno 101] Network is unreachable", "permissions.network = true"),
+        ("no such city", "this is the extension's own answer"),
+    ):
+        ran = exthost("call", "fail", f"why={why}", *words)
+        assert ran.returncode == 1 and advice in ran.stderr, ran.stderr
+        assert ("sandbox" in ran.stderr) == ("permissions" in advice), ran.stderr

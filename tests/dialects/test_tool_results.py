@@ -136,6 +136,7 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
         assert error.extension == ext.id
         assert error.error_message == row.text and row.text in error.message
         result = await ext.call_tool(row.tool, row.arguments, check=False)
+        assert ext.stats.error == 2  # however its dialect says so
         assert result.is_error and result.text == row.text
         assert result.content == (TextBlock(row.text),)
         if row.is_reply:

@@ -58,6 +58,46 @@ async def test_a_line_that_was_printed_before_the_sdk_was_there_is_skipped_by_th
         assert (await ext.call_tool("add", {"a": 1, "b": 2})).text == "3"
 
 
+# What a program may do between the import of the SDK and its `Extension(…)`.
+EARLY_PRINTS = """
+import os, subprocess, sys
+from exthost.sdk import Extension
+print("printed before it is made", flush=True)
+os.write(1, b"written before it is made")
+subprocess.run([sys.executable, "-c", "print('a child prints')"], check=True)
+ext = Extension("provider/early", capabilities=["provider:early"])
+ext.generate(lambda request: {"a.yml": "x: 1"})
+ext.run()
+"""
+
+
+async def test_in_cigen_what_is_printed_before_the_extension_is_made_does_no_harm(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "early.py"
+    program.write_text(EARLY_PRINTS)
+    async with exthost.connect(command(program, "cigen"), dialect="cigen") as ext:
+        assert (await ext.call("generate", {}))["fragments"][0]["path"] == "a.yml"
+
+
+def test_a_program_that_only_uses_the_sdk_keeps_its_stdout() -> None:
+    """As a test run that is itself piped does, or a program that imports an extension."""
+    script = "import sys; sys.argv += {words}; {imports}; print('kept')"
+    for words, imports in (
+        ([], "import exthost.sdk"),
+        (["--dialect", "cigen"], "import tests.sdk.sample"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script.format(words=words, imports=imports)],
+            cwd=Path(__file__).parents[2],
+            input=b"",
+            stdout=subprocess.PIPE,
+            timeout=LONG_SECONDS,
+            check=True,
+        )
+        assert done.stdout == b"kept\n", (words, imports)
+
+
 def test_the_wire_has_nothing_but_replies() -> None:
     asked = {"id": 1, "method": "shout", "params": {"text": "hi"}}
     done = subprocess.run(

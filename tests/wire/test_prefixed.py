@@ -77,3 +77,11 @@ def test_a_message_over_the_cap_is_to_be_shortened_and_no_limit_raised() -> None
         Prefixed(3).wrap(b"abcd")
     assert caught.value.code == "X1303" and "limit of 3" in caught.value.message
     assert "send less" in caught.value.help and "max_message" not in caught.value.help
+
+
+def test_a_print_in_the_place_of_a_length_is_named() -> None:
+    [broken] = Prefixed(10).feed(b"hello\n")
+    assert isinstance(broken, Broken)
+    assert broken.why.endswith("these bytes are the text 'hell': was it printed to stdout?")
+    [broken] = Prefixed(10).feed(b"\x7f\0\0\0")
+    assert isinstance(broken, Broken) and "text" not in broken.why

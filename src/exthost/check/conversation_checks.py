@@ -31,6 +31,8 @@ SLOW_START_SECONDS = 5.0
 
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
 
+_TOOL_FAILED = "the tool itself failed: see stderr, or give --call arguments that it accepts"
+
 
 class ConversationChecks:
     """The checks of one extension that need a handshake and no end."""
@@ -219,7 +221,8 @@ class ConversationChecks:
                 call = ToolCall(name, arguments, tool=tools[name])
                 result = await call_tool(peer, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
-                self._ledger.add_finding("result", f"{name}: {reason_of(error)}", peer)
+                fix = _TOOL_FAILED if isinstance(error, CallFailed) else ""
+                self._ledger.add_finding("result", f"{name}: {reason_of(error)}", peer, fix=fix)
                 if not peer.is_alive:
                     return
                 continue
@@ -229,7 +232,8 @@ class ConversationChecks:
     def _check_result(self, peer: Peer, name: str, schema: Any, result: Any) -> None:
         reader = peer.dialect.result_reader
         if reader.is_error is not None and reader.is_error(result):
-            self._ledger.add_finding("result", f"{name} failed: {reader.text(result)[:300]}", peer)
+            why = f"{name} failed: {reader.text(result)[:300]}"
+            self._ledger.add_finding("result", why, peer, fix=_TOOL_FAILED)
             return
         checker = Checker.of(schema)
         if checker is not None:

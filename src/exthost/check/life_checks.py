@@ -72,7 +72,9 @@ class LifeChecks:
         peer = await self._starter.start()
         # It sees the end of its input when it has started.
         seconds = self._seconds + 2 * self._starter.start_seconds
+        began = time.perf_counter()
         await self._end_input(peer, "early-end", "before the first message", seconds)
+        self._starter.all_starts_seconds += time.perf_counter() - began
         await self._starter.release(peer)
 
     async def read_pieces(self) -> None:

@@ -30,6 +30,7 @@ from exthost.cli.common import (
     trace_option,
 )
 from exthost.cli.running_host import is_path_of_another, running_host, show_event, standalone_option
+from exthost.cli.start_note import start_note
 from exthost.cli.stream_display import StreamDisplay
 from exthost.cli.target import (
     find_spec,
@@ -250,7 +251,8 @@ async def _find_and_call(
         for spec in specs:
             if spec.enabled:
                 await host.load(replace(with_launch_flags(args, spec), start="lazy"))
-        tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
+        with start_note("extensions, to find the tool"):
+            tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
         _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
         return await _call_tool(args, extension, tool.tool, arguments)

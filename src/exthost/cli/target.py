@@ -4,13 +4,19 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say, show_line
 from exthost.cli.log_handler import WarningHandler
+from exthost.cli.start_note import start_note
 from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import Connection, command_id
 from exthost.detection import DetectedConnection
@@ -198,7 +204,7 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
         connection = Connection(spec, events=bus, environ=_environ(), traffic=traffic)
         try:
             with traced(args, traffic):
-                async with connection as extension:
+                async with _announced(connection, spec.id) as extension:
                     yield extension
         finally:
             if audit is not None:
@@ -206,9 +212,20 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
         return
     detected = _detected(args, spec, bus, traffic)
     with traced(args, traffic):
-        async with detected as extension:
+        async with _announced(detected, spec.id) as extension:
             _tell_dialect(args, detected, extension.dialect.name)
             yield extension
+
+
+@asynccontextmanager
+async def _announced(
+    connection: AbstractAsyncContextManager[Extension], name: str
+) -> AsyncIterator[Extension]:
+    """Open a connection, and say so if that takes long."""
+    async with AsyncExitStack() as stack:
+        with start_note(name):
+            extension = await stack.enter_async_context(connection)
+        yield extension
 
 
 @contextmanager

@@ -105,7 +105,9 @@ BREAKER: Mapping[str, Key] = {
     "successes": Key(
         count(1), "How many calls must then succeed until all calls are let through.", "2"
     ),
-    "count_error_replies": Key(FLAG, "Whether an error reply is a failure.", "true"),
+    "count_error_replies": Key(
+        FLAG, "Whether an error reply, or a result marked as an error, is a failure.", "true"
+    ),
 }
 
 

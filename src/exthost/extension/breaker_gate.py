@@ -36,6 +36,8 @@ class BreakerGate:
         self.last: ExthostError | None = None
         if settings is not None:
             queue.on_trouble = self._on_trouble
+            if settings.count_error_replies:
+                queue.outcomes.on_error_result = self._on_trouble
 
     @property
     def phase(self) -> Phase:

@@ -1,7 +1,8 @@
 """The outcomes of the calls of an extension: counts them, publishes them, delivers them to callers.
 
-Each accepted call ends in exactly one of result, error, timeout, cancelled, gone. Calls that the
-host makes for itself (`internal`) are neither counted nor published.
+Each accepted call ends in exactly one of result, error, timeout, cancelled, gone. A result that its
+dialect marks as an error is an error, like an error reply. Calls that the host makes for itself
+(`internal`) are neither counted nor published.
 """
 
 import logging
@@ -14,6 +15,7 @@ from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.awaitable_call import AwaitableCall, WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
+from exthost.tool_result import ResultReader, ToolResult, tool_failed
 
 _log = logging.getLogger("exthost.events")
 
@@ -38,11 +40,14 @@ class CallOutcomes:
     __slots__ = (
         "_bus",
         "_extension",
+        "_is_error",
         "_kinds",
         "_now",
+        "_reader",
         "_wakes",
         "losses",
         "on_answer",
+        "on_error_result",
         "refusals",
         "results",
     )
@@ -58,8 +63,18 @@ class CallOutcomes:
         self.results = 0
         self.losses = _NO_LOSSES
         self.refusals = 0  # of the errors, those that the extension itself answered with
+        self._reader: ResultReader | None = None
+        self._is_error: Callable[[Any], bool] | None = None  # None: no result is an error
         # Called for each result, only while the breaker lets probes through.
         self.on_answer: Callable[[], None] | None = None
+        # Called for each result that is marked as an error, if the breaker counts error replies.
+        # Such a result is then no answer.
+        self.on_error_result: Callable[[ExthostError], None] | None = None
+
+    def read_results_with(self, reader: ResultReader) -> None:
+        """Recognise the results that are marked as errors by the reader of the dialect."""
+        self._reader = reader
+        self._is_error = reader.is_error
 
     def publish_started(self, call: Call) -> None:
         """Publish that a call was accepted."""
@@ -79,6 +94,8 @@ class CallOutcomes:
         if is_observed:  # one that was left or overran has been published already
             completions = [pair for pair in completions if not pair[0].ended]
         results = 0
+        is_error = self._is_error
+        failed: Completions | tuple[()] = ()
         wakes = self._wakes
         is_first = not wakes.ended
         for call, value in completions:
@@ -91,11 +108,16 @@ class CallOutcomes:
                 results += 1
             else:
                 call.deliver(value)
-                if not call.internal:
-                    results += 1
+                if call.internal:
+                    continue
+                results += 1
+            if is_error is not None and is_error(value):
+                failed = [*failed, (call, value)]
         if is_first and wakes.ended and not wakes.is_held:
             wakes.schedule()
         self.results += results
+        if failed:
+            results -= self._count_failed(failed)
         if is_observed:
             self._publish_results(completions)
         if self.on_answer is not None:
@@ -103,16 +125,39 @@ class CallOutcomes:
                 if self.on_answer is not None:
                     self.on_answer()
 
+    def _count_failed(self, failed: Completions) -> int:
+        """Count results that are marked as errors: as errors, not as results. Return how many of
+        them are failures for the breaker."""
+        self.results -= len(failed)
+        self.refusals += len(failed)
+        self._add_losses("error", len(failed))
+        if self.on_error_result is None:
+            return 0
+        for call, value in failed:
+            self.on_error_result(self._failure(call, value))
+        return len(failed)
+
+    def _failure(self, call: Call, value: Any) -> ExthostError:
+        assert self._reader is not None
+        try:
+            return tool_failed(
+                ToolResult(value, self._reader), call.method, extension=self._extension
+            )
+        except ExthostError as error:  # its text cannot be read
+            return error
+
     def _publish_results(self, completions: Completions) -> None:
         now = self._now()
         listeners = self._kinds.get(CallEnded, ())
         extension = self._extension
-        for call, _ in completions:
+        is_error = self._is_error
+        for call, value in completions:
             if type(call) is AwaitableCall or not call.internal:
                 seconds = now - call.started_at
+                outcome = "error" if is_error is not None and is_error(value) else "result"
                 event = _new_event(
                     CallEnded,
-                    (extension, call.method, "result", seconds, call.context, id(call)),
+                    (extension, call.method, outcome, seconds, call.context, id(call)),
                 )
                 for listener in listeners:
                     try:
@@ -131,11 +176,14 @@ class CallOutcomes:
         """Count a call that ended without a result."""
         if call.internal:
             return
-        if self.losses is _NO_LOSSES:
-            self.losses = Counter()
-        self.losses[outcome] += 1
+        self._add_losses(outcome, 1)
         if CallEnded in self._kinds:
             seconds = self._now() - call.started_at
             self._bus.publish(
                 CallEnded(self._extension, call.method, outcome, seconds, call.context, id(call))
             )
+
+    def _add_losses(self, outcome: str, count: int) -> None:
+        if self.losses is _NO_LOSSES:
+            self.losses = Counter()
+        self.losses[outcome] += count

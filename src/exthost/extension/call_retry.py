@@ -22,6 +22,8 @@ def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError
     error.extension = error.extension or extension
     if call.session is not None:
         error = call.session.with_evidence(error)
+        if isinstance(error, CallFailed):
+            call.session.diagnostics.add_advice(error)
     if call.first_error is not None and not isinstance(error, CallFailed):
         error = failed_twice(call.first_error, error)
     return error

@@ -54,7 +54,7 @@ def make_queue(
 ) -> CallQueue:
     """Make the queue of an extension's calls, for one process or a pool."""
     assert limits.max_in_flight is not None
-    return CallQueue(
+    queue = CallQueue(
         spec.id,
         max_in_flight=limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
@@ -64,6 +64,8 @@ def make_queue(
         bus=bus,
         loop=loop,
     )
+    queue.outcomes.read_results_with(dialect.result_reader)
+    return queue
 
 
 class Calls:
@@ -190,7 +192,10 @@ class Calls:
         its call began, if that is known."""
         sessions = self._queue.sessions
         evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NOTHING
-        return tool_failed(result, name, extension=self._spec.id, evidence=evidence)
+        error = tool_failed(result, name, extension=self._spec.id, evidence=evidence)
+        if sessions:
+            sessions[0].diagnostics.add_advice(error)
+        return error
 
     async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:
         """Run one of the neutral operations; `shown` is its name in errors and events."""

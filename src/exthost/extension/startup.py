@@ -7,6 +7,7 @@ leaves no process.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
@@ -16,7 +17,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
-from exthost.launch.advice import suggest_network, suggest_variable
+from exthost.launch.advice import suggest_grant_to_tool, suggest_network, suggest_variable
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import find_out, is_known
@@ -312,6 +313,10 @@ class Start:
             wire_id=starter.spec.wire_id,
             stop_seconds=starter.spec.limits.stop,
         )
+        if launch.plan.wrapper is not None:
+            session.diagnostics.suggest_grant = partial(
+                suggest_grant_to_tool, launch.plan, launch.enforced
+            )
         starter.follow(session)
         if starter.attend is not None and isinstance(handlers, dict):
             # Before a byte is read: the first message may be a request.

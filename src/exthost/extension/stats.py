@@ -25,9 +25,10 @@ class Stats:
     """Counts since the extension was loaded, over restarts and reloads, and facts of its process.
 
     `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted call
-    ends in exactly one of them, and is in `in_flight` or `waiting` until then. `dropped` counts
-    what the current process sent that was no message. `nodes` counts the processes that run on
-    other machines, by the names of those.
+    ends in exactly one of them, and is in `in_flight` or `waiting` until then. A result that is
+    marked as an error, and a stream whose last event says that it failed, are in `error`. `dropped`
+    counts what the current process sent that was no message. `nodes` counts the processes that run
+    on other machines, by the names of those.
     """
 
     calls: int

@@ -1,9 +1,11 @@
-"""Advice for a program that fails: a variable or a network that the host did not give it."""
+"""Advice for a program or a tool that fails: what the host did not give it."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from exthost.launch.containment import suggest_grant
+from exthost.launch_plan import LaunchPlan
 from exthost.process.environment import Environment
 
 # Shorter names turn up in any text.
@@ -16,6 +18,17 @@ _UNSET = re.compile(
     r"|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.{0,40}\b(?:not set|be set|is required|is missing|undefined)"
     r"|\b(?:[Mm]issing|[Ss]et|[Rr]equires?)\b.{0,40}\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
 )
+
+
+# How programs complain about a network that is not there: of Linux, Python, Node, Go and curl.
+_UNREACHABLE = re.compile(
+    r"[Nn]etwork is (?:unreachable|down)|ENETUNREACH|EAI_AGAIN|ENOTFOUND"
+    r"|[Nn]ame resolution|[Nn]ame or service not known|[Nn]o such host"
+    r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
+)
+
+# How much of an error's text is read.
+_READ_CHARACTERS = 2000
 
 
 def suggest_variable(environment: Environment, stderr: Iterable[str]) -> str:
@@ -46,6 +59,15 @@ def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
                 "host is started"
             )
     return ""
+
+
+def suggest_grant_to_tool(plan: LaunchPlan, enforced: Mapping[str, Any], text: str) -> str:
+    """Return the permission that a tool lacked, as the text of its error shows; "" if its sandbox
+    is not the likely cause."""
+    text = text[:_READ_CHARACTERS]
+    if _UNREACHABLE.search(text) and "netns" in str(enforced.get("network", "")):
+        return "its sandbox has no network: permissions.network = true, if it may have one"
+    return suggest_grant(plan, text.splitlines())
 
 
 def suggest_network(enforced: Mapping[str, Any], help: str, *, is_silent: bool) -> str:

@@ -50,7 +50,7 @@ from exthost.sdk.errors import (
     UnsupportedType,
     UsageError,
 )
-from exthost.sdk.extension import Extension
+from exthost.sdk.extension import Extension, claim_at_import
 from exthost.sdk.registry import Model
 from exthost.sdk.types.constraints import Param
 
@@ -76,3 +76,5 @@ __all__ = [
     "Usage",
     "Fragment",
 ]
+
+claim_at_import()

@@ -67,7 +67,7 @@ class Extension:
         # As early as possible, so that nothing that the program prints gets on the wire; but only
         # in the program itself, never in a test that imports it.
         if sys._getframe(1).f_globals.get("__name__") == _MAIN:
-            if DIALECT_VARIABLE in os.environ or _is_option(sys.argv[1:]):
+            if _is_started_by_host():
                 claim()
             else:
                 claim_early()
@@ -277,6 +277,25 @@ class Extension:
             if self._manifest is None:
                 return None
             raise UsageError(f"the manifest cannot be read: {error}") from None
+
+
+def claim_at_import() -> None:
+    """Claim the wire while `exthost.sdk` is imported, if the program that imports it is run as an
+    extension for certain: what it prints before `Extension(…)` does not get on the wire either."""
+    if _is_started_by_host() and _importer() == _MAIN:
+        claim()
+
+
+def _importer() -> str:
+    """Return the name of the module that imports `exthost.sdk`."""
+    frame = sys._getframe(3)  # of whatever has called the package's own code
+    while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
+def _is_started_by_host() -> bool:
+    return DIALECT_VARIABLE in os.environ or _is_option(sys.argv[1:])
 
 
 def _is_option(words: Sequence[str]) -> bool:

@@ -12,11 +12,12 @@ import asyncio
 import logging
 import os
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from exthost.dialects.base import Traits
-from exthost.errors import Evidence
+from exthost.errors import CallFailed, Evidence
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.stderr_tail import StderrTail
@@ -75,6 +76,7 @@ class Diagnostics:
         "extension",
         "noise",
         "redacts",
+        "suggest_grant",
     )
 
     def __init__(
@@ -98,6 +100,8 @@ class Diagnostics:
         self._used = 0  # lines passed on in this tick
         self._unlogged = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
+        # From the text of a failed call to the permission that it lacked, or "". None: no sandbox.
+        self.suggest_grant: Callable[[str], str] | None = None
         os.set_blocking(child.stderr, False)
         loop.add_reader(child.stderr, self._on_stderr)
 
@@ -251,6 +255,11 @@ class Diagnostics:
     def exit(self) -> str:
         """How the child ended, in words; "" while it runs."""
         return str(self._child.see_exit() or "")
+
+    def add_advice(self, error: CallFailed) -> None:
+        """Name the sandbox in the help of a failed call, if it is the likely cause."""
+        if self.suggest_grant is not None:
+            error.help = self.suggest_grant(error.error_message) or error.help
 
     def evidence_since(self, started_at: float, offending: bytes = b"") -> Evidence:
         """Return the evidence for an error of a call that began at this time of the loop. Stderr

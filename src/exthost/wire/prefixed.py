@@ -57,6 +57,9 @@ class Prefixed(NoReadBuffer):
         if length > self._cap:
             self._broken = True
             why = f"a length of {length:,} bytes is over the limit of {self._cap:,}"
+            if self._buffer.isascii() and self._buffer.decode().isprintable():
+                text = self._buffer.decode()
+                why = f"{why}; these bytes are the text {text!r}: was it printed to stdout?"
             items.append(Broken(why, bytes(self._buffer)))
             return
         self._length = length

@@ -174,10 +174,14 @@ def _call_tool(call: ToolCall) -> Exchanges:
     return result if "data" in result else result | {"data": None}
 
 
+# The last event of a stream that failed.
+_FAILURES = (Failed, Broken)
+
+
 def _is_error(result: Any) -> bool:
-    if isinstance(result, Failed | Broken):  # the last event of a stream
-        return True
-    return type(result) is dict and result.get("isError") is True
+    if type(result) is dict:
+        return result.get("isError") is True
+    return type(result) in _FAILURES
 
 
 def _is_tool_result(result: Any) -> bool:
@@ -186,6 +190,11 @@ def _is_tool_result(result: Any) -> bool:
 
 
 def _text(result: Any) -> str:
+    match result:
+        case Failed(message):
+            return message
+        case Broken(error):
+            return value_text(error)
     return value_text(result["content"] if _is_tool_result(result) else result)
 
 

@@ -1,0 +1,25 @@
+"""A line on a terminal while an extension takes long to start: the verb would be silent."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from exthost.cli.common import say
+
+# Shorter starts are not worth a line.
+NOTE_SECONDS = 1.0
+
+
+@contextmanager
+def start_note(what: str, seconds: float = NOTE_SECONDS) -> Iterator[None]:
+    """Say on stderr that this is being started, if the block takes longer than that. Says nothing
+    if stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, say, f"starting {what} …")
+    try:
+        yield
+    finally:
+        timer.cancel()
