@@ -134,6 +134,34 @@ def test_no_packages_import_one_another_in_a_circle() -> None:
     assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
 
 
+def test_dialects_do_not_import_one_another_and_what_they_share_imports_none_of_them() -> None:
+    dialects = f"{PACKAGE}.dialects"
+    # It lists the facets of all of them, for type checkers.
+    graph = {
+        name: imported
+        for name, imported in import_graph(SOURCE, PACKAGE).items()
+        if name.startswith(f"{dialects}.") and name != f"{dialects}.facet_attributes"
+    }
+    packages = {
+        name
+        for name, path in modules(SOURCE, PACKAGE).items()
+        if path.name == "__init__.py" and name.rpartition(".")[0] == dialects
+    }
+
+    def package(name: str) -> str:
+        own = ".".join(name.split(".")[:3])
+        return own if own in packages else ""
+
+    assert len(packages) >= 6
+    wrong = {
+        (name, other)
+        for name, imported in graph.items()
+        for other in imported
+        if package(other) not in ("", package(name))
+    }
+    assert not wrong
+
+
 def test_no_module_is_too_long_to_be_taken_in() -> None:
     lengths = {
         name: len(path.read_text(encoding="utf-8").splitlines())

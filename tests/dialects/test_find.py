@@ -10,10 +10,12 @@ from exthost.cli import main
 from exthost.config import config_from_mapping
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
+from exthost.dialects.blocking_methods import SyncFacet
 from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
+from exthost.testing.vectors import package_vectors
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
@@ -25,8 +27,13 @@ def test_every_reference_of_a_built_in_package_leads_somewhere(name: str) -> Non
         assert find.load(package, package.manifest).dialect == name
     for reference in (*package.config_sections.values(), package.json_config):
         assert not reference or callable(find.load(package, reference))
-    peer = find.load(package, package.hostile_peer)
-    assert isinstance(peer, HostilePeer) and peer.dialect == name
+    for facet, reference in package.blocking_facets.items():
+        assert facet in find.find_dialect(name).facets
+        assert issubclass(find.load(package, reference), SyncFacet)
+    assert package_vectors(package)
+    if package.hostile_peer:
+        peer = find.load(package, package.hostile_peer)
+        assert isinstance(peer, HostilePeer) and peer.dialect == name
 
 
 def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
@@ -161,9 +168,9 @@ def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party:
     from exthost.detection import detection_order
 
     assert detection_order("anything")[0] == ("broken", 3.0)
-    assert [name for name, _ in detection_order("x")][1:] == [
-        *("mcp", "synaps", "morphir", "nexo", "cigen")
-    ]
+    names = [name for name, _ in detection_order("x")][1:]
+    order = ["mcp", "synaps", "morphir", "nexo", "cigen"]
+    assert [name for name in names if name in order] == order
     assert detection_order("cigen-provider-x")[0][0] == "cigen"
 
 

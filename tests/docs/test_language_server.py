@@ -60,13 +60,14 @@ def importable(installed: Path) -> Iterator[None]:
 
 
 def cli(installed: Path, *words: str, code: int = 0, more: str = "") -> str:
+    paths = filter(None, (str(installed), more, os.environ.get("PYTHONPATH")))
     done = subprocess.run(
         [sys.executable, "-m", "exthost", *words],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(installed), more)))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     assert done.returncode == code, done.stderr
     return done.stdout
@@ -125,6 +126,15 @@ async def test_open_documents_are_opened_again_after_a_crash() -> None:
         await documents.close("a.txt")
         with pytest.raises(CallFailed, match="not open"):
             await ext.call_tool("hover", place)
+
+
+def test_the_blocking_form_of_the_facet_is_the_one_that_the_package_names() -> None:
+    with exthost.sync_connect(SERVER, dialect=NAME) as ext:
+        documents: Any = ext.facet(type(vars(ext.target)["documents"]))
+        assert type(documents).__name__ == "SyncDocuments"
+        assert documents.open("a.txt", "alpha").endswith("/a.txt")
+        place = {"path": "a.txt", "line": 0, "character": 0}
+        assert ext.call_tool("hover", place).data == "the word alpha"
 
 
 async def test_many_calls_at_once() -> None:

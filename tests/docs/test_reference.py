@@ -10,6 +10,7 @@ from exthost.cli.verbs import VERBS
 from exthost.dialects import find
 from exthost.events import EVERYTHING
 from scripts.reference.api_page import RETURNED
+from scripts.reference.facet_modules import facet_modules
 from scripts.reference.pages import pages as generate_pages
 from scripts.reference.source_code import docstring, members
 
@@ -23,6 +24,12 @@ def test_every_page_is_what_the_code_says_now() -> None:
         assert file.exists() and file.read_text() == text, f"{name} is stale: run `make reference`"
     generated = {name for name in pages() if name.startswith("reference/")}
     assert {f"reference/{file.name}" for file in DOCS.glob("reference/*.md")} == generated
+
+
+def test_the_modules_of_facets_are_what_the_packages_say_now() -> None:
+    for name, text in facet_modules().items():
+        file = DOCS.parent / "src" / "exthost" / name
+        assert file.read_text() == text, f"{name} is stale: run `make reference`"
 
 
 def test_every_verb_event_error_facet_and_public_name_has_its_place() -> None:

@@ -12,7 +12,9 @@ installed beside exthost. Nothing outside of its package names a dialect. In rea
     codec            the interface of codecs
     jsonrpc          what the codecs of JSON messages share
     value_result     tool results that are plain values
-    facet_attributes the facets of the built-in dialects, as typed attributes
+    facet_placeholder  what an extension has in place of a facet that its dialect lacks
+    facet_attributes   the facets of the built-in dialects, as typed attributes (generated)
+    blocking_methods   blocking forms of asynchronous methods, for blocking facets
     model_provider   facets with models that complete conversations
     options          the keys of `options` in a config, checked
     manifest_format  what a manifest format is

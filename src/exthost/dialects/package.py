@@ -79,6 +79,8 @@ class DialectPackage:
     first_bytes      what its children's first bytes look like
     errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
                      a package whose `errors.toml` has this table
+    blocking_facets  the blocking forms of its facets: the facet's name → a reference to a subclass
+                     of `SyncFacet`; a facet without one gets an untyped view
     hostile_peer     a reference to its `HostilePeer`, for the fault tests
     vectors          the name of a package whose folder `vectors` has TOML files of vectors, for
                      `exthost.testing.vectors`
@@ -96,6 +98,7 @@ class DialectPackage:
     detection: Detection | None = None
     first_bytes: FirstBytes | None = None
     errors: Mapping[str, Mapping[str, str]] | str = ""
+    blocking_facets: Mapping[str, Reference] = field(default_factory=empty_mapping)
     hostile_peer: Reference = ""
     vectors: str = ""
     conformance: Reference = ""

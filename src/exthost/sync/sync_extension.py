@@ -1,14 +1,16 @@
 """One extension for programs without an event loop. Any thread may call it.
 
 It has the names and parameters of `Extension`. `call` and `call_tool` write the request from the
-caller's thread (`blocking_call`); everything else runs on the loop's thread (`forwarded`).
+caller's thread (`blocking_call`); everything else runs on the loop's thread
+(`dialects.blocking_methods`).
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.blocking_methods import forward, forward_plain, forward_stream
 from exthost.dialects.meanings import OnProgress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
@@ -20,29 +22,13 @@ from exthost.offer import Offer, Tool
 from exthost.process.environment import Environment
 from exthost.spec import Spec
 from exthost.sync.blocking_call import BlockingCall, call_tool
-from exthost.sync.blocking_view import BlockingView, blocking_view
-from exthost.sync.facets import FacetProperty
-from exthost.sync.forwarded import forward, forward_plain, forward_stream
+from exthost.sync.facet_property import blocking_facet
 from exthost.sync.loop_thread import LoopThread
+from exthost.sync.sync_facet_attributes import SyncFacetAttributes
 from exthost.tool_result import ToolResult
 from exthost.trace.traffic import Traffic
 
-if TYPE_CHECKING:
-    from exthost.sync.cigen_facets import SyncTyped
-    from exthost.sync.mcp_facets import SyncCompletion, SyncLogging, SyncPrompts, SyncResources
-    from exthost.sync.roder_facets import SyncInference, SyncSubagents, SyncTasks
-    from exthost.sync.synaps_facets import (
-        SyncCommands,
-        SyncInfo,
-        SyncProviders,
-        SyncSettings,
-        SyncSidecar,
-    )
-
 __all__ = ["SyncExtension", "SyncToolbox"]
-
-_CIGEN, _MCP = "exthost.sync.cigen_facets", "exthost.sync.mcp_facets"
-_RODER, _SYNAPS = "exthost.sync.roder_facets", "exthost.sync.synaps_facets"
 
 
 class SyncToolbox(Mapping[str, Tool]):
@@ -70,29 +56,16 @@ class SyncToolbox(Mapping[str, Tool]):
     call = forward(Toolbox.call)
 
 
-class SyncExtension:
+class SyncExtension(SyncFacetAttributes):
     """One extension, blocking. Made by `SyncHost` or `sync_connect`."""
-
-    typed: "FacetProperty[SyncTyped]" = FacetProperty(_CIGEN, "SyncTyped")
-    inference: "FacetProperty[SyncInference]" = FacetProperty(_RODER, "SyncInference")
-    subagents: "FacetProperty[SyncSubagents]" = FacetProperty(_RODER, "SyncSubagents")
-    tasks: "FacetProperty[SyncTasks]" = FacetProperty(_RODER, "SyncTasks")
-    providers: "FacetProperty[SyncProviders]" = FacetProperty(_SYNAPS, "SyncProviders")
-    commands: "FacetProperty[SyncCommands]" = FacetProperty(_SYNAPS, "SyncCommands")
-    settings: "FacetProperty[SyncSettings]" = FacetProperty(_SYNAPS, "SyncSettings")
-    info: "FacetProperty[SyncInfo]" = FacetProperty(_SYNAPS, "SyncInfo")
-    sidecar: "FacetProperty[SyncSidecar]" = FacetProperty(_SYNAPS, "SyncSidecar")
-    resources: "FacetProperty[SyncResources]" = FacetProperty(_MCP, "SyncResources")
-    prompts: "FacetProperty[SyncPrompts]" = FacetProperty(_MCP, "SyncPrompts")
-    completion: "FacetProperty[SyncCompletion]" = FacetProperty(_MCP, "SyncCompletion")
-    logging: "FacetProperty[SyncLogging]" = FacetProperty(_MCP, "SyncLogging")
 
     def __init__(self, extension: Extension, loop_thread: LoopThread) -> None:
         self.target = extension
         self.loop_thread = loop_thread
         for name in extension.dialect.facets:  # those of dialects that others bring
             if not hasattr(type(self), name):
-                vars(self)[name] = BlockingView(getattr(extension, name), loop_thread)
+                target = getattr(extension, name)
+                vars(self)[name] = blocking_facet(extension.dialect, name, target, loop_thread)
 
     def __repr__(self) -> str:
         return repr(self.target).replace("<Extension", "<SyncExtension")
@@ -182,9 +155,7 @@ class SyncExtension:
         """Return the blocking form of the facet of this class; see `Extension.facet`."""
         facet: Any = self.target.facet(kind)
         name = next(name for name in self.dialect.facets if vars(self.target)[name] is facet)
-        if hasattr(type(self), name):
-            return getattr(self, name)
-        return blocking_view(facet, self.loop_thread)
+        return getattr(self, name)
 
     @property
     def spec(self) -> Spec:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from exthost.config import Config
+from exthost.dialects.blocking_methods import forward, forward_plain
 from exthost.dialects.meanings import OnProgress
 from exthost.discovery.configfile import read_config
 from exthost.discovery.report import Diagnostic
@@ -27,7 +28,6 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.blocking_call import call_tool
-from exthost.sync.forwarded import forward, forward_plain
 from exthost.sync.loop_thread import LoopThread, not_open
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult

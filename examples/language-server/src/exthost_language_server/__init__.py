@@ -2,11 +2,12 @@
 
 In reading order:
 
-    dialect    codec, handshake, what the server may send unasked, how it is shut down
-    tools      hover, completion and the others as tools
-    documents  `ext.documents`: documents that stay open
-    positions  file names, document items and the results for people
-    vectors    what goes over the pipe, as data, each with what it means
+    dialect          codec, handshake, what the server may send unasked, how it is shut down
+    tools            hover, completion and the others as tools
+    documents        `ext.documents`: documents that stay open
+    blocking_facets  `ext.documents`, blocking
+    positions        file names, document items and the results for people
+    vectors          what goes over the pipe, as data, each with what it means
 """
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
@@ -28,5 +29,6 @@ PACKAGE = DialectPackage(
             "fix": "Pass `text`, or open the file first with ext.documents.open.",
         }
     },
+    blocking_facets={"documents": "exthost_language_server.blocking_facets:SyncDocuments"},
     vectors="exthost_language_server",
 )

@@ -3,6 +3,7 @@
 In reading order:
 
     dialect            handshake and methods; `ext.typed`
+    blocking_facets    `ext.typed`, blocking
     codec              the six exchanges; the order of frames says to which one a frame belongs
     manifest           plugins on disk: executables recognised by their names
     messages           the generated messages
@@ -13,6 +14,8 @@ In reading order:
     hostile_peer       its row of the fault tests
     conformance        its row of `exthost check`
 """
+
+from types import MappingProxyType
 
 from exthost.dialects.package import LENGTH_PREFIXED, Detection, DialectPackage
 
@@ -25,6 +28,7 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=50),
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",
+    blocking_facets=MappingProxyType({"typed": "exthost.dialects.cigen.blocking_facets:SyncTyped"}),
     hostile_peer="exthost.dialects.cigen.hostile_peer:PEER",
     vectors="exthost.dialects.cigen",
     conformance="exthost.dialects.cigen.conformance:CONFORMANCE",

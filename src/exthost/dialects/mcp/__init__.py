@@ -9,6 +9,7 @@ In reading order:
     relayed            requests passed on for another client
     result             tool results: content blocks
     facets             `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
+    blocking_facets    the same, blocking
     config_section     `[mcp_servers.NAME]` of a config
     json_config        `{"mcpServers": …}` files of other programs
     config_files       where those files are
@@ -38,6 +39,14 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",
+    blocking_facets=MappingProxyType(
+        {
+            "resources": "exthost.dialects.mcp.blocking_facets:SyncResources",
+            "prompts": "exthost.dialects.mcp.blocking_facets:SyncPrompts",
+            "completion": "exthost.dialects.mcp.blocking_facets:SyncCompletion",
+            "logging": "exthost.dialects.mcp.blocking_facets:SyncLogging",
+        }
+    ),
     hostile_peer="exthost.dialects.mcp.hostile_peer:PEER",
     vectors="exthost.dialects.mcp",
     conformance="exthost.dialects.mcp.conformance:CONFORMANCE",

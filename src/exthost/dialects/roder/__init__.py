@@ -7,6 +7,7 @@ In reading order:
     manifest_check     the comparison of the handshake with the manifest
     types              payloads as values
     facets             `ext.inference`, `ext.subagents`, `ext.tasks`
+    blocking_facets    the same, blocking
     config_section     `[[process_extensions]]` of a config
     errors.toml        the error codes of its own
     requirements.toml  the rules of the dialect, by id
@@ -34,6 +35,13 @@ PACKAGE = DialectPackage(
     # Not detected by trial: a handshake needs the manifest.
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
+    blocking_facets=MappingProxyType(
+        {
+            "inference": "exthost.dialects.roder.blocking_facets:SyncInference",
+            "subagents": "exthost.dialects.roder.blocking_facets:SyncSubagents",
+            "tasks": "exthost.dialects.roder.blocking_facets:SyncTasks",
+        }
+    ),
     hostile_peer="exthost.dialects.roder.hostile_peer:PEER",
     vectors="exthost.dialects.roder",
     conformance="exthost.dialects.roder.conformance:CONFORMANCE",

@@ -7,6 +7,7 @@ In reading order:
     types              payloads as values
     stream_events      reads the events of providers and commands
     facets             `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
+    blocking_facets    the same, blocking
     host_requests      requests of a plugin to its host: memory and config
     manifest           plugin.json, hooks and permissions
     errors.toml        the error codes of its own
@@ -15,6 +16,8 @@ In reading order:
     hostile_peer       its row of the fault tests
     conformance        its row of `exthost check`
 """
+
+from types import MappingProxyType
 
 from exthost.dialects.package import CONTENT_LENGTH, Detection, DialectPackage
 
@@ -27,6 +30,15 @@ PACKAGE = DialectPackage(
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",
+    blocking_facets=MappingProxyType(
+        {
+            "providers": "exthost.dialects.synaps.blocking_facets:SyncProviders",
+            "commands": "exthost.dialects.synaps.blocking_facets:SyncCommands",
+            "settings": "exthost.dialects.synaps.blocking_facets:SyncSettings",
+            "info": "exthost.dialects.synaps.blocking_facets:SyncInfo",
+            "sidecar": "exthost.dialects.synaps.blocking_facets:SyncSidecar",
+        }
+    ),
     hostile_peer="exthost.dialects.synaps.hostile_peer:PEER",
     vectors="exthost.dialects.synaps",
     conformance="exthost.dialects.synaps.conformance:CONFORMANCE",

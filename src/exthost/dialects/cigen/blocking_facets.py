@@ -1,8 +1,7 @@
 """Blocking form of cigen's facet."""
 
+from exthost.dialects.blocking_methods import SyncFacet, forward
 from exthost.dialects.cigen.dialect import Typed
-from exthost.sync.facets import SyncFacet
-from exthost.sync.forwarded import forward
 
 
 class SyncTyped(SyncFacet):

@@ -1,8 +1,7 @@
 """Blocking forms of roder's facets."""
 
+from exthost.dialects.blocking_methods import SyncFacet, forward, forward_stream
 from exthost.dialects.roder.facets import Inference, Subagents, Tasks
-from exthost.sync.facets import SyncFacet
-from exthost.sync.forwarded import forward, forward_stream
 
 
 class SyncInference(SyncFacet):

@@ -1,8 +1,7 @@
 """Blocking forms of mcp's facets."""
 
+from exthost.dialects.blocking_methods import SyncFacet, forward
 from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
-from exthost.sync.facets import SyncFacet
-from exthost.sync.forwarded import forward
 
 
 class SyncResources(SyncFacet):

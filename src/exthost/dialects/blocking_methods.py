@@ -1,8 +1,11 @@
 """Blocking forms of asynchronous methods, with the same parameters.
 
-`forward(Extension.list_tools)` in a class that has a `target` and a `loop_thread` is a method that
-runs `target.list_tools` on the loop's thread and returns its result. A type checker sees the
-parameters of the original, so no signature is written a second time.
+`forward(Documents.open)` in a class that has a `target` and a `loop_thread` is a method that runs
+`target.open` on the loop's thread and returns its result. A type checker sees the parameters of the
+original, so no signature is written a second time.
+
+A dialect's package writes the blocking forms of its facets with this, as subclasses of `SyncFacet`.
+The loop's thread itself is in `exthost.sync`.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -11,13 +14,30 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from exthost.dialects.caller import Stream
-from exthost.sync.loop_thread import LoopThread
 
-__all__ = ["Forwarded", "SyncStream", "forward", "forward_plain", "forward_stream"]
+__all__ = [
+    "Forwarded",
+    "LoopRunner",
+    "SyncFacet",
+    "SyncStream",
+    "forward",
+    "forward_plain",
+    "forward_stream",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class LoopRunner(Protocol):
+    """A thread that runs an event loop, as other threads use it."""
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run the coroutine on the loop's thread and return its result."""
+
+    def run_plain(self, function: Callable[[], T]) -> T:
+        """Call a plain function on the loop's thread and return its result."""
 
 
 class _Holder(Protocol):
@@ -26,7 +46,7 @@ class _Holder(Protocol):
     @property
     def target(self) -> Any: ...
     @property
-    def loop_thread(self) -> LoopThread: ...
+    def loop_thread(self) -> LoopRunner: ...
 
 
 class Forwarded(Protocol, Generic[P, T_co]):
@@ -76,11 +96,22 @@ def forward_stream(
     return cast("Forwarded[P, SyncStream]", call)
 
 
+class SyncFacet:
+    """The base of blocking facets. `target` is the facet itself."""
+
+    def __init__(self, target: Any, loop_thread: LoopRunner) -> None:
+        self.target = target
+        self.loop_thread = loop_thread
+
+    def __repr__(self) -> str:
+        return f"<blocking {type(self.target).__name__}>"
+
+
 class SyncStream:
     """A stream of events: `with ext.stream(…) as events: for event in events: …`."""
 
     def __init__(
-        self, stream: AbstractAsyncContextManager[Stream], loop_thread: LoopThread
+        self, stream: AbstractAsyncContextManager[Stream], loop_thread: LoopRunner
     ) -> None:
         self._context = stream
         self._stream: Stream | None = None

@@ -1,9 +1,8 @@
 """Blocking forms of synaps' facets."""
 
+from exthost.dialects.blocking_methods import SyncFacet, forward, forward_stream
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
 from exthost.dialects.synaps.offer import Provider
-from exthost.sync.facets import SyncFacet
-from exthost.sync.forwarded import forward, forward_stream
 
 
 class SyncProviders(SyncFacet):

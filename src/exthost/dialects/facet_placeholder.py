@@ -1,0 +1,59 @@
+"""Placeholders for facets in the class of extensions: `ext.inference`, `ext.resources` …
+
+`Extension` inherits a placeholder for each facet of the built-in dialects (`facet_attributes`), so
+that a type checker knows it, and no module of the core names a dialect. An extension whose dialect
+has the facet hides the placeholder with the facet itself. In other extensions the placeholder
+raises an error that names the dialect; any other unknown attribute is a plain AttributeError.
+
+There is no `__getattr__`, because it would slow down every attribute access of every call.
+"""
+
+from typing import Generic, Protocol, TypeVar, overload
+
+from exthost.dialects.base import Dialect
+from exthost.errors import UsageError
+
+
+class FacetOwner(Protocol):
+    """The part of an extension that a placeholder needs."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def dialect(self) -> Dialect: ...
+
+
+class _NoFacet(UsageError, AttributeError):
+    """Also an AttributeError, so that hasattr() and copy() work."""
+
+
+def no_facet(extension: FacetOwner, name: str) -> UsageError:
+    """Return the error for a facet that the dialect of this extension does not have."""
+    dialect = extension.dialect
+    return _NoFacet(
+        "X1309",
+        f"an extension of the {dialect.name} dialect has no {name!r}",
+        extension=extension.id,
+        help=f"its facets are: {', '.join(dialect.facets) or 'none'}",
+    )
+
+
+F = TypeVar("F")
+
+
+class Facet(Generic[F]):
+    """A placeholder in the class for a facet. The facet of an instance hides it."""
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, extension: None, owner: type) -> "Facet[F]": ...
+    @overload
+    def __get__(self, extension: FacetOwner, owner: type) -> F: ...
+    def __get__(self, extension: FacetOwner | None, owner: type) -> "Facet[F] | F":
+        if extension is None:
+            return self
+        raise no_facet(extension, self._name)
