@@ -7,13 +7,13 @@ for a part of the host that does not exist yet raises `NotBuiltYet`.
 
 from bench.call_rows import CALL_TOOL_ROWS, EXT_CALL_ROWS, PEER_ROWS
 from bench.cores import Pin
+from bench.gateway_rows import GATEWAY_ROWS
 from bench.measures import (
     bulk,
     calls,
     cigen,
     control_socket,
     discovery,
-    gateway,
     growth,
     memory,
     neighbours,
@@ -188,11 +188,7 @@ ROWS: tuple[Row, ...] = (
     # The SDK.
     *SDK_ROWS,
     *NODE_ROWS,
-    Row(
-        key="gateway",
-        name="one call through the gateway / directly",
-        measure=gateway.one_call,
-    ),
+    *GATEWAY_ROWS,
     Row(
         key="socket",
         name="one call through the control socket / in process, asyncio",

@@ -35,11 +35,14 @@ HAND_WRITTEN = ("hand-written", "hand_written.py", "")
 FASTMCP = ("FastMCP", "of_fastmcp.py", "")
 
 
-def _argv(file: str, word: str) -> tuple[str, ...]:
+def argv(server: tuple[str, str, str]) -> tuple[str, ...]:
+    """Return the command of one of these servers."""
+    _, file, word = server
     return (sys.executable, str(SERVERS / file), *([word] if word else []))
 
 
-def _shake_hands(server: Bare) -> None:
+def shake_hands(server: Bare) -> None:
+    """Open a session of the handshake era."""
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -62,7 +65,8 @@ def _ask(server: Bare, lines: bytes, replies: int) -> bytes:
     return data
 
 
-def _together(server: Bare, line: bytes) -> Callable[[], None]:
+def pipelined(server: Bare, line: bytes) -> Callable[[], None]:
+    """Return a block that sends a hundred lines at once, and reads every reply."""
     lines = line * IN_FLIGHT
 
     def block() -> None:
@@ -109,13 +113,14 @@ def against(
         line = ASYNC_LINE if subject is SDK_ASYNC else MCP_LINE
         blocks = {}
         with ExitStack() as stack:
-            for name, file, word in (subject, other):
-                server = stack.enter_context(bare(_argv(file, word)))
-                _shake_hands(server)
+            for chosen in (subject, other):
+                name = chosen[0]
+                server = stack.enter_context(bare(argv(chosen)))
+                shake_hands(server)
                 request_line = line if name == subject[0] else MCP_LINE
                 assert b"xxx" in _ask(server, request_line, 1)
                 one_by_one = ping_pong(server, calls, request_line)
-                block = _together(server, request_line) if in_flight else one_by_one
+                block = pipelined(server, request_line) if in_flight else one_by_one
                 blocks[name] = _on_processor(server, block, in_block)
             note = cores.pin(cores.pair(Pin.SPLIT))
             took = take_turns(blocks, rounds, in_block)

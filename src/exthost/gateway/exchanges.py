@@ -56,13 +56,21 @@ class Exchange:
     """One request of a client that an extension serves. A stateless client may need several
     requests until it has the result: `ctx` is the latest."""
 
-    __slots__ = ("ctx", "extension", "outbox", "questions")
+    __slots__ = ("_questions", "ctx", "extension", "outbox")
 
     def __init__(self, ctx: Context, extension: str) -> None:
         self.ctx = ctx
         self.extension = extension
         self.outbox = Outbox()
-        self.questions: asyncio.Queue[Question] = asyncio.Queue()
+        self._questions: asyncio.Queue[Question] | None = None
+
+    @property
+    def questions(self) -> "asyncio.Queue[Question]":
+        """The requests of the server that a stateless client has to answer. Most calls have none,
+        so that it is made when it is used."""
+        if self._questions is None:
+            self._questions = asyncio.Queue()
+        return self._questions
 
     @property
     def client(self) -> object:

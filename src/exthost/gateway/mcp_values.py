@@ -88,6 +88,8 @@ def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
 
 def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
     raw = result.raw
+    if native and is_plain(raw):
+        return {"resultType": "complete", **raw}
     passed_on = _as_it_came(raw, version) if native else None
     if passed_on is not None and is_json(passed_on):
         return passed_on
@@ -96,6 +98,25 @@ def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]
     plain = _content(clean(text)) | {"isError": result.is_error}
     structured = {**plain, "structuredContent": raw}
     return structured if isinstance(raw, dict) and is_json(structured) else plain
+
+
+def is_plain(result: Any) -> bool:
+    """Return whether this is a result of nothing but text, as most are. It is valid in every
+    revision; to validate it by the package's model costs more than the rest of a call."""
+    if not isinstance(result, dict):
+        return False
+    content = result.get("content")
+    if not isinstance(content, list) or not isinstance(result.get("isError", False), bool):
+        return False
+    members = len(result) - ("isError" in result) - (result.get("resultType") == "complete")
+    return members == 1 and all(map(_is_text_block, content))
+
+
+def _is_text_block(block: Any) -> bool:
+    if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
+        return False
+    text = block.get("text")
+    return isinstance(text, str) and (text.isascii() or _SURROGATE.search(text) is None)
 
 
 def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:

@@ -62,7 +62,7 @@ class Requests:
         self._set_level = set_level
         self.methods: Mapping[str, Answer] = {
             "tools/list": self._list_tools,
-            "tools/call": self._call_tool,
+            "tools/call": self.call_tool,
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
             "resources/read": self._read_resource,
@@ -80,7 +80,8 @@ class Requests:
         await self._tools.ready()
         return {"tools": self._tools.shown(ctx.protocol_version)}
 
-    async def _call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
+    async def call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return the result of `tools/call`."""
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")

@@ -25,6 +25,7 @@ from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
 from exthost.gateway.catalog import Catalog, capabilities_of, is_native, speaks_stateless
 from exthost.gateway.clients import Clients
+from exthost.gateway.direct_calls import CONNECTION
 from exthost.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.mcp_values import NATIVE
@@ -158,6 +159,9 @@ class Gateway:
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request, or leave it to the package: handshake, ping, subscriptions."""
         method, version = ctx.method, ctx.protocol_version
+        connection = CONNECTION.get()
+        if connection is not None and is_stateless(version):
+            connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
             await self.tools.ready()  # its answer has the instructions
             result = await call_next(ctx)
@@ -170,7 +174,19 @@ class Gateway:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
         if stateless and method in _HANDSHAKE_METHODS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
-        result = dict(await answer(ctx, ctx.params or {}))
+        result = await answer(ctx, ctx.params or {})
+        return self._finished(method, result, stateless=stateless)
+
+    async def answer_call(self, ctx: Context) -> dict[str, Any]:
+        """Return the result of a `tools/call` that the package has no part in."""
+        result = await self._requests.call_tool(ctx, ctx.params or {})
+        return self._finished(ctx.method, result, stateless=is_stateless(ctx.protocol_version))
+
+    def _finished(
+        self, method: str, answer: Mapping[str, Any], *, stateless: bool
+    ) -> dict[str, Any]:
+        """Return a result with the members of its era."""
+        result = dict(answer)
         if not stateless:
             for member in _STATELESS_MEMBERS:
                 result.pop(member, None)
@@ -212,6 +228,9 @@ class Gateway:
 
     async def _attend(self, ctx: Context, params: types.NotificationParams) -> None:
         client = self.clients.of(ctx)
+        connection = CONNECTION.get()
+        if connection is not None:
+            connection.open(ctx.session)
         try:
             await self.clients.attend(ctx)
         finally:

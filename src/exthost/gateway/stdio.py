@@ -13,18 +13,20 @@ answered first, each within the limits of its own call; then the server ends.
 import asyncio
 import json
 import os
-import select
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import anyio
 import mcp_types as types
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from exthost.gateway.direct_calls import CONNECTION, DirectCalls
+from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.server import McpServer
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
@@ -38,6 +40,9 @@ FLUSH_SECONDS = 2.0
 # For the requests under way to be answered after stdin has ended. A client that wants us to end
 # sooner sends SIGTERM or closes its end of stdout.
 ANSWER_SECONDS = 600.0
+
+# Lines that wait for the package; meanwhile no more is read.
+MAX_LINES_LEFT = 64
 
 # A request that ends with the session, and not before.
 _OPEN_END = "subscriptions/listen"
@@ -68,7 +73,7 @@ def claimed() -> Iterator[Wire]:
 
 
 class _UnderWay:
-    """The ids of the requests that are not answered yet."""
+    """The ids of the requests at the package that are not answered yet."""
 
     def __init__(self) -> None:
         self._ids: set[tuple[type, Any]] = set()
@@ -97,56 +102,137 @@ class _UnderWay:
 
     async def end(self) -> None:
         """Wait until each of them is answered."""
+        await self._none.wait()
+
+
+class _Outgoing:
+    """Where the package writes its messages."""
+
+    def __init__(self, writer: LineWriter, under_way: _UnderWay) -> None:
+        self._writer = writer
+        self._under_way = under_way
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._writer.ready()
+        if self._writer.is_broken:
+            raise anyio.BrokenResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._writer.write(text.encode() + b"\n")
+        self._under_way.remove(item.message)
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class _Lines:
+    """The lines of a descriptor, read when the system reports that a read will not block. Each goes
+    to `take` at once; those that it returns False for are to be fetched by `next`."""
+
+    def __init__(self, fd: int, take: Callable[[bytes], bool]) -> None:
+        self._fd = fd
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._framing = Lines(MAX_LINE_BYTES)
+        self._left: deque[bytes] = deque()
+        self._change = asyncio.Event()
+        self._is_reading = False
+        self._has_ended = False
+
+    async def next(self) -> bytes | None:
+        """Return the next line that was left, None at the end."""
+        while not self._left:
+            if self._has_ended:
+                return None
+            self._change.clear()
+            self._resume()
+            await self._change.wait()
+        return self._left.popleft()
+
+    def _resume(self) -> None:
+        if self._is_reading:
+            return
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._none.wait()
-        except TimeoutError:
-            pass
+            self._loop.add_reader(self._fd, self._read)
+            self._is_reading = True
+        except PermissionError:  # a regular file is always ready, and cannot be watched
+            self._loop.call_soon(self._read)
+
+    def pause(self) -> None:
+        """Read nothing more for now."""
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _read(self) -> None:
+        data = os.read(self._fd, READ_BYTES)
+        if not data:
+            self._has_ended = True
+            self.pause()
+        for item in self._framing.feed(data) if data else ():
+            line = item.head if isinstance(item, Skipped | Broken) else bytes(item)
+            if not self._take(line):
+                self._left.append(line)
+        if len(self._left) >= MAX_LINES_LEFT:
+            self.pause()
+        if self._left or self._has_ended or not self._is_reading:
+            self._change.set()
 
 
 async def serve(server: McpServer, wire: Wire) -> None:
     """Serve the client at the other end, until it closes stdin or stops reading."""
     received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    loop = asyncio.get_running_loop()
     under_way = _UnderWay()
-    reading = loop.create_task(_read(wire.reads, received, write_stream.clone(), under_way))
-    writing = loop.create_task(_write(wire.writes, outgoing, under_way))
-    writing.add_done_callback(lambda _: reading.cancel())  # no client is left
+    writer = LineWriter(wire.writes, lambda: reading.cancel())  # no client is left
+    calls = DirectCalls(server.gateway.answer_call, writer)
+    lines = _Lines(wire.reads, calls.take)
+    outgoing = _Outgoing(writer, under_way)
+
+    async def read() -> None:
+        with received:
+            try:
+                while (line := await lines.next()) is not None:
+                    for message in _messages(line):
+                        await _take(message, received, writer, under_way)
+            finally:
+                lines.pause()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await calls.end()
+                    await under_way.end()
+                    await writer.flush()
+
+    reading = asyncio.get_running_loop().create_task(read())
+    CONNECTION.set(calls)
     try:
-        await server.run(read_stream, write_stream, server.create_initialization_options())
-        await asyncio.wait([writing], timeout=FLUSH_SECONDS)
+        await server.run(read_stream, outgoing, server.create_initialization_options())
     finally:
-        for task in (reading, writing):
-            task.cancel()
-        await asyncio.wait([reading, writing])
-        for stream in (received, outgoing):
-            stream.close()
-
-
-async def _read(
-    fd: int,
-    received: "MemoryObjectSendStream[SessionMessage | Exception]",
-    answers: "MemoryObjectSendStream[SessionMessage]",
-    under_way: _UnderWay,
-) -> None:
-    with received, answers:
-        async for line in _lines(fd):
-            for message in _messages(line):
-                await _take(message, received, answers, under_way)
-        await under_way.end()
+        reading.cancel()
+        await asyncio.wait([reading])
+        await calls.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await writer.flush()
+        writer.close()
+        received.close()
 
 
 async def _take(
     line: bytes,
     received: "MemoryObjectSendStream[SessionMessage | Exception]",
-    answers: "MemoryObjectSendStream[SessionMessage]",
+    writer: LineWriter,
     under_way: _UnderWay,
 ) -> None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        await answers.send(SessionMessage(_complaint(line)))
+        complaint = _complaint(line).model_dump_json(by_alias=True, exclude_unset=True)
+        writer.write(complaint.encode() + b"\n")
     else:
         under_way.add(message)
         await received.send(SessionMessage(message))
@@ -163,17 +249,6 @@ def _messages(line: bytes) -> list[bytes]:
     return [line]
 
 
-async def _lines(fd: int) -> AsyncIterator[bytes]:
-    framing = Lines(MAX_LINE_BYTES)
-    while True:
-        await _until(asyncio.get_running_loop().add_reader, _forget_reader, fd)
-        data = os.read(fd, READ_BYTES)
-        if not data:
-            return
-        for item in framing.feed(data):
-            yield item.head if isinstance(item, Skipped | Broken) else bytes(item)
-
-
 def _complaint(line: bytes) -> types.JSONRPCError:
     """Return the JSON-RPC error for a line that is not a message."""
     id = None
@@ -186,41 +261,3 @@ def _complaint(line: bytes) -> types.JSONRPCError:
         found = read.get("id") if isinstance(read, dict) else None
         id = found if type(found) in (int, str) else None
     return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=why))
-
-
-async def _write(
-    fd: int, outgoing: "MemoryObjectReceiveStream[SessionMessage]", under_way: _UnderWay
-) -> None:
-    with outgoing:
-        async for item in outgoing:
-            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            left = memoryview(text.encode() + b"\n")
-            while left:
-                await _until(asyncio.get_running_loop().add_writer, _forget_writer, fd)
-                try:
-                    # A writable pipe takes this many bytes without blocking.
-                    left = left[os.write(fd, left[: select.PIPE_BUF]) :]
-                except BrokenPipeError:
-                    return
-            under_way.remove(item.message)
-
-
-async def _until(watch: Callable[..., Any], forget: Callable[[int], None], fd: int) -> None:
-    """Wait until this descriptor is ready. Regular files always are, and cannot be watched."""
-    ready = asyncio.Event()
-    try:
-        watch(fd, ready.set)
-    except PermissionError:
-        return
-    try:
-        await ready.wait()
-    finally:
-        forget(fd)
-
-
-def _forget_reader(fd: int) -> None:
-    asyncio.get_running_loop().remove_reader(fd)
-
-
-def _forget_writer(fd: int) -> None:
-    asyncio.get_running_loop().remove_writer(fd)
