@@ -191,13 +191,12 @@ browser:
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
-# The fault suite with every trial, of which `make test` runs a sample; the trials of pipes and lives
-# with processes on simulated nodes; then its long versions, twenty kills of each part of a node
-# among them: an hour at most, a table, and an exit code.
-soak: $(STAMP) bubblewrap
+# The fault suite with every trial, of which `make test` runs a sample; the same with processes on
+# simulated nodes; then its long versions, twenty kills of each part of a node among them, also on
+# Ray where that installs: an hour at most, a table, and an exit code.
+soak: $(STAMP) bubblewrap ray
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
-	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults/test_pipes.py \
-		tests/faults/test_lifetime.py tests/faults/test_fault_proxy.py
+	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak --minutes 60
 
 # Half a minute for each dialect in each role. atheris has wheels for Linux only.

@@ -1,14 +1,16 @@
 """The rows about processes on nodes: something is killed again and again under 200 calls a second.
 
-Every call ends exactly once, for its caller and in the host's own account, and nothing is left.
+Every call ends exactly once, for its caller and in the host's own account, and nothing is left. The
+rows about Ray are there where it is installed.
 """
 
 import asyncio
+import importlib.util
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from soak.row import Row
-from tests.cluster import test_node_loss
+from tests.cluster import ray_loss, test_node_loss
 from tests.cluster.load import Load
 
 
@@ -19,6 +21,13 @@ def cluster_rows(rounds: int) -> list[Row]:
         for what in test_node_loss.KILLS
     ]
     rows.append(_row("nodes: SIGKILL of the host", partial(_host_killed, rounds)))
+    if importlib.util.find_spec("ray") is None:
+        return rows
+    rows += [
+        _row(f"ray: SIGKILL of {what}", partial(_killed_on_ray, what, rounds))
+        for what in ray_loss.KILLS
+    ]
+    rows.append(_row("ray: SIGKILL of the host", partial(_host_killed_on_ray, rounds)))
     return rows
 
 
@@ -33,9 +42,33 @@ async def _killed(what: str, rounds: int) -> str:
 
 
 async def _host_killed(rounds: int) -> str:
-    for _ in range(rounds):
-        await asyncio.to_thread(test_node_loss.kill_host)
-    return f"{rounds} hosts killed, nothing left of any"
+    seconds = [await asyncio.to_thread(test_node_loss.kill_host) for _ in range(rounds)]
+    return _host_summary(seconds)
+
+
+async def _killed_on_ray(what: str, rounds: int) -> str:
+    ray = await asyncio.to_thread(ray_loss.RayCluster)
+    try:
+        async with ray_loss.on_ray(ray) as r:
+            load = await ray_loss.kill_on(r, what, rounds)
+            stats = r.extension.stats
+    finally:
+        await asyncio.to_thread(ray.close)
+    assert stats.calls == load.made and stats.result == load.ends["result"]
+    return _summary(load, rounds)
+
+
+async def _host_killed_on_ray(rounds: int) -> str:
+    ray = await asyncio.to_thread(ray_loss.RayCluster)
+    try:
+        seconds = [await asyncio.to_thread(ray_loss.kill_host, ray) for _ in range(rounds)]
+    finally:
+        await asyncio.to_thread(ray.close)
+    return _host_summary(seconds)
+
+
+def _host_summary(seconds: list[float]) -> str:
+    return f"{len(seconds)} hosts killed, nothing left of any after {max(seconds):.2f} s"
 
 
 def _summary(load: Load, rounds: int) -> str:

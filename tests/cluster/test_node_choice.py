@@ -25,6 +25,8 @@ DRAINING = Node(id="draining", name="draining", is_draining=True)
         ([DRAINING, B], Pool(), {"b": 5}, [], "b"),
         ([A, B], Pool(resources=(("CPU", 3),)), {"a": 5}, [], "a"),
         ([FULL, B], Pool(resources=(("CPU", 1),)), {"b": 5}, [], "b"),  # what is free goes first
+        # One that was lost may be back; on one that is full, a process would wait.
+        ([FULL, A], Pool(resources=(("CPU", 1),)), {"a": 5}, ["a"], "a"),
         ([A, B], Pool(labels=(("zone", "2"),)), {"b": 5}, [], "b"),
     ],
 )

@@ -1,25 +1,21 @@
 """SIGKILL of a child, a node process, a node and the host under load: every call ends once, and
 nothing is left. `python -m soak cluster` repeats each twenty times."""
 
-import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
+from tests.cluster.loaded_host import kill_loaded_host
 from tests.cluster.remote import Remote, remote
-from tests.extensions.driving import until
+from tests.extensions.driving import command, until
 from tests.extensions.looking import runs
 
 pytestmark = pytest.mark.more
 
-ROOT = Path(__file__).parents[2]
 POOL = {"engine": "local", "min": 3, "max": 3}
 
 
@@ -83,46 +79,17 @@ async def test_calls_that_may_be_repeated_have_a_result_though_a_node_is_killed(
     assert load.ends["ExtensionGone"] <= 1, load.ends
 
 
-HOST = """
-import asyncio, sys
-from exthost import Host
-from exthost.errors import ExthostError
-async def work(ext):
-    while True:
-        try:
-            await ext.call("echo", 1)
-        except ExthostError:
-            pass
-        await asyncio.sleep(0.005)
-async def main():
-    source = {"type": "process", "command": sys.argv[1], "args": sys.argv[2:]}
-    entry = {"name": "a", "dialect": "morphir", "source": source,
-             "pool": {"engine": "local", "min": 2, "max": 2}}
-    async with Host.from_config({"extensions": [entry]}) as host:
-        ext = host["a"]
-        while ext.stats.processes < 2:
-            await asyncio.sleep(0.01)
-        print(*(s.lifetime.child.pid for s in ext._supervisor.processes.sessions), flush=True)
-        await asyncio.gather(*(work(ext) for _ in range(4)))
-asyncio.run(main())
-"""
-
-
-def kill_host(hostile: str = str(ROOT / "tests" / "extensions" / "hostile.py")) -> None:
-    """Start a host with two processes on nodes, kill it under load, and wait until nothing of it
-    is left."""
-    words = [sys.executable, "-c", HOST, sys.executable, "-S", "-E", hostile, "ignore_eof"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    host = subprocess.Popen(words, stdout=subprocess.PIPE, env=environ)
-    assert host.stdout is not None
-    try:
-        pids = [int(word) for word in host.stdout.readline().split()]
-        assert len(pids) == 2 and all(map(runs, pids))
-    finally:
-        host.kill()
-        host.wait()
-        host.stdout.close()
-    asyncio.run(until(lambda: not any(map(runs, pids))))
+def kill_host() -> float:
+    """Kill a host with two processes on nodes, which do not end with their stdin. Return how many
+    seconds later nothing of it is left."""
+    program, *args = command("ignore_eof")
+    entry = {
+        "name": "a",
+        "dialect": "morphir",
+        "source": {"type": "process", "command": program, "args": args},
+        "pool": {"engine": "local", "min": 2, "max": 2},
+    }
+    return kill_loaded_host({"extensions": [entry]}, 2)
 
 
 def test_nothing_is_left_of_a_host_that_is_killed_under_load() -> None:

@@ -1,14 +1,37 @@
-"""A pool on a Ray cluster of this machine."""
+"""Pools on Ray clusters of this machine: one node that is started for a host, and three nodes of
+which something is killed. `python -m soak ray` kills each twenty times."""
 
+import asyncio
 import importlib.util
 import os
 import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import exthost
+from exthost.cluster import ray_nodes
+from exthost.cluster.ray_nodes import RayNodes
+from exthost.config import spec_from_mapping
+from exthost.errors import SpawnFailed
+from exthost.extension.extension import Extension
+from tests.cluster.load import under_load
+from tests.cluster.ray_loss import (
+    KILLS,
+    NODES,
+    PLACE_SECONDS,
+    OnRay,
+    RayCluster,
+    RayFailed,
+    kill_host,
+    kill_on,
+    on_ray,
+)
 from tests.cluster.test_placement import entry
-from tests.extensions.driving import failing, until
+from tests.extensions.driving import closing, failing, until
+from tests.toys import askback
 
 pytestmark = [
     pytest.mark.more,
@@ -16,6 +39,19 @@ pytestmark = [
         importlib.util.find_spec("ray") is None, reason="Ray is not installed: exthost[ray]"
     ),
 ]
+
+SECRET = "s3cr3t-of-an-extension"
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[RayCluster]:
+    """Three nodes, for all tests of a worker."""
+    try:
+        cluster = RayCluster()
+    except RayFailed as failed:
+        pytest.skip(str(failed))
+    yield cluster
+    cluster.close()
 
 
 async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
@@ -35,3 +71,82 @@ async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
         os.kill(extension.stats.pid or 0, signal.SIGKILL)
         await until(lambda: extension.stats.crashes == 2)
         assert await extension.call("echo", 2) == 2
+
+
+async def test_a_pool_is_spread_over_three_nodes_and_does_what_a_local_one_does(
+    ray: RayCluster,
+) -> None:
+    async with on_ray(ray, env={"API_TOKEN": SECRET}) as r:
+        extension = r.extension
+        assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
+        assert await extension.call("echo", {"x": 1}) == {"x": 1}
+
+        call = asyncio.create_task(extension.call("keep", 1))
+        await until(lambda: extension.stats.in_flight == 1)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled() and extension.stats.cancelled == 1
+
+        assert await stream_on(r, {"events": 3}) == [0, 1, 2]
+
+        before = extension.stats.pid
+        async with under_load(extension) as load:
+            await extension.restart()
+            assert extension.stats.pid != before
+            await until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
+            emptied = sorted(r.nodes)[0]
+            assert await asyncio.to_thread(ray.drain, emptied)
+            await until(lambda: emptied not in r.nodes, PLACE_SECONDS)
+            await asyncio.to_thread(ray.replace, emptied)
+        assert set(load.ends) == {"result"}, load.ends
+
+        kept = asyncio.create_task(extension.call("echo", 5))
+        await asyncio.sleep(0)
+        await extension.drain()
+        assert await kept == 5
+        assert SECRET.encode() not in await asyncio.to_thread(ray.logs)
+
+
+async def stream_on(r: OnRay, params: object) -> list[object]:
+    """Return the events of a stream of another extension on the same nodes."""
+    program = Path(askback.__file__).with_name("askback_child.py")
+    source = {"type": "process", "command": sys.executable, "args": ["-S", "-E", str(program)]}
+    spec = spec_from_mapping({"name": "toy", "source": source, "pool": {"engine": "ray"}})
+
+    async def config_get(_: object) -> str:
+        return "toy"
+
+    extension = Extension(
+        spec,
+        askback.DIALECT,
+        handlers={"config.get": config_get},
+        spawn=r.cluster.spawner(spec),
+    )
+    async with closing(extension), extension.stream("run", params) as stream:
+        return [event async for event in stream]
+
+
+@pytest.mark.parametrize("what", KILLS)
+async def test_every_call_ends_once_whatever_of_a_ray_cluster_is_killed(
+    ray: RayCluster, what: str
+) -> None:
+    async with on_ray(ray) as r:
+        load = await kill_on(r, what, 3)
+        stats = r.extension.stats
+        assert stats.calls == load.made and stats.result == load.ends["result"]
+        assert stats.gone == load.ends["ExtensionGone"]
+        assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends
+
+
+def test_nothing_is_left_on_any_node_of_a_program_that_is_killed(ray: RayCluster) -> None:
+    for _ in range(3):
+        kill_host(ray)
+
+
+def test_no_cluster_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ray itself would try for long.
+    monkeypatch.setattr(ray_nodes, "_INIT_SECONDS", 3.0)
+    monkeypatch.setattr(ray_nodes, "_END_SECONDS", 1.0)
+    with pytest.raises(SpawnFailed) as caught:
+        RayNodes("127.0.0.1:1")
+    assert caught.value.code == "X0424" and "127.0.0.1:1" in caught.value.message

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from exthost.extension.supervisor import Supervisor
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
 from tests.extensions.driving import Ledger, command, failing, plain, until
-from tests.extensions.looking import gone
+from tests.extensions.looking import gone, runs
 
 
 async def pids(ext: exthost.Extension, calls: int) -> list[int]:
@@ -63,6 +64,20 @@ async def test_one_of_several_dies_and_the_extension_stays_ready_while_another_c
         assert (ext.state, ext.health) == ("ready", "degraded")
         ledger.settle(ext, result=20)
     assert [after for _, after in ledger.states].count("ready") == 1
+
+
+async def test_each_of_several_that_die_at_once_is_replaced() -> None:
+    restart = {"strategy": "immediate", "max_retries": 9}
+    async with plain(pool={"min": 3, "max": 3}, restart=restart) as ext:
+        await until(lambda: ext.stats.processes == 3)
+        dead = [session.lifetime.child.pid for session in ext._supervisor.processes.sessions][:2]
+        for pid in dead:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while any(map(runs, dead)):  # in one step of the loop, which sees both at once then
+            assert time.monotonic() < deadline
+            time.sleep(0.005)  # noqa: ASYNC251
+        await until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
 
 
 async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_policy_says(

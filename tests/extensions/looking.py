@@ -49,7 +49,7 @@ def runs(pid: int) -> bool:
 def outside(inside: int, wrapper: int) -> int:
     """The pid that a process has here, of one that was told `inside` its namespace; `wrapper` is
     the process that we started for it. Without a namespace they are the same."""
-    for pid in _descendants(wrapper):
+    for pid in descendants_of(wrapper):
         try:
             status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -60,7 +60,8 @@ def outside(inside: int, wrapper: int) -> int:
     return inside
 
 
-def _descendants(pid: int) -> set[int]:
+def descendants_of(pid: int) -> set[int]:
+    """Return the pids of a process and of all below it."""
     parents = {one: seen.parent for one in all_pids() if (seen := see(one)) is not None}
     found, news = {pid}, {pid}
     while news:

@@ -1,7 +1,7 @@
 """Which node gets the next process of an extension. Pure.
 
 A cluster may list a node as alive for many seconds after it has died. So a node that was just lost,
-as seen by its connections, is used only if there is no other.
+as seen by its connections, is used only if no other has room.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -47,7 +47,7 @@ def choose_node(
 
     def rank(node: Node) -> tuple[bool, bool, int]:
         count = counts.get(node.id, 0)
-        return node.id in suspects, not _has(node.free, wanted), count if spreads else -count
+        return not _has(node.free, wanted), node.id in suspects, count if spreads else -count
 
     return min(free, key=rank)
 

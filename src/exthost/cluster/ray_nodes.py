@@ -28,6 +28,11 @@ _INIT_SECONDS = 120.0
 # How long it may take to answer anything else.
 _ANSWER_SECONDS = 30.0
 
+# How long the driver may take to leave the cluster, or to end the one that it has started.
+_END_SECONDS = 15.0
+
+_OVER = "the process that talks to Ray has ended"
+
 
 class RayNodes:
     """The nodes of one Ray cluster. Making it starts the driver and waits until it is connected."""
@@ -115,7 +120,7 @@ class RayNodes:
                 self._process.stdin.flush()
             return await asyncio.wait_for(asyncio.wrap_future(answer), _ANSWER_SECONDS)
         except (OSError, ValueError):
-            raise self._failed("the process that talks to Ray has ended") from None
+            raise self._failed(_OVER) from None
         except TimeoutError:
             raise self._failed(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
         finally:
@@ -139,7 +144,11 @@ class RayNodes:
                 answer.set_result(message["result"])
         for answer in list(self._answers.values()):
             if answer.set_running_or_notify_cancel():
-                answer.set_exception(self._failed("the process that talks to Ray has ended"))
+                answer.set_exception(self._failed(_OVER))
+        # Ray ends the actors of a driver that has ended, so a start need not wait for them.
+        for ended in list(self._ended.values()):
+            if ended.set_running_or_notify_cancel():
+                ended.set_result(_OVER)
 
     def _read_stderr(self) -> None:
         assert self._process.stderr is not None
@@ -168,7 +177,7 @@ class RayNodes:
         except OSError:
             pass
         try:
-            self._process.wait(15)
+            self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

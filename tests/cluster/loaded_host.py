@@ -1,0 +1,70 @@
+"""A host with an extension on nodes, under load until it is killed.
+
+    python -m tests.cluster.loaded_host CONFIG
+
+CONFIG is JSON; its one extension has a pool. Prints the pids of the pool's processes when all of
+them serve and calls have been answered.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.config import spec_from_mapping
+from tests.cluster.load import under_load
+from tests.extensions.driving import until
+from tests.extensions.looking import descendants_of, runs
+
+ROOT = Path(__file__).parents[2]
+
+# So many answers show that the load is on.
+ANSWERS = 100
+
+
+async def serve(config: Any) -> None:
+    """Make calls until killed."""
+    size = spec_from_mapping(config["extensions"][0]).pool.min
+    async with exthost.Host.from_config(config) as host:
+        extension = host[config["extensions"][0]["name"]]
+        await extension.start()
+        await until(lambda: extension.stats.processes == size, 150)
+        async with under_load(extension) as load:
+            await until(lambda: load.ends["result"] > ANSWERS)
+            sessions = extension._supervisor.processes.sessions
+            print(*(session.lifetime.child.pid for session in sessions), flush=True)
+            await asyncio.Event().wait()
+
+
+def kill_loaded_host(
+    config: dict[str, Any], size: int, is_empty: Callable[[], bool] | None = None
+) -> float:
+    """Start a host, kill it under load, and wait until nothing of it is left: none of its processes
+    and of those on nodes, and whatever `is_empty` looks at. Return how many seconds that took."""
+    host = subprocess.Popen(
+        [sys.executable, "-m", "tests.cluster.loaded_host", json.dumps(config)],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert host.stdout is not None
+    try:
+        pids = [int(word) for word in host.stdout.readline().split()]
+        assert len(pids) == size and all(map(runs, pids))
+        assert is_empty is None or not is_empty()
+        pids += descendants_of(host.pid)
+    finally:
+        host.kill()
+        began = time.monotonic()
+        host.wait()
+        host.stdout.close()
+    asyncio.run(until(lambda: not any(map(runs, pids)) and (is_empty is None or is_empty())))
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(json.loads(sys.argv[1])))

@@ -1,0 +1,97 @@
+"""A Ray cluster of several nodes on this machine, in a process of its own.
+
+    python ray_cluster.py FOLDER
+
+Prints a line of JSON for each line that it reads, and one at the start, which has the address.
+`add` starts a node and prints its id and the pids of its own processes; `remove ID` ends one, of
+which anything may be dead already; `drain ID` has one emptied; `actors` prints how many there are.
+The cluster ends with its stdin.
+"""
+
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+# On a busy machine its processes take longer to start than Ray allows.
+os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112 - Ray's own spelling
+# An actor of ours is a process of its own, so those that Ray starts in advance would idle.
+os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
+
+# As little as Ray accepts of each.
+LEAST: dict[str, Any] = {"object_store_memory": 80 * 1024 * 1024, "include_log_monitor": False}
+
+# Ray waits 30 s for a node to register, which is not enough beside other work.
+TRIES = 3
+
+
+class Nodes:
+    """The cluster, and its nodes by their ids. The head has no processors: nothing is placed there,
+    unless it asks for none."""
+
+    def __init__(self, folder: str) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._cluster = Cluster()
+        self._nodes: dict[str, Any] = {}
+        self._cluster.add_node(num_cpus=0, include_dashboard=False, temp_dir=folder, **LEAST)
+        self.address: str = self._cluster.address
+
+    def add(self) -> dict[str, Any]:
+        """Start a node of two processors."""
+        for n in range(TRIES):
+            try:
+                node: Any = self._cluster.add_node(num_cpus=2, **LEAST)
+                break
+            except Exception:
+                if n == TRIES - 1:
+                    raise
+        self._nodes[node.node_id] = node
+        # Ray's workers live on while their dead raylet is not reaped.
+        for process in node.all_processes["raylet"]:
+            threading.Thread(target=process.process.wait, daemon=True).start()
+        pids = {
+            kind: process.process.pid
+            for kind, processes in node.all_processes.items()
+            for process in processes
+        }
+        return {"id": node.node_id, "pids": pids}
+
+    def remove(self, id: str) -> dict[str, Any]:
+        """End what is left of a node."""
+        self._cluster.remove_node(self._nodes.pop(id), allow_graceful=False)
+        return {}
+
+    def drain(self, id: str) -> dict[str, Any]:
+        """Have a node emptied; Ray itself ends nothing for years."""
+        from ray._raylet import GcsClient
+        from ray.core.generated import autoscaler_pb2
+
+        reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+        client = GcsClient(address=self.address)
+        accepted, _ = client.drain_node(id, reason, "test", 2**62)
+        return {"accepted": bool(accepted)}
+
+    def actors(self) -> dict[str, Any]:
+        """Count the actors that Ray has not ended."""
+        table = self._cluster.global_state.actor_table(None)
+        return {"count": sum(actor["State"] != "DEAD" for actor in table.values())}
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever Ray prints goes to stderr
+    nodes = Nodes(sys.argv[1])
+    print(json.dumps({"address": nodes.address}), file=answers)
+    for line in sys.stdin:
+        verb, *words = line.split()
+        print(json.dumps(getattr(nodes, verb)(*words)), file=answers)
+    nodes.close()
+
+
+if __name__ == "__main__":
+    main()
