@@ -18,8 +18,8 @@ from typing import Any
 from exthost.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process import probe
 from exthost.process.child import Child
+from exthost.process.file_view import ViewRequest, compute_view, system_view
 from exthost.process.host_protection import harden
-from exthost.process.view import ViewRequest, compute_view, system_view
 from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.cli.list import secret_words
+from exthost.cli.extension_summary import secret_words
 
 
 @pytest.mark.parametrize(

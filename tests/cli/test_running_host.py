@@ -176,7 +176,7 @@ def test_a_machine_without_a_folder_of_ours_still_runs_a_host(folder: Path) -> N
 def test_list_tells_the_states_of_a_running_host(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exthost.cli.list._ASK_SECONDS", RUN_SECONDS)
+    monkeypatch.setattr("exthost.cli.extension_summary._ASK_SECONDS", RUN_SECONDS)
 
     def states() -> dict[str, str]:
         return {one["id"]: one["state"] for one in told(folder, "list")["extensions"]}

@@ -101,7 +101,7 @@ def test_memory_survives_a_kill_of_the_host_right_after_it_was_acknowledged(
 import asyncio, os, signal, sys
 import exthost
 from pathlib import Path
-from exthost.discovery.target import spec_at
+from exthost.discovery.extension_at_path import spec_at
 from exthost.connection import Connection
 
 async def main():

@@ -19,8 +19,8 @@ from exthost.control import protocol
 from exthost.control.address import private_folder, sockets
 from exthost.control.client import ask
 from exthost.control.protocol import Request
-from exthost.control.report import Report
 from exthost.control.server import Control
+from exthost.control.status_report import StatusReport
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.host import Host
 from exthost.trace.buffer import TraceBuffer
@@ -47,7 +47,7 @@ def config_in(home: Path) -> str:
 @asynccontextmanager
 async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
     host = Host.from_config(config(*entries))
-    control = Control(host, Report(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = Control(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
     await control.serve()
     try:
         async with host:
@@ -137,7 +137,7 @@ async def test_without_a_folder_there_is_no_socket(
     monkeypatch.setattr("exthost.control.server.sockets", lambda *_: (path,))
     host = Host()
     with pytest.raises(Refused) as caught:
-        Control(host, Report(host), "x.toml", {})
+        Control(host, StatusReport(host), "x.toml", {})
     assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
 
 
@@ -273,7 +273,7 @@ async def test_progress_comes_before_the_answer(
 ) -> None:
     monkeypatch.syspath_prepend(stepper.installed(tmp_path))
     host = Host(Config(specs=(stepper.spec("climber"),)))
-    control = Control(host, Report(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = Control(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
     await control.serve()
     params = {"tool": "climb", "arguments": {"steps": 2}, "progress": True}
     try:

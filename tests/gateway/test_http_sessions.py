@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from exthost.cli.mcp_face import read_origin
+from exthost.cli.mcp_service import read_origin
 from exthost.gateway import http
 from exthost.http_server.listener import listen, url
 from exthost.http_server.metrics import Metrics

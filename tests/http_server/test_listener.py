@@ -1,4 +1,4 @@
-"""Where an HTTP face listens."""
+"""Where an HTTP service listens."""
 
 import pytest
 

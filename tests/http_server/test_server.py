@@ -1,4 +1,4 @@
-"""The limits of an HTTP face: nobody without a token can take what others need."""
+"""The limits of an HTTP service: nobody without a token can take what others need."""
 
 import asyncio
 import contextlib

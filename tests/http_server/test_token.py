@@ -1,4 +1,4 @@
-"""Where the token of an HTTP face comes from."""
+"""Where the token of an HTTP service comes from."""
 
 import os
 from pathlib import Path

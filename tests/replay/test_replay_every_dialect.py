@@ -13,10 +13,10 @@ import exthost
 from exthost.messages import Noise
 from exthost.replay.child_part import ChildPart, Line
 from exthost.replay.host_part import HostPart
-from exthost.replay.on_pipes import play_host
+from exthost.replay.pipe_replay import play_host
 from exthost.replay.script import Script, find_script
 from exthost.trace.record import TraceRecord
-from exthost.trace.recording import read_recording
+from exthost.trace.trace_format import read_recording
 from tests.cli.running import EXTHOST, RUN_SECONDS
 from tests.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
 

@@ -8,8 +8,7 @@ from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
 from exthost.trace.record import TraceRecord
 from exthost.web.history import CALLS, MOVES, POINTS, History, point_of
-from exthost.web.shown import TEXT_CHARACTERS, cut, to_json
-from exthost.web.traffic import (
+from exthost.web.page_traffic import (
     BATCH_RECORDS,
     MAX_RINGS,
     RING_RECORDS,
@@ -17,6 +16,7 @@ from exthost.web.traffic import (
     follow_traffic,
     records_of_call,
 )
+from exthost.web.page_values import TEXT_CHARACTERS, cut, to_json
 
 
 def record(number: int, text: str = "") -> TraceRecord:

@@ -10,9 +10,9 @@ In reading order:
     findings             what is found: findings, outcomes, the report with its score
     message_audit        every message against the rules for messages
     offer_audit          what is offered: names, descriptions, schemas
-    exchange             the bytes of both sides, as evidence
+    byte_log             the bytes of both sides, as evidence
     pipes                one process with raw pipes: bytes, stderr, signals, exit
-    peer                 a conversation with it, by the dialect's framing and codec
+    checked_process      a conversation with it, by the framing and codec of the dialect
     operation            a tool call with such a process
     starter              processes as the host starts them
     ledger               collects the findings of a run

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from exthost.check.checked_process import CheckedProcess
 from exthost.check.findings import Finding, Outcome
-from exthost.check.peer import Peer
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.message_audit import Problem
 from exthost.dialects.rules import all_rules, rule_of
@@ -23,17 +23,22 @@ class Ledger:
         self._absorbed: dict[int, int] = {}
 
     def add_finding(
-        self, name: str, message: str, peer: Peer | None = None, *, fix: str = ""
+        self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
     ) -> None:
-        """Record a broken rule, with the bytes of this peer."""
-        self._add(name, message, peer, () if peer is None else peer.exchange.shown(), fix)
+        """Record a broken rule, with the bytes of this process."""
+        self._add(name, message, process, () if process is None else process.byte_log.shown(), fix)
 
     def _add(
-        self, name: str, message: str, peer: Peer | None, exchange: tuple[str, ...], fix: str = ""
+        self,
+        name: str,
+        message: str,
+        process: CheckedProcess | None,
+        exchange: tuple[str, ...],
+        fix: str = "",
     ) -> None:
         findings = self._findings.setdefault(name, {})
         if message not in findings and len(findings) < MAX_FINDINGS:
-            stderr = () if peer is None else peer.pipes.stderr
+            stderr = () if process is None else process.pipes.stderr
             rule = rule_of(name, self._conformance)
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
@@ -42,12 +47,12 @@ class Ledger:
         for problem in problems:
             self._add(problem.rule, problem.message, None, ())
 
-    def absorb(self, peer: Peer) -> None:
-        """Record the problems of a peer's messages that are new."""
-        known = self._absorbed.get(id(peer), 0)
-        for problem, exchange in peer.problems[known:]:
-            self._add(problem.rule, problem.message, peer, exchange)
-        self._absorbed[id(peer)] = len(peer.problems)
+    def absorb(self, process: CheckedProcess) -> None:
+        """Record the new problems of a process's messages."""
+        known = self._absorbed.get(id(process), 0)
+        for problem, exchange in process.problems[known:]:
+            self._add(problem.rule, problem.message, process, exchange)
+        self._absorbed[id(process)] = len(process.problems)
 
     def has(self, *names: str) -> bool:
         """Return whether one of these rules is broken."""

@@ -2,9 +2,9 @@
 
 import time
 
+from exthost.check.checked_process import CheckedProcess, NoAnswer, reason_of
 from exthost.check.ledger import Ledger
 from exthost.check.offer_audit import offers_differ
-from exthost.check.peer import NoAnswer, Peer, reason_of
 from exthost.check.starter import Starter
 from exthost.errors import ExthostError
 from exthost.messages import Notification
@@ -21,98 +21,100 @@ class LifeChecks:
         self._ledger = ledger
         self._seconds = reply_seconds
 
-    async def end_in_order(self, peer: Peer) -> None:
+    async def end_in_order(self, process: CheckedProcess) -> None:
         """End a process by the steps of its dialect, up to the end of its input."""
         began = time.perf_counter()
-        steps = peer.dialect.traits.shutdown_steps
+        steps = process.dialect.traits.shutdown_steps
         for step in steps:
             match step:
                 case Say(message, _) if not isinstance(message, Notification):
                     try:
-                        await peer.request(message, self._seconds)
+                        await process.request(message, self._seconds)
                     except NoAnswer as silence:
-                        if await peer.pipes.exits_within(0) is None:
-                            self._ledger.add_finding("shutdown", str(silence), peer)
+                        if await process.pipes.exits_within(0) is None:
+                            self._ledger.add_finding("shutdown", str(silence), process)
                     self._ledger.mark_checked("shutdown", time.perf_counter() - began)
                 case Write(data):
-                    await _write(peer, data)
+                    await _write(process, data)
                 case CloseStdin(wait):
                     waits = f"the host waits {wait:g} s"
-                    await self._end_input(peer, "end-of-input", waits, self._seconds)
+                    await self._end_input(process, "end-of-input", waits, self._seconds)
         if not any(isinstance(step, Say) for step in steps):
             self._ledger.skip("shutdown", "the dialect has no such request")
-        await self._starter.release(peer)
+        await self._starter.release(process)
 
-    async def _end_input(self, peer: Peer, rule: str, waits: str, seconds: float) -> None:
+    async def _end_input(
+        self, process: CheckedProcess, rule: str, waits: str, seconds: float
+    ) -> None:
         began = time.perf_counter()
-        peer.pipes.close_stdin()
-        status = await peer.pipes.exits_within(seconds)
+        process.pipes.close_stdin()
+        status = await process.pipes.exits_within(seconds)
         took = time.perf_counter() - began
         if status is None:
             why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({waits})"
-            self._ledger.add_finding(rule, why, peer)
+            self._ledger.add_finding(rule, why, process)
             self._ledger.mark_checked(rule, took)
             return
         self._ledger.mark_checked(rule, took, f"after {took:.2f} s")
-        self._check_status(status, peer)
-        if not await peer.pipes.output_ends():
+        self._check_status(status, process)
+        if not await process.pipes.output_ends():
             why = "it has exited, and another process still holds its stdout open"
-            self._ledger.add_finding("orphans", why, peer)
+            self._ledger.add_finding("orphans", why, process)
         self._ledger.mark_checked("orphans")
-        if (problem := peer.unfinished_frame()) is not None:
-            self._ledger.add_finding("frame", problem.message, peer)
+        if (problem := process.unfinished_frame()) is not None:
+            self._ledger.add_finding("frame", problem.message, process)
 
-    def _check_status(self, status: ExitStatus, peer: Peer) -> None:
+    def _check_status(self, status: ExitStatus, process: CheckedProcess) -> None:
         if status.code != 0:
-            self._ledger.add_finding("exit-status", f"at the end of its input it {status}", peer)
+            self._ledger.add_finding("exit-status", f"at the end of its input it {status}", process)
         self._ledger.mark_checked("exit-status")
 
     async def end_early(self) -> None:
         """Start a process, and end its input before the first message."""
-        peer = await self._starter.start()
+        process = await self._starter.start()
         # It sees the end of its input when it has started.
         seconds = self._seconds + 2 * self._starter.start_seconds
         began = time.perf_counter()
-        await self._end_input(peer, "early-end", "before the first message", seconds)
+        await self._end_input(process, "early-end", "before the first message", seconds)
         self._starter.all_starts_seconds += time.perf_counter() - began
-        await self._starter.release(peer)
+        await self._starter.release(process)
 
     async def read_pieces(self) -> None:
         """Shake hands in pieces, then kill the process: the next check starts it again."""
         began = time.perf_counter()
         try:
-            peer, _ = await self._starter.connect(splits=True)
+            process, _ = await self._starter.connect(splits=True)
         except (NoAnswer, ExthostError) as error:
             why = f"the handshake, written byte by byte, fails: {reason_of(error)}"
             self._ledger.add_finding("split-frame", why, self._starter.latest)
         else:
-            await self._starter.release(peer)
+            await self._starter.release(process)
         self._ledger.mark_checked("split-frame", time.perf_counter() - began)
 
     async def start_again(self, before: Offer) -> None:
         """Start a process after another was killed, and end it by SIGTERM."""
         began = time.perf_counter()
         try:
-            peer, offer = await self._starter.connect()
+            process, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
             why = f"killed and started again, it does not shake hands: {reason_of(error)}"
             self._ledger.add_finding("restart", why, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return
         if change := offers_differ(before, offer):
-            self._ledger.add_finding("restart", f"killed and started again, {change}", peer)
+            self._ledger.add_finding("restart", f"killed and started again, {change}", process)
         self._ledger.mark_checked("restart", time.perf_counter() - began)
         began = time.perf_counter()
-        peer.pipes.terminate()
-        if await peer.pipes.exits_within(self._seconds) is None:
+        process.pipes.terminate()
+        if await process.pipes.exits_within(self._seconds) is None:
             why = f"{self._seconds:g} s after SIGTERM it still runs"
-            self._ledger.add_finding("signal", why, peer)
+            self._ledger.add_finding("signal", why, process)
         self._ledger.mark_checked("signal", time.perf_counter() - began)
-        await self._starter.release(peer)
+        await self._starter.release(process)
 
 
-async def _write(peer: Peer, data: bytes) -> None:
+async def _write(process: CheckedProcess, data: bytes) -> None:
     try:
-        await peer.write(data)
+        await process.write(data)
     except NoAnswer:
         pass

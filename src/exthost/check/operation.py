@@ -1,8 +1,8 @@
-"""Runs an operation of a dialect, such as a tool call, with a peer."""
+"""Runs an operation of a dialect, such as a tool call, with a process under check."""
 
 from typing import Any
 
-from exthost.check.peer import Peer
+from exthost.check.checked_process import CheckedProcess
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.steps import (
     AskHost,
@@ -20,20 +20,20 @@ from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
 
 
-async def call_tool(peer: Peer, call: ToolCall, offer: Offer, seconds: float) -> Any:
+async def call_tool(process: CheckedProcess, call: ToolCall, offer: Offer, seconds: float) -> Any:
     """Call a tool and return its result. Raises NoAnswer, CallFailed or ProtocolViolation."""
-    operation = peer.dialect.operations["call_tool"]
+    operation = process.dialect.operations["call_tool"]
     if isinstance(operation, Simple | MaybeMore):
         method, params = operation.request(call)
-        result = expect(await peer.request(Request(method, params), seconds), call.name)
+        result = expect(await process.request(Request(method, params), seconds), call.name)
         if isinstance(operation, Simple):
             return operation.result(result) if operation.result is not None else result
         value = operation.finish(call, result)
-        return await _run(peer, value, offer, seconds) if hasattr(value, "send") else value
-    return await _run(peer, operation(call), offer, seconds)
+        return await _run(process, value, offer, seconds) if hasattr(value, "send") else value
+    return await _run(process, operation(call), offer, seconds)
 
 
-async def _run(peer: Peer, steps: Exchanges, offer: Offer, seconds: float) -> Any:
+async def _run(process: CheckedProcess, steps: Exchanges, offer: Offer, seconds: float) -> Any:
     received: Received = None
     while True:
         try:
@@ -43,14 +43,14 @@ async def _run(peer: Peer, steps: Exchanges, offer: Offer, seconds: float) -> An
         received = None
         match step:
             case Request():
-                received = await peer.request(step, seconds)
+                received = await process.request(step, seconds)
             case TryRequest(request, _):
-                received = await peer.request(request, seconds)
+                received = await process.request(request, seconds)
             case Subscribe():
-                data, _ = peer.frame_of(step.request)
-                await peer.write(data)
+                data, _ = process.frame_of(step.request)
+                await process.write(data)
             case Notification():
-                await peer.notify(step)
+                await process.notify(step)
             case GetOffer():
                 received = offer
             case AskHost():

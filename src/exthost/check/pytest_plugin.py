@@ -53,7 +53,7 @@ def check_extension(
     from exthost.check.run import run_checks
     from exthost.check.settings import CHECK_SECONDS, Settings
     from exthost.connection import connection_spec
-    from exthost.discovery.target import spec_at
+    from exthost.discovery.extension_at_path import spec_at
     from exthost.errors import UsageError
 
     if isinstance(target, str):

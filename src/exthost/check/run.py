@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from exthost.check.checked_process import NoAnswer, reason_of
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
 from exthost.check.life_checks import LifeChecks
 from exthost.check.offer_audit import audit_offer
-from exthost.check.peer import NoAnswer, reason_of
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
@@ -63,7 +63,7 @@ async def _check(
     began = time.perf_counter()
     try:
         try:
-            peer, offer = await starter.connect()
+            process, offer = await starter.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
             await starter.release_all()
             ledger.mark_checked("start")
@@ -81,10 +81,10 @@ async def _check(
         ledger.note(audit_offer(offer))
         _mark_all_checked(ledger, _OFFER_RULES)
         conversation = ConversationChecks(starter, conformance, ledger, settings)
-        await conversation.run(peer, offer)
+        await conversation.run(process, offer)
         life = LifeChecks(starter, ledger, settings.reply_seconds)
-        if conversation.peer is not None:
-            await life.end_in_order(conversation.peer)
+        if conversation.process is not None:
+            await life.end_in_order(conversation.process)
         await life.read_pieces()
         await life.start_again(offer)
         await life.end_early()

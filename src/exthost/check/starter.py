@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from exthost.check.checked_process import CheckedProcess, NoAnswer
 from exthost.check.ledger import Ledger
-from exthost.check.peer import NoAnswer, Peer
 from exthost.check.settings import REPLY_SECONDS
 from exthost.dialects.base import Dialect
 from exthost.dialects.conformance import Conformance
@@ -44,63 +44,65 @@ class Starter:
         is_short = reply_seconds < REPLY_SECONDS
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit
         self._falls_back = False
-        self._peers: list[Peer] = []
+        self._processes: list[CheckedProcess] = []
         self._admission: Admission | None = None
-        self.latest: Peer | None = None  # the process that was started last
+        self.latest: CheckedProcess | None = None  # the process that was started last
         self.start_seconds = 0.0  # how long the slowest start took
         self.all_starts_seconds = 0.0  # how long all starts took
 
-    async def start(self) -> Peer:
+    async def start(self) -> CheckedProcess:
         """Start a process, without a handshake. Raises one of our errors."""
         if not is_known(self.spec):
             await asyncio.to_thread(find_out, self.spec)
         if self._admission is None:
             self._admission = admit(self.spec, self.dialect, self._environ)
         launch = prepare(self.spec, self.dialect, self._environ, admission=self._admission)
-        peer = Peer(make_state_folder(launch), self.spec, self.dialect, self._conformance)
-        self._peers.append(peer)
-        self.latest = peer
-        return peer
+        process = CheckedProcess(
+            make_state_folder(launch), self.spec, self.dialect, self._conformance
+        )
+        self._processes.append(process)
+        self.latest = process
+        return process
 
-    async def connect(self, *, splits: bool = False) -> tuple[Peer, Offer]:
+    async def connect(self, *, splits: bool = False) -> tuple[CheckedProcess, Offer]:
         """Start a process and shake hands. Raises NoAnswer, or one of our errors."""
-        peer = await self.start()
-        peer.splits = splits
+        process = await self.start()
+        process.splits = splits
         try:
-            return peer, await self._shake_hands(peer)
+            return process, await self._shake_hands(process)
         except NoAnswer:
-            if self.dialect.fallback is None or self._falls_back or peer.is_alive:
+            if self.dialect.fallback is None or self._falls_back or process.is_alive:
                 raise
         # It died of the first request: the dialect knows an older handshake.
-        await self.release(peer)
+        await self.release(process)
         self._falls_back = True
-        peer = await self.start()
-        peer.splits = splits
-        return peer, await self._shake_hands(peer)
+        process = await self.start()
+        process.splits = splits
+        return process, await self._shake_hands(process)
 
-    async def _shake_hands(self, peer: Peer) -> Offer:
+    async def _shake_hands(self, process: CheckedProcess) -> Offer:
         make = self.dialect.fallback if self._falls_back else None
-        steps = (make or self.dialect.handshake)(peer.launch.context)
+        steps = (make or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()
         try:
-            offer = await peer.shake_hands(steps, self._handshake_seconds)
+            offer = await process.shake_hands(steps, self._handshake_seconds)
             self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
             return offer
         except (NoAnswer, ExthostError):
-            if (problem := peer.unfinished_frame()) is not None:
-                peer.problems.append((problem, peer.exchange.shown()))
+            if (problem := process.unfinished_frame()) is not None:
+                process.problems.append((problem, process.byte_log.shown()))
             raise
         finally:
             self.all_starts_seconds += time.perf_counter() - began
 
-    async def release(self, peer: Peer) -> None:
+    async def release(self, process: CheckedProcess) -> None:
         """Record what the messages of a process showed, and end it."""
-        if peer in self._peers:
-            self._peers.remove(peer)
-            await peer.kill()
-        self.ledger.absorb(peer)
+        if process in self._processes:
+            self._processes.remove(process)
+            await process.kill()
+        self.ledger.absorb(process)
 
     async def release_all(self) -> None:
         """End every process."""
-        for peer in list(self._peers):
-            await self.release(peer)
+        for process in list(self._processes):
+            await self.release(process)

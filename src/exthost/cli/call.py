@@ -31,16 +31,10 @@ from exthost.cli.common import (
 )
 from exthost.cli.running_host import is_path_of_another, running_host, show_event, standalone_option
 from exthost.cli.start_note import start_note
+from exthost.cli.started_extension import print_events, started, traced
 from exthost.cli.stream_display import StreamDisplay
-from exthost.cli.target import (
-    find_spec,
-    print_events,
-    read_wanted,
-    run_once,
-    started,
-    traced,
-    with_launch_flags,
-)
+from exthost.cli.target_specs import find_spec, read_wanted, with_launch_flags
+from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request, read_error

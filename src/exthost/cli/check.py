@@ -31,7 +31,9 @@ from exthost.cli.common import (
     show_table,
     show_text,
 )
-from exthost.cli.target import detect_dialect, find_spec, run_async
+from exthost.cli.started_extension import detect_dialect
+from exthost.cli.target_specs import find_spec
+from exthost.cli.verb_loop import run_async
 from exthost.detection import SEARCH_SECONDS
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import conformance_of

@@ -25,7 +25,7 @@ DEFAULT_CONFIG = "exthost.toml"
 class Args(argparse.Namespace):
     """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
     tried before the right one, each with its outcome; `start_seconds` is the `--timeout` of verbs
-    that only start an extension; `token` is that of every face on HTTP."""
+    that only start an extension; `token` is that of every service on HTTP."""
 
     json: bool
     config: str | None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_path, say
-from exthost.cli.toggle import replace_file
+from exthost.cli.toggle_verbs import replace_file
 from exthost.config import Config
 from exthost.control.client import ask
 from exthost.control.protocol import Request

@@ -35,8 +35,10 @@ from exthost.cli.common import (
 )
 from exthost.cli.key_reader import KeyReader
 from exthost.cli.source_watch import changed_files, stamps, watched_paths
-from exthost.cli.target import detect_dialect, find_spec, run_async, with_start_limit
+from exthost.cli.started_extension import detect_dialect, with_start_limit
+from exthost.cli.target_specs import find_spec
 from exthost.cli.traffic_lines import traffic_line
+from exthost.cli.verb_loop import run_async
 from exthost.config import Config
 from exthost.control.requests import own_tool_name
 from exthost.errors import ExthostError, UsageError

@@ -2,7 +2,7 @@
 stay, and so does all else that the config says of it."""
 
 from exthost.cli.common import Args
-from exthost.cli.toggle import toggle, toggle_options
+from exthost.cli.toggle_verbs import toggle, toggle_options
 
 options = toggle_options
 

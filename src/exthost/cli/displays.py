@@ -14,7 +14,7 @@ from exthost.cli.common import Args, escape_controls, given_config, json_text, n
 from exthost.cli.event_lines import event_line
 from exthost.cli.logs import last_lines
 from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
-from exthost.control.report import Report
+from exthost.control.status_report import StatusReport
 from exthost.events import (
     Dropped,
     Exited,
@@ -38,7 +38,7 @@ class Display(Protocol):
         """Stop showing."""
 
 
-def display_for(args: Args, host: Host, report: Report) -> Display:
+def display_for(args: Args, host: Host, report: StatusReport) -> Display:
     """Return the display that fits the options and the terminal."""
     if args.json:
         return Json(host)
@@ -46,7 +46,7 @@ def display_for(args: Args, host: Host, report: Report) -> Display:
         return Quiet()
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         try:
-            from exthost.cli.live import LiveTable
+            from exthost.cli.live_table import LiveTable
         except ImportError:  # without rich
             pass
         else:

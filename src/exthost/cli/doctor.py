@@ -19,17 +19,16 @@ from exthost.cli.common import (
     say,
     show_json,
 )
-from exthost.cli.info import environment
-from exthost.cli.list import (
-    all_option,
+from exthost.cli.diagnostic_lines import all_option, select_diagnostics
+from exthost.cli.extension_summary import (
     enforcement,
     missing_sandbox_warning,
     path_lines,
     running_states,
     secret_words,
-    select_diagnostics,
 )
-from exthost.cli.target import find_spec, has_config, read_wanted
+from exthost.cli.info import environment
+from exthost.cli.target_specs import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
 from exthost.dialects import find

@@ -1,7 +1,7 @@
 """Switch an extension on in the config, for every host that is started from then on."""
 
 from exthost.cli.common import Args
-from exthost.cli.toggle import toggle, toggle_options
+from exthost.cli.toggle_verbs import toggle, toggle_options
 
 options = toggle_options
 

@@ -3,7 +3,7 @@
   exthost gateway                       for an mcpServers file: speaks on stdin and stdout
   exthost gateway --http 8765           http://127.0.0.1:8765/mcp, with a bearer token
 
-It is `exthost run` with an MCP face: `exthost status`, `restart`, `logs` and `call` work on it.
+It is `exthost run` with an MCP service: `exthost status`, `restart`, `logs` and `call` work on it.
 Where another host of the same config runs, it starts processes of its own and has no socket.
 
 The token is that of --token-file (made if it is not there), else $EXTHOST_GATEWAY_TOKEN, else a
@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 from exthost.cli.common import Args, config_option, given_config, no_command
 from exthost.cli.displays import Display, Lines
-from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
+from exthost.cli.host_service import HostService
 from exthost.cli.http_options import DEFAULT_HOST
-from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
-from exthost.cli.target import run_service
+from exthost.cli.mcp_service import check_http_options, http_options, mcp_services
+from exthost.cli.verb_loop import run_long_lived
 from exthost.config import Config
-from exthost.control.report import Report
+from exthost.control.status_report import StatusReport
 from exthost.discovery.configfile import read_config
 from exthost.host.host import Host
 
@@ -39,17 +39,19 @@ def run(args: Args) -> int:
     check_http_options(args, args.host)
     path = given_config(args)
     config = read_config(path)
-    with mcp_faces(args, on_stdio=args.http is None, host=args.host) as faces:
-        return run_service(_serve(path, config, faces, args.plain_names))
+    with mcp_services(args, on_stdio=args.http is None, host=args.host) as services:
+        return run_long_lived(_serve(path, config, services, args.plain_names))
 
 
-async def _serve(path: str, config: Config, faces: Sequence[Face], plain_names: bool) -> int:
-    def make_display(host: Host, _: Report) -> Display:
+async def _serve(
+    path: str, config: Config, services: Sequence[HostService], plain_names: bool
+) -> int:
+    def make_display(host: Host, _: StatusReport) -> Display:
         return Lines(host)
 
     # Several MCP clients may each start a gateway of one config: none of them is refused.
     process = HostProcess(
-        path, config, make_display, faces, may_be_second=True, plain_names=plain_names
+        path, config, make_display, services, may_be_second=True, plain_names=plain_names
     )
     async with process:
         return await process.run()

@@ -1,6 +1,6 @@
 """The process of a host: what `run` and `gateway` have in common.
 
-It owns the extensions, the control socket, their logs and the display, and serves the faces that
+It owns the extensions, the control socket, their logs and the display, and serves the services that
 it is given: MCP on stdio, MCP on HTTP, the web page. It reports its state to the service manager,
 if there is one. It stops at a signal, or when its client closes stdin: it waits for calls in
 flight. A second signal kills.
@@ -14,15 +14,15 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.cli.common import error_details
+from exthost.cli.diagnostic_lines import tell_diagnostics
 from exthost.cli.displays import Display, Quiet
-from exthost.cli.face import Face, FacedHost
-from exthost.cli.list import tell_diagnostics
+from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import key_of
-from exthost.control.report import Report
 from exthost.control.requests import Requests
 from exthost.control.server import Control
+from exthost.control.status_report import StatusReport
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.extension_logs import ExtensionLogs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 
-MakeDisplay = Callable[[Host, Report], Display]
+MakeDisplay = Callable[[Host, StatusReport], Display]
 
 
 class HostProcess:
@@ -48,7 +48,7 @@ class HostProcess:
         path: str,
         config: Config,
         make_display: MakeDisplay,
-        faces: Sequence[Face] = (),
+        services: Sequence[HostService] = (),
         *,
         may_be_second: bool = False,
         plain_names: bool = False,
@@ -57,15 +57,15 @@ class HostProcess:
         `may_be_second`: run without a socket if another host of this config has it.
         `plain_names`: see `Gateway`."""
         self._path = path
-        self._faces = faces
+        self._services = services
         self._may_be_second = may_be_second
         self._service = ServiceNotifier(os.environ)
-        self.host = Host(config, environ=_child_variables() if faces else None)
-        self.report = Report(self.host)
+        self.host = Host(config, environ=_child_variables() if services else None)
+        self.report = StatusReport(self.host)
         self.display = make_display(self.host, self.report)
         self.control: Control | None = None
         self._requests = Requests(self.host, self.report, path)
-        has_mcp = any(face.is_mcp for face in faces)
+        has_mcp = any(service.is_mcp for service in services)
         self._gateway = self._make_gateway(plain_names) if has_mcp else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
@@ -78,7 +78,7 @@ class HostProcess:
         return Gateway(self.host, plain_names=plain_names)
 
     def _make_probes(self) -> "Probes | None":
-        if not any(face.is_http for face in self._faces):
+        if not any(service.is_http for service in self._services):
             return None
         from exthost.http_server.metrics import Metrics
         from exthost.http_server.probes import Probes
@@ -146,7 +146,7 @@ class HostProcess:
             opening = self._gateway.open()
         else:
             opening = loop.create_task(self.host.__aenter__())
-        faced = FacedHost(
+        served = ServiceHost(
             self._path,
             self.host,
             self.report,
@@ -154,20 +154,20 @@ class HostProcess:
             self._gateway.server if self._gateway is not None else None,
             self._make_probes(),
         )
-        faces = [loop.create_task(face.serve(faced)) for face in self._faces]
+        services = [loop.create_task(service.serve(served)) for service in self._services]
         signalled = loop.create_task(self._signals.get())
         try:
-            await self._until_ended(opening, {signalled, *faces})
-            await self._stop(faces)
+            await self._until_ended(opening, {signalled, *services})
+            await self._stop(services)
         finally:
-            tasks = (opening, signalled, *faces, *self._reloading)
+            tasks = (opening, signalled, *services, *self._reloading)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
         if signalled.cancelled():
-            for face in faces:
-                if not face.cancelled():
-                    face.result()
+            for service in services:
+                if not service.cancelled():
+                    service.result()
             return 0
         return INTERRUPTED if signalled.result() == signal.SIGINT else 0
 
@@ -232,14 +232,14 @@ class HostProcess:
             if line:
                 self.display.say(line)
 
-    async def _stop(self, faces: "Sequence[asyncio.Task[None]]") -> None:
+    async def _stop(self, services: "Sequence[asyncio.Task[None]]") -> None:
         self._requests.ending = True
         self._service.stopping()
         self.display.say("stopping; Ctrl-C again kills")
-        for face in faces:
-            face.cancel()
-        if faces:
-            await asyncio.wait(faces)
+        for service in services:
+            service.cancel()
+        if services:
+            await asyncio.wait(services)
         loop = asyncio.get_running_loop()
         closing = loop.create_task(self._close(drain=True))
         second = loop.create_task(self._signals.get())
@@ -253,7 +253,7 @@ class HostProcess:
 
 
 def _child_variables() -> dict[str, str]:
-    """Return our variables without the token of the faces on HTTP, which no extension may have."""
+    """Return our variables without the token of HTTP services, which no extension may have."""
     return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
 
 

@@ -1,4 +1,4 @@
-"""Options of every face on HTTP: its address (PORT, HOST:PORT or [IPV6]:PORT), and its token."""
+"""Options of every service on HTTP: its address (PORT, HOST:PORT or [IPV6]:PORT), and its token."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ def warn_if_public(host: str) -> None:
 
 
 def find_token(args: Args) -> token.Token:
-    """Return the token of all faces of this process."""
+    """Return the token of all services of this process."""
     if args.token is None:
         args.token = token.find(args.token_file, os.environ)
     found: token.Token = args.token

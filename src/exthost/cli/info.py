@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
-from exthost.cli.list import (
+from exthost.cli.extension_summary import (
     enforcement,
     limit_words,
     path_lines,
     running_states,
     state_before_start,
 )
-from exthost.cli.target import find_spec
+from exthost.cli.target_specs import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import restart_of

@@ -21,9 +21,11 @@ from exthost.cli.common import (
     start_timeout_option,
     trace_option,
 )
-from exthost.cli.list import limit_words, missing_sandbox_warning, path_lines
+from exthost.cli.extension_summary import limit_words, missing_sandbox_warning, path_lines
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
-from exthost.cli.target import find_spec, run_async, started
+from exthost.cli.started_extension import started
+from exthost.cli.target_specs import find_spec
+from exthost.cli.verb_loop import run_async
 from exthost.control.description import describe_extension
 from exthost.control.protocol import Request
 from exthost.errors import NotFound, UsageError

@@ -17,8 +17,8 @@ from exthost.cli.package_folders import (
     read_package,
     search_folder,
 )
-from exthost.cli.target import read_wanted
-from exthost.cli.toggle import set_enabled
+from exthost.cli.target_specs import read_wanted
+from exthost.cli.toggle_verbs import set_enabled
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.files import is_inside
 from exthost.errors import Evidence, UsageError

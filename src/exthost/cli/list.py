@@ -3,39 +3,27 @@ that config, the state is what it says. TARGET is one of them, or a folder or ma
 no config."""
 
 import argparse
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from exthost.cli.common import (
     Args,
     config_option,
-    config_path,
     no_command,
     say,
     say_empty,
-    say_labelled,
     show_json,
     show_table,
 )
-from exthost.cli.target import read_targeted
-from exthost.control.client import ask
-from exthost.control.protocol import Request
-from exthost.dialects import find
-from exthost.discovery.configfile import Wanted
-from exthost.discovery.report import Diagnostic
-from exthost.errors import ExthostError
+from exthost.cli.diagnostic_lines import (
+    all_option,
+    diagnostic_row,
+    select_diagnostics,
+    tell_diagnostics,
+)
+from exthost.cli.extension_summary import missing_sandbox_warning, row, running_states, secret_words
+from exthost.cli.target_specs import read_targeted
 from exthost.extension.lifecycle import State
-from exthost.host.api.host_api import read_stored_settings
-from exthost.launch.gate import clash
-from exthost.launch.plan import admit, prepare
 from exthost.spec import Spec
-
-# A listing does not wait for a host that hangs.
-_ASK_SECONDS = 1.0
-
-# The states whose reason is shown, as the running host reports it.
-_NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +31,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     config_option(parser)
     all_option(parser)
     parser.add_argument("--disabled", action="store_true", help="only those that are switched off")
-
-
-def all_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="every mistake of a manifest")
 
 
 def run(args: Args) -> int:
@@ -95,139 +79,3 @@ def run(args: Args) -> int:
             say(f"{shown_row['id']}: {secret_words(shown_row['asks_for'])}")
     tell_diagnostics(diagnostics)
     return 0
-
-
-def running_states(args: Args) -> dict[str, dict[str, Any]]:
-    """Return state and reason by id, from the running host; {} if none runs or it does not answer
-    in time."""
-    try:
-        status = ask(config_path(args), Request("status"), timeout=_ASK_SECONDS)
-    except ExthostError:
-        return {}
-    return {
-        row["id"]: {
-            "state": row["state"],
-            "reason": _why(row) if row["state"] in _NOT_WELL else "",
-        }
-        for row in status["extensions"]
-    }
-
-
-def _why(status: dict[str, Any]) -> str:
-    error = status["last_error"]
-    return str(error["message"]) if error else ""
-
-
-def row(found: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
-    """One extension as the listing has it."""
-    state, reason = state_before_start(spec, admitted)
-    return {
-        "id": spec.id,
-        "dialect": spec.dialect,
-        "version": spec.version,
-        "state": state,
-        "path": spec.origin or (spec.argv[0] if spec.argv else ""),
-        "reason": reason,
-        "asks_for": list(secrets := found.asks_for_secrets(spec)),
-        "is_given": [name for name in secrets if name in os.environ],
-        "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
-    }
-
-
-def enforcement(spec: Spec) -> dict[str, Any]:
-    """Return the sandbox it would run in, as data; {} if it would not be started."""
-    try:
-        return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
-    except (ExthostError, IndexError):
-        return {}
-
-
-def missing_sandbox_warning(sandbox: Mapping[str, Any]) -> str:
-    """Return the warning for an extension that runs with a weaker sandbox than its config asks for;
-    "" for others."""
-    if "asked_for" not in sandbox:
-        return ""
-    return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
-
-
-def secret_words(names: Sequence[str]) -> str:
-    """Return in words which secrets a discovered manifest asks for, which of them it is given, and
-    which are not set in this environment."""
-    given = [name for name in names if name in os.environ]
-    unset = [name for name in names if name not in os.environ]
-    parts = [f"asks for {'a secret' if len(names) == 1 else 'secrets'}: {', '.join(names)}"]
-    if given:
-        parts.append(f"it is given {', '.join(given)}")
-    if unset:
-        parts.append(f"{', '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set")
-    return "; ".join(parts)
-
-
-def limit_words(sandbox: Mapping[str, Any]) -> str:
-    """Return the limits of a sandbox as text. A limit that is named by a path is a size."""
-    limits = sandbox.get("limits", {})
-    return ", ".join(
-        f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
-        for name, value in limits.items()
-    )
-
-
-def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
-    """Return a line for each path that it is shown: access, path and source."""
-    return [
-        f"{path['access']:<5} {path['path']} ({path['source']})"
-        for path in sandbox.get("paths", ())
-    ]
-
-
-def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, str]:
-    """Return the state before anything is started, and the reason if it is not admitted.
-    `admitted`: the specs that were admitted earlier, which it may clash with."""
-    state, reason = State.ADMITTED.value, ""
-    if not spec.enabled:
-        listed = spec.package is not None
-        state, reason = "disabled", "in the list `disabled`" if listed else "enabled = false"
-    else:
-        try:
-            dialect = find.find_dialect(spec.dialect)
-            admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if (objection := clash(spec, admitted)) is not None:
-                raise objection
-        except ExthostError as refused:
-            state, reason = State.REFUSED.value, refused.message
-    return state, reason
-
-
-def select_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
-    """Return the first mistake of each manifest, or every one."""
-    if not every:
-        return tuple(diagnostics)
-    return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))
-
-
-def diagnostic_row(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A diagnostic as JSON shows it."""
-    return {
-        "level": diagnostic.level,
-        "path": diagnostic.path,
-        "line": diagnostic.line,
-        "key": diagnostic.key,
-        "message": diagnostic.message,
-        "code": diagnostic.code,
-        "extension": diagnostic.extension,
-        "help": diagnostic.help,
-    }
-
-
-def tell_diagnostics(
-    diagnostics: Iterable[Diagnostic], *, fixes: bool = False, tell: Callable[[str], None] = say
-) -> None:
-    for diagnostic in diagnostics:
-        where = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
-        text = f"{where}: {diagnostic.message}" if where else diagnostic.message
-        if tell is say:
-            say_labelled(f"{diagnostic.level}:", diagnostic.level, text)
-        else:
-            tell(f"{diagnostic.level}: {text}")
-        if fixes and diagnostic.help:
-            tell(f"  fix: {diagnostic.help}")

@@ -18,7 +18,7 @@ from exthost.cli.common import (
     say,
     show_json,
 )
-from exthost.cli.target import read_wanted
+from exthost.cli.target_specs import read_wanted
 from exthost.control.address import key_of
 from exthost.errors import NotFound
 from exthost.host.extension_logs import rotated_path

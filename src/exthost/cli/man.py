@@ -25,7 +25,7 @@ _EXIT_CODES = (
 
 _VARIABLES = (
     ("EXTHOST_HOME", "Where logs, stored settings and, if need be, the socket of a host are kept."),
-    ("EXTHOST_GATEWAY_TOKEN", "The token of the faces on HTTP."),
+    ("EXTHOST_GATEWAY_TOKEN", "The token of the services on HTTP."),
     ("NO_COLOR", "If it is set, nothing is coloured."),
     ("NOTIFY_SOCKET", "Where a service manager is told that the host is ready; set by systemd."),
 )

@@ -8,7 +8,7 @@ import asyncio
 import importlib
 
 from exthost.cli.common import Args
-from exthost.cli.face import Face, FacedHost
+from exthost.cli.host_service import HostService, ServiceHost
 from exthost.errors import ConfigError
 
 
@@ -20,7 +20,7 @@ def otel_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def otel_faces(args: Args) -> list[Face]:
+def otel_services(args: Args) -> list[HostService]:
     """Return what exports the spans of a host, if it was asked for. Raises ConfigError."""
     if not args.otel:
         return []
@@ -35,14 +35,14 @@ def otel_faces(args: Args) -> list[Face]:
             help="pip install 'exthost[otel]'",
         ) from None
 
-    async def serve(faced: FacedHost) -> None:
+    async def serve(served: ServiceHost) -> None:
         loop = asyncio.get_running_loop()
         provider = otel.otlp_provider()
-        spans = otel.CallSpans(faced.host.events, provider)
+        spans = otel.CallSpans(served.host.events, provider)
         try:
             await loop.create_future()
         finally:
             spans.close()
             await asyncio.to_thread(provider.shutdown)  # sends what is left
 
-    return [Face(serve)]
+    return [HostService(serve)]

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from exthost.cli.common import Args, escape_controls, plural, say, show_json, timeout_option
 from exthost.errors import Evidence, UsageError
-from exthost.replay.on_pipes import play_child, play_host
+from exthost.replay.pipe_replay import play_child, play_host
 from exthost.replay.script import Script, find_script
-from exthost.trace.recording import read_recording
+from exthost.trace.trace_format import read_recording
 
 DIFFERS = 1
 

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 
 from exthost.cli.common import Args, config_option, given_config, no_command
 from exthost.cli.displays import Display, display_for
-from exthost.cli.face import Face
 from exthost.cli.host_process import HostProcess
-from exthost.cli.mcp_face import check_http_options, http_options, mcp_faces
-from exthost.cli.otel_export import otel_faces, otel_options
-from exthost.cli.target import run_service
-from exthost.cli.web_face import web_faces, web_options
+from exthost.cli.host_service import HostService
+from exthost.cli.mcp_service import check_http_options, http_options, mcp_services
+from exthost.cli.otel_export import otel_options, otel_services
+from exthost.cli.verb_loop import run_long_lived
+from exthost.cli.web_service import web_options, web_services
 from exthost.config import Config
-from exthost.control.report import Report
+from exthost.control.status_report import StatusReport
 from exthost.discovery.configfile import read_config
 from exthost.errors import UsageError
 from exthost.host.host import Host
@@ -50,14 +50,16 @@ def run(args: Args) -> int:
         )
     path = given_config(args)
     config = read_config(path)
-    with mcp_faces(args, on_stdio=args.mcp_stdio) as faces, web_faces(args) as page:
-        return run_service(_supervise(args, path, config, [*faces, *page, *otel_faces(args)]))
+    with mcp_services(args, on_stdio=args.mcp_stdio) as services, web_services(args) as page:
+        return run_long_lived(
+            _supervise(args, path, config, [*services, *page, *otel_services(args)])
+        )
 
 
-async def _supervise(args: Args, path: str, config: Config, faces: Sequence[Face]) -> int:
-    def make_display(host: Host, report: Report) -> Display:
+async def _supervise(args: Args, path: str, config: Config, services: Sequence[HostService]) -> int:
+    def make_display(host: Host, report: StatusReport) -> Display:
         return display_for(args, host, report)
 
     names = args.plain_names
-    async with HostProcess(path, config, make_display, faces, plain_names=names) as process:
+    async with HostProcess(path, config, make_display, services, plain_names=names) as process:
         return await process.run()

@@ -18,9 +18,11 @@ from exthost.cli.common import (
     show_json,
     show_table,
 )
-from exthost.cli.list import tell_diagnostics
+from exthost.cli.diagnostic_lines import tell_diagnostics
 from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
-from exthost.cli.target import detect_dialect, find_spec, read_wanted, run_once
+from exthost.cli.started_extension import detect_dialect
+from exthost.cli.target_specs import find_spec, read_wanted
+from exthost.cli.verb_loop import run_once
 from exthost.config import Config
 from exthost.control.description import describe_tools
 from exthost.control.protocol import Request, read_error

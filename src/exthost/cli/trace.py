@@ -16,8 +16,8 @@ from exthost.cli.traffic_lines import traffic_line
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request
 from exthost.trace.record import TraceRecord
-from exthost.trace.recording import LineMaker
 from exthost.trace.trace_file import TraceFile, dropped_record
+from exthost.trace.trace_format import LineMaker
 
 # To connect: a host that lives accepts at once.
 CONNECT_SECONDS = 10.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from exthost.cli.common import Args, config_option, no_command, show_json
 from exthost.cli.config_edit import tell_reload
 from exthost.cli.package_folders import delete
-from exthost.cli.target import read_wanted
+from exthost.cli.target_specs import read_wanted
 from exthost.config import Config
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Candidate

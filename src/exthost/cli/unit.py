@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
-from exthost.cli.mcp_face import check_http_options, http_options
-from exthost.cli.web_face import web_options
+from exthost.cli.mcp_service import check_http_options, http_options
+from exthost.cli.web_service import web_options
 from exthost.errors import UsageError
 
 # As long as extensions may take to get ready, and to drain.

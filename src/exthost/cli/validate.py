@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
-from exthost.cli.list import all_option, diagnostic_row, select_diagnostics, tell_diagnostics
-from exthost.cli.target import manifests_at, read_wanted
+from exthost.cli.diagnostic_lines import (
+    all_option,
+    diagnostic_row,
+    select_diagnostics,
+    tell_diagnostics,
+)
+from exthost.cli.target_specs import manifests_at, read_wanted
 from exthost.discovery.configfile import Wanted
 from exthost.discovery.report import Diagnostic, Report
 from exthost.errors import ManifestError, Refused

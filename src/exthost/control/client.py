@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import ours, sockets
-from exthost.control.peer import is_same_user
+from exthost.control.peer_credentials import is_same_user
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped

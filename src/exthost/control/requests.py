@@ -15,8 +15,8 @@ from exthost.control.as_data import as_data, event_as_data
 from exthost.control.description import describe_extension, describe_tools
 from exthost.control.measurements import Measurements
 from exthost.control.protocol import Request
-from exthost.control.report import Report, pids_here
 from exthost.control.served_host import ServedHost
+from exthost.control.status_report import StatusReport, pids_here
 from exthost.dialects.meanings import Progress
 from exthost.dialects.streams import ProgressBar
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -80,7 +80,7 @@ class Requests:
     eager extension is ready or has failed."""
 
     def __init__(
-        self, host: ServedHost, report: Report, config: str, *, is_program: bool = False
+        self, host: ServedHost, report: StatusReport, config: str, *, is_program: bool = False
     ) -> None:
         self._host = host
         self._report = report

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exthost.control.address import key_of, lock_folder, private_folder, sockets
-from exthost.control.peer import is_same_user
-from exthost.control.report import Report
+from exthost.control.peer_credentials import is_same_user
 from exthost.control.requests import Requests
 from exthost.control.served_host import ServedHost
 from exthost.control.server_connection import ServerConnection
+from exthost.control.status_report import StatusReport
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
 
 # Each costs a descriptor; programs and shell loops that call in parallel need some.
@@ -38,7 +38,7 @@ class Control:
     def __init__(
         self,
         host: ServedHost,
-        report: Report,
+        report: StatusReport,
         config: str,
         environ: Mapping[str, str] = os.environ,
         *,

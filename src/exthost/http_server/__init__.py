@@ -1,4 +1,4 @@
-"""What every HTTP face of a host shares: where it listens, who may ask, and the numbers.
+"""What every HTTP service of a host shares: where it listens, who may ask, and the numbers.
 
 listener  sockets, and the names under which a browser may ask for us
 token     where the bearer token comes from, and which are valid now

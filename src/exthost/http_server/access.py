@@ -1,4 +1,4 @@
-"""Who may ask an HTTP face: the Host and Origin of a request are ours, and it has the token.
+"""Who may ask an HTTP service: the Host and Origin of a request are ours, and it has the token.
 
 `Access` holds the decisions and knows no application. A foreign Host means that a page of another
 site reaches us under a name of its own (DNS rebinding); a foreign Origin, that a page of another
@@ -16,10 +16,10 @@ UNAUTHORIZED = 401
 
 
 class Access:
-    """The rules of one face: the names that it may be asked for, and its tokens."""
+    """The rules of one service: the names that it may be asked for, and its tokens."""
 
     def __init__(self, host: str, tokens: Tokens) -> None:
-        """`host` is the address that the face listens on."""
+        """`host` is the address that the service listens on."""
         self._names = frozenset(name.lower() for name in names(host))
         self._tokens = tokens
 
@@ -39,7 +39,7 @@ class Access:
         return None
 
     def _is_ours(self, origin: str, host: str) -> bool:
-        """Return whether the origin is the page of this very face: same name and same port."""
+        """Return whether the origin is the page of this very service: same name and same port."""
         return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
 
     def has_token(self, headers: Mapping[str, str]) -> bool:

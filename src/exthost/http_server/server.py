@@ -1,4 +1,4 @@
-"""uvicorn as every HTTP face uses it: with limits that it lacks, and without its signal handlers.
+"""uvicorn for every HTTP service: with limits that it lacks, and without its signal handlers.
 
 A client without a token must not be able to take every descriptor of the host: the head of a
 request has a deadline, and the number of connections a limit.

@@ -1,4 +1,4 @@
-"""The bearer token of a face on HTTP: where it comes from, and which tokens are valid now.
+"""The bearer token of a service on HTTP: where it comes from, and which tokens are valid now.
 
 It comes from a file, the environment, or chance. A file may hold several tokens, a line each, and
 may change while the host runs: it is read again before the next request is judged. So a token is

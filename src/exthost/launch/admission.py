@@ -19,8 +19,8 @@ from exthost.launch.program_files import program_files
 from exthost.launch.shared_folders import refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import probe
+from exthost.process.file_view import ViewRequest, compute_view, system_view, toml_key
 from exthost.process.shown_paths import is_below
-from exthost.process.view import ViewRequest, compute_view, system_view, toml_key
 from exthost.sandbox.strict import View
 from exthost.spec import Pins, Spec
 

@@ -11,8 +11,8 @@ import logging
 from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
+from exthost.process.file_view import system_view
 from exthost.process.user_ids import blocked_by, can_write, closed_above, is_kernel_root, user_id
-from exthost.process.view import system_view
 from exthost.sandbox.probe_result import Tools
 from exthost.sandbox.strict import View
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from exthost.dialects.base import Dialect
 from exthost.launch.machine_check import policy_of
 from exthost.process.environment import Environment, child_environment
-from exthost.process.view import toml_key
+from exthost.process.file_view import toml_key
 from exthost.spec import HostEnvRef, Spec
 
 __all__ = ["environment_of", "grant_line", "host_variables", "resolve", "withheld"]

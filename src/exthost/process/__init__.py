@@ -20,7 +20,7 @@ In reading order:
     cgroups          the same limits, enforced by the kernel
     procfs           process trees and memory, read from /proc
     probe            which namespaces this machine allows, found by trying
-    view             the paths that a sandboxed extension is shown
+    file_view        the paths that a sandboxed extension is shown
     runtimes         the files that a program needs to run
     shown_paths      the collection of paths, and the links that lead to them
     user_ids         the user that a root host runs an extension as

@@ -22,7 +22,7 @@ from functools import cache
 from exthost.errors import SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
-from exthost.process.view import system_view
+from exthost.process.file_view import system_view
 from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import ProbeResult, Tools

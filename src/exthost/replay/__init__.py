@@ -9,5 +9,5 @@ recording matches everything. In reading order:
     comparison   where two messages differ first
     child_part   pure: what the child says to each message of the host
     host_part    pure: what the host says, and what it expects
-    on_pipes     either part on real pipes
+    pipe_replay  either part on real pipes
 """

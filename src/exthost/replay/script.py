@@ -8,7 +8,7 @@ from exthost.errors import Evidence, UsageError
 from exthost.messages import Batch, Failure, Id, Incoming, Message, Noise, Notification, Reply
 from exthost.messages import Request as RequestMessage
 from exthost.trace.record import TraceRecord
-from exthost.trace.recording import Recording
+from exthost.trace.trace_format import Recording
 
 __all__ = ["Script", "as_record", "find_script", "message_of", "messages_in"]
 

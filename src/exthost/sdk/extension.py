@@ -29,7 +29,7 @@ from exthost.sdk.manifests import FILES, manifest_text
 from exthost.sdk.registry import Model, Provider, Registry, Resource
 from exthost.sdk.types.function import Function
 from exthost.sdk.wire.descriptors import claim, claim_early
-from exthost.sdk.wire.parent import watch_parent
+from exthost.sdk.wire.parent_exit import watch_parent
 
 DIALECT_VARIABLE = "EXTHOST_DIALECT"
 

@@ -6,7 +6,7 @@ Nothing is recorded, and no time is spent, until somebody listens. In reading or
     secrets        hides secrets in what is recorded
     session_trace  makes records of the messages of one session
     traffic        who listens to which extension; follows their processes
-    recording      the file format: a JSON object a line
+    trace_format   the file format: a JSON object a line
     trace_file     writes a trace to a file, by a thread of its own
     buffer         the last records, bounded, for a reader that may be slow
 """

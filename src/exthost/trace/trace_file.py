@@ -15,7 +15,7 @@ from time import time
 
 from exthost.errors import Evidence, UsageError
 from exthost.trace.record import TraceRecord
-from exthost.trace.recording import LineMaker
+from exthost.trace.trace_format import LineMaker
 
 __all__ = ["TraceFile"]
 

@@ -13,7 +13,7 @@ from exthost.control.requests import Requests
 from exthost.errors import ExthostError
 from exthost.host.host import Host
 from exthost.tool_result import ToolResult
-from exthost.web.shown import error_as_data, result_as_data
+from exthost.web.page_values import error_as_data, result_as_data
 
 # Events that the page has not taken yet. A stream then waits; progress and log lines are dropped.
 QUEUE_EVENTS = 256

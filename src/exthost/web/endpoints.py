@@ -13,20 +13,20 @@ from starlette.responses import Response
 
 from exthost.control import protocol
 from exthost.control.address import key_of
-from exthost.control.report import Report
 from exthost.control.requests import Requests
+from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.host.host import Host
 from exthost.http_server.trace_context import trace_context
 from exthost.process.state_dirs import log_file
 from exthost.web.call_events import call_events
-from exthost.web.details import describe, lifecycle
 from exthost.web.event_stream import EventStream, OpenStreams
+from exthost.web.extension_details import describe, lifecycle
 from exthost.web.history import History
-from exthost.web.live import Live
 from exthost.web.log_tail import read_tail
-from exthost.web.shown import error_as_data, to_json
-from exthost.web.traffic import Recorder, follow_traffic, records_of_call, whole_record
+from exthost.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
+from exthost.web.page_values import error_as_data, to_json
+from exthost.web.row_sampler import RowSampler
 from exthost.wire import jsontext
 
 Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
@@ -39,13 +39,13 @@ _STEERING = frozenset({"start", "stop", "restart"})
 class Endpoints:
     """The API of one host."""
 
-    def __init__(self, host: Host, report: Report, requests: Requests, config: str) -> None:
+    def __init__(self, host: Host, report: StatusReport, requests: Requests, config: str) -> None:
         self._host = host
         self._report = report
         self._requests = requests
         self._key = key_of(config)
         self.history = History(host)
-        self.live = Live(host, report, self.history)
+        self.sampler = RowSampler(host, report, self.history)
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
@@ -84,7 +84,7 @@ class Endpoints:
         return _json({"host": about, "lifecycle": lifecycle()})
 
     async def _events(self, _: HttpRequest) -> Response:
-        return EventStream(self.live.follow(), self.streams)
+        return EventStream(self.sampler.follow(), self.streams)
 
     async def _extension(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]

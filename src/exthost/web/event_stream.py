@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from exthost.web.shown import to_json
+from exthost.web.page_values import to_json
 
 
 class OpenStreams:

@@ -8,7 +8,7 @@ from typing import Any
 from exthost.dialects.base import Dialect, Traits, method_unknown
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise
+from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import DialectEvent, Log, Unusable
 from exthost.dialects.options import TEXT
 from exthost.dialects.steps import Handshake, initialized

@@ -11,7 +11,7 @@ is dropped would wait in vain.
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.dialects.jsonrpc import JsonRpc, decoder, failure_of, noise, to_json
+from exthost.dialects.json_codec import JsonRpc, decoder, failure_of, noise, to_json
 from exthost.dialects.mcp.calls import ASKING
 from exthost.messages import Id, Message, Noise, Notification, Reply, Request
 from exthost.wire import jsontext

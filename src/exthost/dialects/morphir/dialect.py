@@ -16,7 +16,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import tool_as_method
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import decoder, noise
+from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
 from exthost.dialects.steps import Exchanges, Handshake, Operation, Simple, expect, initialized
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError

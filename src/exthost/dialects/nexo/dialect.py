@@ -19,7 +19,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise, to_json
+from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
 from exthost.empty_mapping import EMPTY_MAPPING

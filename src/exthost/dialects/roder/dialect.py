@@ -20,7 +20,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import EventSink, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, failure_of, noise
+from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import KINDS, TEXTS
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks

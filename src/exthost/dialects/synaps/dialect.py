@@ -18,7 +18,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.jsonrpc import JsonRpc, decoder, noise, to_json
+from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
 from exthost.dialects.steps import Exchanges, Handshake, Simple, expect, initialized
 from exthost.dialects.streams import StreamKind

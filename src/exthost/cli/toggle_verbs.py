@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exthost.cli.common import Args, config_option, config_path, no_command, show_json
-from exthost.cli.target import read_wanted
+from exthost.cli.target_specs import read_wanted
 from exthost.config import Config
 from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
 from exthost.discovery.configfile import Wanted, config_in

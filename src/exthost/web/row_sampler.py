@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from exthost.control.report import Report
+from exthost.control.status_report import StatusReport
 from exthost.events import StateChanged
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
@@ -28,10 +28,10 @@ MOVE_SECONDS = 0.05
 _RATE_POINTS = 5
 
 
-class Live:
+class RowSampler:
     """Rows by extension, each with the number of the sample in which it changed last."""
 
-    def __init__(self, host: Host, report: Report, history: History) -> None:
+    def __init__(self, host: Host, report: StatusReport, history: History) -> None:
         self._host = host
         self._report = report
         self._history = history

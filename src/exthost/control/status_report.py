@@ -17,7 +17,7 @@ from exthost.extension.extension import Extension
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
 
 
-class Report:
+class StatusReport:
     """The rows of one host. Make it before the host starts anything."""
 
     def __init__(self, host: ServedHost) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from exthost.host.host import Host
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
-from exthost.web.shown import cut, to_json
+from exthost.web.page_values import cut, to_json
 
 # The page renews every 20 s.
 INTEREST_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""A host with an MCP face is a host like any other: it is seen, steered and read from outside."""
+"""A host with an MCP service is a host like any other: other verbs see it and control it."""
 
 import argparse
 import json
@@ -78,8 +78,8 @@ def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with running(tmp_path, "--http", "localhost:0", "--json") as host:
         assert host.stdout is not None
-        face = json.loads(host.stdout.readline())
-        assert face["url"].startswith("http://localhost:") and face["token"]
+        service = json.loads(host.stdout.readline())
+        assert service["url"].startswith("http://localhost:") and service["token"]
         assert told(tmp_path, "status")["host"]["pid"] == host.pid
         host.send_signal(signal.SIGINT)
         host.communicate(timeout=RUN_SECONDS)

@@ -1,6 +1,6 @@
-"""The MCP face of a host: its options, and where it is served (stdin and stdout, or HTTP).
+"""The MCP service of a host: its options, and where it is served (stdin and stdout, or HTTP).
 
-`run` and `gateway` share it. The packages of the gateway are imported only if a face is wanted.
+`run` and `gateway` share it. The packages of the gateway are imported only if a service is wanted.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from exthost.cli.common import Args, say, show_json
-from exthost.cli.face import Face, FacedHost
+from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.errors import ConfigError, UsageError
 from exthost.http_server.listener import listen, url
@@ -78,17 +78,19 @@ def check_http_options(args: Args, host: str | None = None) -> None:
 
 
 @contextmanager
-def mcp_faces(args: Args, *, on_stdio: bool, host: str | None = None) -> Iterator[list[Face]]:
-    """Yield the faces that were asked for; each has its socket or descriptors already."""
+def mcp_services(
+    args: Args, *, on_stdio: bool, host: str | None = None
+) -> Iterator[list[HostService]]:
+    """Yield the services that were asked for; each has its socket or descriptors already."""
     with ExitStack() as stack:
-        faces: list[Face] = []
+        services: list[HostService] = []
         if args.http is not None:
             address = args.http
             listen_on = host or address.host or DEFAULT_HOST
-            faces.append(stack.enter_context(_http(args, listen_on, address.port)))
+            services.append(stack.enter_context(_http(args, listen_on, address.port)))
         if on_stdio:
-            faces.append(stack.enter_context(_stdio()))
-        yield faces
+            services.append(stack.enter_context(_stdio()))
+        yield services
 
 
 def _module(name: str) -> Any:
@@ -104,28 +106,28 @@ def _module(name: str) -> Any:
 
 
 @contextmanager
-def _stdio() -> Iterator[Face]:
+def _stdio() -> Iterator[HostService]:
     stdio = _module("stdio")
 
-    async def serve(faced: FacedHost) -> None:
-        await stdio.serve(faced.mcp_server, wire)
+    async def serve(served: ServiceHost) -> None:
+        await stdio.serve(served.mcp_server, wire)
 
     with stdio.claimed() as wire:
-        yield Face(serve, is_mcp=True)
+        yield HostService(serve, is_mcp=True)
 
 
 @contextmanager
-def _http(args: Args, host: str, port: int) -> Iterator[Face]:
+def _http(args: Args, host: str, port: int) -> Iterator[HostService]:
     http = _module("http")
     found = find_token(args)
 
-    async def serve(faced: FacedHost) -> None:
+    async def serve(served: ServiceHost) -> None:
         await http.serve(
-            faced.mcp_server,
+            served.mcp_server,
             listener,
             host,
             Tokens(found),
-            faced.probes,
+            served.probes,
             origins=args.origins,
         )
 
@@ -137,4 +139,4 @@ def _http(args: Args, host: str, port: int) -> Iterator[Face]:
             say(f"serving MCP on {address}")
             say(f"token: {'in ' + found.source if found.source else found.text}")
         warn_if_public(host)
-        yield Face(serve, is_mcp=True, is_http=True)
+        yield HostService(serve, is_mcp=True, is_http=True)

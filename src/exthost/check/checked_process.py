@@ -1,15 +1,15 @@
 """One process under check: raw pipes, every byte recorded, every message audited.
 
-Not the host's session, on purpose: a session writes a message at once and accepts many mistakes.
-A peer can also write a message byte by byte, write what is no message, and send a signal. Replies
-are found by their ids, or by their order.
+This is not the host's session, on purpose: a session writes a message at once and accepts many
+mistakes. Here a message can also be written byte by byte, and so can bytes that are no message, and
+signals are sent. Replies are matched by their ids, or by their order.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from exthost.check.exchange import Exchange
+from exthost.check.byte_log import ByteLog
 from exthost.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
@@ -52,7 +52,7 @@ class NotRead(NoAnswer):
     """A message was written in part: the process does not read."""
 
 
-class Peer:
+class CheckedProcess:
     """A started process."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Peer:
         """Start the process. Raises SpawnFailed."""
         self.dialect = dialect
         self.launch = launch
-        self.exchange = Exchange()
+        self.byte_log = ByteLog()
         self.problems: list[tuple[Problem, tuple[str, ...]]] = []
         self.notifications: list[Notification] = []
         self.is_broken = False
@@ -88,7 +88,7 @@ class Peer:
             if self.pipes.has_exited:
                 self._fail_all()
             return
-        self.exchange.add("<", data)
+        self.byte_log.add("<", data)
         self._bytes_received += len(data)
         self._is_inside_frame = True
         self._note(self._audit.check_bytes(data))
@@ -138,7 +138,7 @@ class Peer:
 
     def _write_answer(self, message: Answer) -> None:
         data = self._framing.wrap(self._codec.encode(message))
-        self.exchange.add(">", data)
+        self.byte_log.add(">", data)
         self.pipes.write_now(data)
 
     def _on_exit(self) -> None:
@@ -156,7 +156,7 @@ class Peer:
 
     def _note(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
-            self.problems.append((problem, self.exchange.shown(problem.data)))
+            self.problems.append((problem, self.byte_log.shown(problem.data)))
 
     # -- what is sent ------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Peer:
         try:
             async with asyncio.timeout(seconds):
                 for number, piece in enumerate(pieces):
-                    self.exchange.add(">", piece, joins=split and number > 0)
+                    self.byte_log.add(">", piece, joins=split and number > 0)
                     await self.pipes.write(piece)
                     if split:
                         # A process that is still starting may read its first byte late.

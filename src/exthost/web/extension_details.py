@@ -7,18 +7,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.control.report import Report
+from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import FIRST, TABLE, State
 from exthost.web.history import History, as_rows
-from exthost.web.shown import error_as_data
+from exthost.web.page_values import error_as_data
 
 # Members by which the manifests of dialects declare what an extension wants to do.
 _DECLARATIONS = ("permissions", "capabilities", "requires")
 
 
-def describe(extension: Extension, report: Report, history: History) -> dict[str, Any]:
+def describe(extension: Extension, report: StatusReport, history: History) -> dict[str, Any]:
     """Return everything that the page shows of an extension."""
     offer, spec, cause = extension.offer, extension.spec, extension.cause
     past = history.of(extension.id)

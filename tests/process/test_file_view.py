@@ -11,8 +11,8 @@ import pytest
 
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
+from exthost.process.file_view import ViewRequest, compute_view, system_view
 from exthost.process.runtimes import installation
-from exthost.process.view import ViewRequest, compute_view, system_view
 from exthost.sandbox.strict import View
 from exthost.spec import Package
 

@@ -13,7 +13,7 @@ SHOWN_PIECES = 6
 SHOWN_BYTES = 240
 
 
-class Exchange:
+class ByteLog:
     """The last pieces of a conversation. Pieces in one direction that follow each other closely are
     joined, so that a message written byte by byte is shown as one."""
 

@@ -26,12 +26,12 @@ async def test_a_message_in_pieces_is_written_when_the_program_has_begun_to_read
     spec = connection_spec([sys.executable, "-S", "-E", "-c", SLOW], "morphir", {})
     dialect, conformance = find_dialect("morphir"), conformance_of("morphir")
     starter = Starter(spec, dialect, conformance, os.environ, Ledger(conformance), 60)
-    peer = await starter.start()
+    process = await starter.start()
     try:
-        await peer.write(b'{"a message": true}\n', split=True, seconds=60)
+        await process.write(b'{"a message": true}\n', split=True, seconds=60)
         async with asyncio.timeout(60):
-            await peer.pipes.ended.wait()
-        shown = "".join(line for line in peer.exchange.shown() if line.startswith("<"))
+            await process.pipes.ended.wait()
+        shown = "".join(line for line in process.byte_log.shown() if line.startswith("<"))
         assert "1\\n" in shown and '{"a message": true}' in shown
     finally:
         await starter.release_all()

@@ -1,10 +1,10 @@
-"""The face: serves the page until it is cancelled."""
+"""Serves the page of a host until it is cancelled."""
 
 import asyncio
 import socket
 
-from exthost.control.report import Report
 from exthost.control.requests import Requests
+from exthost.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.http_server.access import Access
 from exthost.http_server.probes import Probes
@@ -17,7 +17,7 @@ from exthost.web.login import Login
 
 async def serve(
     host: Host,
-    report: Report,
+    report: StatusReport,
     requests: Requests,
     probes: Probes,
     *,
@@ -38,4 +38,4 @@ async def serve(
         endpoints.close()
         serving.cancel()
         await asyncio.wait([serving])
-        await endpoints.live.close()
+        await endpoints.sampler.close()

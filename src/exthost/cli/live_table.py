@@ -21,7 +21,7 @@ from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
 from exthost.cli.top_layout import arrange
 from exthost.cli.top_rates import Rates
 from exthost.control.measurements import Measurements
-from exthost.control.report import Report, pids_here
+from exthost.control.status_report import StatusReport, pids_here
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
 
@@ -46,7 +46,7 @@ class LiveTable:
     """The table, for as long as it is not closed. Must be made on the loop."""
 
     def __init__(
-        self, host: Host, report: Report, read_log: ReadLog, *, has_keys: bool = True
+        self, host: Host, report: StatusReport, read_log: ReadLog, *, has_keys: bool = True
     ) -> None:
         self._report = report
         self._measurements = Measurements(host.events)

@@ -1,25 +1,15 @@
-"""Finds the extension of a verb: a name in the config, a folder or manifest, or a command."""
+"""The specs that the arguments of a verb name: by a name in the config, a path, or a command.
 
-import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+Starts nothing. Raises NotFound if there is no such extension.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from exthost.cli.common import DEFAULT_CONFIG, Args, escape_controls, given_config, say, show_line
-from exthost.cli.log_handler import WarningHandler
-from exthost.cli.start_note import start_note
+from exthost.cli.common import DEFAULT_CONFIG, Args, given_config
 from exthost.config import Config, DiscoverySettings, spec_from_mapping
-from exthost.connection import Connection, command_id
-from exthost.detection import DetectedConnection
+from exthost.connection import command_id
 from exthost.dialects import find
 from exthost.discovery.configfile import (
     Wanted,
@@ -27,21 +17,12 @@ from exthost.discovery.configfile import (
     read_config,
     wanted,
 )
+from exthost.discovery.extension_at_path import spec_at
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
-from exthost.discovery.target import spec_at
 from exthost.errors import NotFound, UsageError
-from exthost.event_loop import new_event_loop
-from exthost.events import Bus, LogLine, Progressed
-from exthost.extension.extension import Extension
-from exthost.host.audit import Audit
 from exthost.names import nearest
-from exthost.process.host_protection import harden
 from exthost.spec import DEFAULT_DIALECT, Permissions, Spec
-from exthost.trace.record import TraceRecord
-from exthost.trace.recording import LineMaker
-from exthost.trace.trace_file import TraceFile
-from exthost.trace.traffic import Traffic
 
 
 def has_config(args: Args) -> bool:
@@ -190,151 +171,3 @@ def _with_manifest_beside(spec: Spec) -> Spec:
             if (folder / name).is_file():
                 return completed(replace(spec, manifest_path=str(folder / name)))
     return spec
-
-
-@asynccontextmanager
-async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
-    """Start the extension, with its log on stderr. Detects the dialect of a command if none is
-    given."""
-    bus = printing_bus()
-    traffic = Traffic(bus)
-    if not args.command or args.dialect is not None:
-        spec = with_start_limit(args, spec)
-        audit = _open_audit(args, bus)
-        connection = Connection(spec, events=bus, environ=_environ(), traffic=traffic)
-        try:
-            with traced(args, traffic):
-                async with _announced(connection, spec.id) as extension:
-                    yield extension
-        finally:
-            if audit is not None:
-                audit.close()
-        return
-    detected = _detected(args, spec, bus, traffic)
-    with traced(args, traffic):
-        async with _announced(detected, spec.id) as extension:
-            _tell_dialect(args, detected, extension.dialect.name)
-            yield extension
-
-
-@asynccontextmanager
-async def _announced(
-    connection: AbstractAsyncContextManager[Extension], name: str
-) -> AsyncIterator[Extension]:
-    """Open a connection, and say so if that takes long."""
-    async with AsyncExitStack() as stack:
-        with start_note(name):
-            extension = await stack.enter_async_context(connection)
-        yield extension
-
-
-@contextmanager
-def traced(args: Args, traffic: Traffic) -> Iterator[None]:
-    """Record the traffic as `--trace` says, if it says so."""
-    if args.trace is None:
-        yield
-        return
-    if args.trace == "-":
-        maker = LineMaker(traffic.dialects)
-        unsubscribe = traffic.subscribe(lambda record: _print_record(maker, record))
-        try:
-            yield
-        finally:
-            unsubscribe()
-        return
-    file = TraceFile(args.trace, traffic.dialects)
-    unsubscribe = traffic.subscribe(file)
-    try:
-        yield
-    finally:
-        unsubscribe()
-        file.close()
-
-
-def _print_record(maker: LineMaker, record: TraceRecord) -> None:
-    sys.stderr.write(maker.lines(record).decode("utf-8", "replace"))
-    sys.stderr.flush()
-
-
-def _open_audit(args: Args, bus: Bus) -> Audit | None:
-    """Open the config's audit, if it has one; a bare command has none."""
-    if args.command or not has_config(args):
-        return None
-    path = read_config(given_config(args)).audit_path
-    return None if path is None else Audit(path, bus)
-
-
-async def detect_dialect(args: Args, spec: Spec) -> Spec:
-    """Return the spec with the dialect that its command speaks."""
-    detected = _detected(args, spec, None)
-    async with detected as extension:
-        _tell_dialect(args, detected, extension.dialect.name)
-        return replace(spec, dialect=extension.dialect.name)
-
-
-def with_start_limit(args: Args, spec: Spec) -> Spec:
-    """Return the spec with `--timeout` as its time to start and to shake hands, for the verbs whose
-    `--timeout` means that."""
-    seconds = args.start_seconds
-    if seconds is None:
-        return spec
-    return replace(spec, limits=replace(spec.limits, start=seconds, handshake=seconds))
-
-
-def _detected(
-    args: Args, spec: Spec, events: Bus | None, traffic: Traffic | None = None
-) -> DetectedConnection:
-    seconds = args.start_seconds
-    return DetectedConnection(
-        spec, events=events, environ=_environ(), seconds=seconds, traffic=traffic
-    )
-
-
-def _tell_dialect(args: Args, detected: DetectedConnection, name: str) -> None:
-    say(f"dialect: {name} (detected; --dialect {name} skips the detection)")
-    args.tried = tuple(detected.attempts)
-
-
-def printing_bus() -> Bus:
-    """Return a bus whose log lines and progress are printed to stderr."""
-    bus = Bus()
-    print_events(bus)
-    return bus
-
-
-def print_events(bus: Bus) -> None:
-    """Print log lines and progress of this bus to stderr."""
-    bus.subscribe(LogLine, lambda line: show_line(line.extension, line.text))
-    bus.subscribe(
-        Progressed, lambda progress: say(f"[{progress.extension}] {_progress_text(progress)}")
-    )
-
-
-def _progress_text(progress: Progressed) -> str:
-    of = f" of {progress.total:g}" if progress.total is not None else ""
-    return f"{progress.method}: {progress.progress:g}{of} {progress.message}".rstrip()
-
-
-def _environ() -> dict[str, str]:
-    return dict(os.environ)
-
-
-def run_async(main: Any) -> int:
-    """Run a verb's coroutine; Ctrl-C cancels it. The processes that it starts cannot read the
-    memory and the variables of this one."""
-    harden()
-    return int(asyncio.run(main))
-
-
-def run_service(main: Any) -> int:
-    """Do the same as `run_async` for a verb that serves for long: on uvloop, if it is installed."""
-    harden()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return int(runner.run(main))
-
-
-def run_once(main: Any) -> int:
-    """Do the same as `run_async` for a verb that ends by itself, with the host's warnings on
-    stderr."""
-    with WarningHandler(lambda text: say(escape_controls(text))):
-        return run_async(main)

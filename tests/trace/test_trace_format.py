@@ -13,9 +13,9 @@ from exthost.errors import UsageError
 from exthost.trace import trace_file
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
-from exthost.trace.recording import LineMaker, header_line, read_recording
 from exthost.trace.secrets import SecretFilter, find_secrets, is_secret_name
 from exthost.trace.trace_file import TraceFile
+from exthost.trace.trace_format import LineMaker, header_line, read_recording
 
 REQUEST = TraceRecord(
     1.5, "a", "request", "sent", pid=7, size=40, id=0, call=1, method="m", data={"x": [1, None]}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 from exthost.cli.common import Args, say, show_json
-from exthost.cli.face import Face, FacedHost
+from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.errors import ConfigError
 from exthost.http_server.listener import listen, url
@@ -27,13 +27,13 @@ def web_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def web_faces(args: Args) -> Iterator[list[Face]]:
+def web_services(args: Args) -> Iterator[list[HostService]]:
     """Yield the page, with its socket already, or nothing if it was not asked for."""
     if args.web is None:
         yield []
         return
     try:
-        page = importlib.import_module("exthost.web.page")
+        page = importlib.import_module("exthost.web.page_server")
     except ImportError as error:
         raise ConfigError(
             "X0167",
@@ -43,13 +43,13 @@ def web_faces(args: Args) -> Iterator[list[Face]]:
     host = args.web.host or DEFAULT_HOST
     found = find_token(args)
 
-    async def serve(faced: FacedHost) -> None:
+    async def serve(served: ServiceHost) -> None:
         await page.serve(
-            faced.host,
-            faced.report,
-            faced.requests,
-            faced.probes,
-            config=faced.path,
+            served.host,
+            served.report,
+            served.requests,
+            served.probes,
+            config=served.path,
             listener=listener,
             address=host,
             tokens=Tokens(found),
@@ -64,4 +64,4 @@ def web_faces(args: Args) -> Iterator[list[Face]]:
         else:
             say(f"page: {address}?token={quote(found.text)}")
         warn_if_public(host)
-        yield [Face(serve, is_http=True)]
+        yield [HostService(serve, is_http=True)]
