@@ -59,7 +59,7 @@ class HostProcess:
         self._path = path
         self._services = services
         self._may_be_second = may_be_second
-        self._service = ServiceNotifier(os.environ)
+        self._notifier = ServiceNotifier(os.environ)
         self.host = Host(config, environ=_child_variables() if services else None)
         self.report = StatusReport(self.host)
         self.display = make_display(self.host, self.report)
@@ -182,17 +182,17 @@ class HostProcess:
         task.add_done_callback(self._reloading.discard)
 
     async def _reload(self) -> None:
-        self._service.reloading()
+        self._notifier.reloading()
         try:
             outcome = await self.host.reload()
         except ExthostError as error:
             self.display.say(f"error[{error.code}]: not reloaded: {error.message}")
-            self._service.ready(f"not reloaded: {error.message}")
+            self._notifier.ready(f"not reloaded: {error.message}")
             return
         failed = [error.as_dict() for error in outcome.failed]
         summary = f"reloaded: {reload_summary(outcome._asdict() | {'failed': failed})}"
         self.display.say(summary)
-        self._service.ready(summary)
+        self._notifier.ready(summary)
         for cause in outcome.failed:
             self._tell_error(cause)
 
@@ -221,7 +221,7 @@ class HostProcess:
         summary = f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools"
         has_terminal = self._had_terminal or self.control is None
         self.display.say(f"{summary}; {'Ctrl-C ends' if has_terminal else 'exthost down ends it'}")
-        self._service.ready(summary)
+        self._notifier.ready(summary)
 
     def _tell_error(self, error: ExthostError, diagnostic: Diagnostic | None = None) -> None:
         """Show an error of an extension with its evidence, as other verbs do."""
@@ -234,7 +234,7 @@ class HostProcess:
 
     async def _stop(self, services: "Sequence[asyncio.Task[None]]") -> None:
         self._requests.ending = True
-        self._service.stopping()
+        self._notifier.stopping()
         self.display.say("stopping; Ctrl-C again kills")
         for service in services:
             service.cancel()
