@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.running import http_gateway, write_config
 from tests.gateway.test_http import ACCEPT, ASKED
 from tests.gateway.test_relayed_requests import CHILD
-from tests.gateway.test_stdio import calling
+from tests.gateway.test_stdio import HELLO, calling
 
 CLIENTS = 100
 CALLS = 10
@@ -31,7 +31,12 @@ async def test_a_hundred_clients_with_ten_calls_in_flight_each_see_no_error(tmp_
             async def open_session() -> str:
                 answer = await http.post(running.url, json=ASKED)
                 assert answer.status_code == 200, answer.text
-                return str(answer.headers["mcp-session-id"])
+                session = str(answer.headers["mcp-session-id"])
+                answer = await http.post(
+                    running.url, json=HELLO[1], headers={"Mcp-Session-Id": session}
+                )
+                assert answer.status_code == 202, answer.text
+                return session
 
             async def call(session: str, client: int, n: int) -> None:
                 message = calling(n, "ext_server_echo", mine=f"{client}-{n}")

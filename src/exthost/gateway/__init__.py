@@ -1,7 +1,8 @@
 """The gateway: one host as one MCP server, with everything that its extensions offer.
 
-Transports and sessions are those of the official `mcp` package, an optional install: nothing
-outside this package imports it. In reading order:
+Sessions are those of the official `mcp` package, an optional install: nothing outside this package
+imports it. Tool calls, which are nearly all of the traffic, go past its session layer. In reading
+order:
 
     server         the gateway: its parts, and the way of a request
     requests       what is answered to each method
@@ -17,4 +18,10 @@ outside this package imports it. In reading order:
     meta           what a request says about its client
     mcp_values     tools, results and errors in the words of MCP
     stdio, http    the two transports
+    call_messages  the messages of a tool call, by the host's own codec
+    call_session   what a tool call has in the place of the package's session
+    stdio_calls    tool calls on stdio, from line to line
+    line_writer    the lines to the client on stdio
+    http_calls     tool calls on HTTP, from the body of a request to the response
+    event_stream   that response: a JSON body, or a stream of events
 """

@@ -1,13 +1,13 @@
-"""The session of one tool call that a transport of ours serves without the package's dispatcher.
+"""The context and the session of a tool call that a transport of ours serves without the package's
+dispatcher."""
 
-It sends by the session that the package made for the connection, and has the client of the call.
-"""
-
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
@@ -17,6 +17,7 @@ from exthost.gateway.exchanges import Context
 __all__ = ["CallSession", "Caller", "make_context"]
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
+Notify = Callable[[types.ServerNotification], Awaitable[None]]
 
 
 class Caller:
@@ -36,16 +37,21 @@ class Caller:
 
 
 class CallSession(ServerSession):
-    """What `ctx.session` is for such a call. On one pipe, every message takes the same way: which
-    request it belongs to makes no difference."""
+    """What `ctx.session` is for such a call. `notify` sends a notification to its client, before
+    the result; `connection` is the package's session that requests to the client are sent by."""
 
     def __init__(
-        self, base: ServerSession, caller: Caller, progress_token: types.ProgressToken | None
+        self,
+        caller: Caller,
+        progress_token: types.ProgressToken | None,
+        notify: Notify,
+        connection: ServerSession | None = None,
     ) -> None:
         # The parts of the package's own session are not needed: every method used is overridden.
-        self._base = base
         self._caller = caller
         self._progress_token = progress_token
+        self._send = notify
+        self._back = connection
 
     @property
     def client_params(self) -> types.InitializeRequestParams | None:
@@ -67,7 +73,9 @@ class CallSession(ServerSession):
         metadata: ServerMessageMetadata | None = None,
         progress_callback: ProgressFnT | None = None,
     ) -> ResultT:
-        return await self._base.send_request(
+        if self._back is None:
+            raise NoBackChannelError(request.method)
+        return await self._back.send_request(
             request, result_type, request_read_timeout_seconds, None, progress_callback
         )
 
@@ -76,7 +84,7 @@ class CallSession(ServerSession):
         notification: types.ServerNotification,
         related_request_id: types.RequestId | None = None,
     ) -> None:
-        await self._base.send_notification(notification)
+        await self._send(notification)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -88,19 +96,26 @@ class CallSession(ServerSession):
                 total=total,
                 message=message,
             )
-            await self._base.send_notification(types.ProgressNotification(params=params))
+            await self._send(types.ProgressNotification(params=params))
 
 
 def make_context(
-    id: types.RequestId, params: dict[str, object], base: ServerSession, caller: Caller
+    id: types.RequestId,
+    params: dict[str, Any],
+    caller: Caller,
+    notify: Notify,
+    *,
+    connection: ServerSession | None = None,
+    request: Any = None,
 ) -> Context:
-    """Return the context of a `tools/call` request."""
+    """Return the context of a `tools/call` request; `request` is that of HTTP."""
     token = progress_token_from_params(params) if "_meta" in params else None
     return Context(
-        session=CallSession(base, caller, token),
+        session=CallSession(caller, token, notify, connection),
         lifespan_context={},
         protocol_version=caller.version,
         method="tools/call",
         params=params,
         request_id=id,
+        request=request,
     )

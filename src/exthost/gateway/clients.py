@@ -7,18 +7,22 @@ by `subscriptions/listen`. A client is known from its first request on and notif
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mcp_types as types
 from mcp.server.session import ServerSession
 
+from exthost.gateway.call_session import Caller
 from exthost.gateway.exchanges import Context, can_answer
 from exthost.gateway.outbox import Outbox
 
-__all__ = ["LEVELS", "Client", "Clients", "is_at_least"]
+__all__ = ["LEVELS", "SESSION_HEADER", "Client", "Clients", "is_at_least"]
 
 _log = logging.getLogger("exthost.gateway")
+
+# The header of HTTP with the id of a session.
+SESSION_HEADER = "mcp-session-id"
 
 # From the least severe to the most.
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -34,13 +38,15 @@ def is_at_least(level: Any, lowest: str | None) -> bool:
 class Client:
     """One connection. `level` is the lowest level of the log messages that it wants."""
 
-    __slots__ = ("_outbox", "_params", "level", "session")
+    __slots__ = ("_outbox", "_params", "caller", "level", "on_end", "session")
 
     def __init__(self, params: types.InitializeRequestParams | None) -> None:
         self._params = params  # held, since its identity is the key
         self._outbox = Outbox()
         self.session: ServerSession | None = None
         self.level: str | None = None
+        self.caller: Caller | None = None
+        self.on_end: Callable[[], None] | None = None
 
     def notify(self, notification: types.ServerNotification) -> None:
         """Send a notification that belongs to no request of the client."""
@@ -58,6 +64,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._by_key: dict[int, Client] = {}
+        self._by_session: dict[str, Client] = {}
 
     def __iter__(self) -> Iterator[Client]:
         return iter(tuple(self._by_key.values()))
@@ -72,13 +79,27 @@ class Clients:
 
     async def attend(self, ctx: Context) -> None:
         """Notify this client until its connection ends, which cancels this."""
-        client = self.of(ctx)
-        client.session = ctx.session
+        client, session = self.of(ctx), ctx.session
+        client.session = session
+        client.caller = Caller(
+            session.protocol_version, session.client_params, session.client_capabilities
+        )
+        session_id = ctx.request.headers.get(SESSION_HEADER) if ctx.request is not None else None
+        if session_id is not None:
+            self._by_session[session_id] = client
         try:
             await asyncio.Event().wait()
         finally:
-            self._by_key.pop(id(ctx.session.client_params), None)
+            self._by_key.pop(id(session.client_params), None)
+            if session_id is not None:
+                self._by_session.pop(session_id, None)
             client.close()
+            if client.on_end is not None:
+                client.on_end()
+
+    def in_session(self, session: str) -> Client | None:
+        """Return the client of a session of HTTP, by its id."""
+        return self._by_session.get(session)
 
     def notify(self, notification: types.ServerNotification) -> None:
         """Send a notification to each of them."""

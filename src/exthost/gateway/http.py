@@ -16,6 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.middleware.cors import CORSMiddleware
 
+from exthost.gateway.http_calls import HttpCalls
 from exthost.gateway.server import McpServer
 from exthost.http_server.access import Access
 from exthost.http_server.listener import names, url
@@ -89,7 +90,12 @@ async def serve(
             allow_headers=_CORS_HEADERS,
             expose_headers=_CORS_EXPOSED,
         )
-    await serve_app(probes.beside(app, Access(host, tokens)), listener, has_lifespan=True)
+    access = Access(host, tokens)
+    gateway = server.gateway
+    calls = HttpCalls(
+        app, PATH, access, gateway.clients, gateway.answer_call, gateway.tools.input_schema
+    )
+    await serve_app(probes.beside(calls, access), listener, has_lifespan=True)
 
 
 def _only_for(names: list[str], origins: Sequence[str]) -> TransportSecuritySettings:

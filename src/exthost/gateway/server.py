@@ -1,8 +1,9 @@
 """The gateway: one host as one MCP server, for any number of clients.
 
-The transports and sessions of both eras are those of the low-level server of the `mcp` package.
-Every request passes a middleware of it, where `Requests` answers with values of the wire: the
-result of a server reaches the client unchanged, with all of its members.
+The sessions of both eras are those of the low-level server of the `mcp` package. Every request
+passes a middleware of it, where `Requests` answers with values of the wire: the result of a server
+reaches the client unchanged, with all of its members. Tool calls reach the same `Requests` without
+the package (`stdio_calls`, `http_calls`).
 """
 
 import asyncio
@@ -25,12 +26,12 @@ from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
 from exthost.gateway.catalog import Catalog, capabilities_of, is_native, speaks_stateless
 from exthost.gateway.clients import Clients
-from exthost.gateway.direct_calls import CONNECTION
 from exthost.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.mcp_values import NATIVE
 from exthost.gateway.meta import is_stateless
 from exthost.gateway.requests import Requests
+from exthost.gateway.stdio_calls import CONNECTION
 from exthost.gateway.subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host

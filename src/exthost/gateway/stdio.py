@@ -25,9 +25,9 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from exthost.gateway.direct_calls import CONNECTION, DirectCalls
 from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.server import McpServer
+from exthost.gateway.stdio_calls import CONNECTION, StdioCalls
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -189,7 +189,7 @@ async def serve(server: McpServer, wire: Wire) -> None:
     received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     under_way = _UnderWay()
     writer = LineWriter(wire.writes, lambda: reading.cancel())  # no client is left
-    calls = DirectCalls(server.gateway.answer_call, writer)
+    calls = StdioCalls(server.gateway.answer_call, writer)
     lines = _Lines(wire.reads, calls.take)
     outgoing = _Outgoing(writer, under_way)
 

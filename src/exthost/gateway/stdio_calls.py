@@ -8,37 +8,33 @@ result arrives before it.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 import mcp_types as types
-from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
-from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 
+from exthost.gateway.call_messages import (
+    CALL,
+    CANCELLED,
+    ENVELOPE,
+    cancelled_id,
+    decode_message,
+    encode_error,
+    encode_result,
+    error_data,
+    request_id,
+    stateless_caller,
+)
 from exthost.gateway.call_session import Caller, make_context
 from exthost.gateway.exchanges import Context
 from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.meta import is_stateless
-from exthost.wire import jsontext
 
-__all__ = ["CONNECTION", "DirectCalls"]
-
-_log = logging.getLogger("exthost.gateway")
-
-# A message without these bytes is not for this module.
-_CALL = b'"tools/call"'
-_CANCELLED = b'"notifications/cancelled"'
-
-_ENVELOPE = (
-    types.PROTOCOL_VERSION_META_KEY,
-    types.CLIENT_CAPABILITIES_META_KEY,
-    types.CLIENT_INFO_META_KEY,
-)
+__all__ = ["CONNECTION", "StdioCalls"]
 
 Answer = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
@@ -57,15 +53,15 @@ class _Call:
     def reply(self) -> bytes:
         """Return the reply, when the task is done."""
         try:
-            return _reply(self.id, self.task.result())
+            return encode_result(self.id, self.task.result())
         except asyncio.CancelledError:  # by the end of this process, since a client gets no reply
             closed = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
-            return _error_reply(self.id, closed)
+            return encode_error(self.id, closed)
         except Exception as error:
-            return _error_reply(self.id, _error_data(error, stateless=self.stateless))
+            return encode_error(self.id, error_data(error, stateless=self.stateless))
 
 
-class DirectCalls:
+class StdioCalls:
     """The tool calls of one connection. `answer` returns the result of one."""
 
     def __init__(self, answer: Answer, writer: LineWriter) -> None:
@@ -90,21 +86,21 @@ class DirectCalls:
         """Serve this line; return False if it is for the package."""
         if self._session is None:
             return False
-        if _CALL in line:
+        if CALL in line:
             return self._start(line, self._session)
-        return bool(self._calls) and _CANCELLED in line and self._cancel(line)
+        return bool(self._calls) and CANCELLED in line and self._cancel(line)
 
     def _start(self, line: bytes, session: ServerSession) -> bool:
-        message = _decode(line)
+        message = decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
-        id, params = _request_id(message.get("id")), message.get("params")
+        id, params = request_id(message.get("id")), message.get("params")
         if id is None or not isinstance(params, dict):
             return False
         caller = self._caller_of(params, session)
         if caller is None:
             return False
-        ctx = make_context(id, params, session, caller)
+        ctx = make_context(id, params, caller, session.send_notification, connection=session)
         task = asyncio.get_running_loop().create_task(self._answer(ctx))
         call = _Call(id, is_stateless(caller.version), task)
         self._calls[task] = self._by_id[coerce_request_id(id)] = call
@@ -119,28 +115,19 @@ class DirectCalls:
             return None if is_enveloped else self._caller
         if not isinstance(meta, dict) or not is_enveloped:
             return None
-        envelope = {key: meta[key] for key in _ENVELOPE if key in meta}
+        envelope = {key: meta[key] for key in ENVELOPE if key in meta}
         if envelope != self._envelope or self._caller is None:
             route = classify_inbound_request({"method": "tools/call", "params": params})
             if isinstance(route, InboundLadderRejection):
                 return None
-            described = Connection.from_envelope(
-                route.protocol_version, route.client_info, route.client_capabilities
-            )
-            self._envelope = envelope
-            self._caller = Caller(
-                described.protocol_version, described.client_params, described.client_capabilities
-            )
+            self._envelope, self._caller = envelope, stateless_caller(route)
         return self._caller
 
     def _cancel(self, line: bytes) -> bool:
-        message = _decode(line)
-        if message is None or message.get("method") != "notifications/cancelled":
-            return False
-        params = message.get("params")
-        id = _request_id(params.get("requestId")) if isinstance(params, dict) else None
+        message = decode_message(line)
+        id = cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
-        if call is None or "id" in message:
+        if call is None:
             return False
         call.is_cancelled = True
         call.task.cancel()
@@ -152,7 +139,7 @@ class DirectCalls:
         if self._by_id.get(key) is call:  # a client may use an id twice
             del self._by_id[key]
         if not call.is_cancelled:
-            self._writer.write(call.reply())
+            self._writer.write(call.reply() + b"\n")
         elif not task.cancelled():
             task.exception()  # of a cleanup that failed: nobody waits for it
 
@@ -169,46 +156,5 @@ class DirectCalls:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-CONNECTION: ContextVar[DirectCalls | None] = ContextVar("CONNECTION", default=None)
+CONNECTION: ContextVar[StdioCalls | None] = ContextVar("CONNECTION", default=None)
 """The connection on stdio whose message the package handles; None on HTTP."""
-
-
-def _decode(line: bytes) -> dict[str, Any] | None:
-    """Return a message; None for anything that is unusual."""
-    try:
-        message = jsontext.decode_fast(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        return None
-    return message
-
-
-def _request_id(value: Any) -> types.RequestId | None:
-    return value if type(value) is int or type(value) is str else None
-
-
-def _reply(id: types.RequestId, result: dict[str, Any]) -> bytes:
-    try:
-        return jsontext.encode_fast({"jsonrpc": "2.0", "id": id, "result": result}) + b"\n"
-    except (TypeError, ValueError, RecursionError, OverflowError):  # such as a very large number
-        return _dump(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
-
-
-def _error_data(error: Exception, *, stateless: bool) -> types.ErrorData:
-    """Return an error as the package would."""
-    known = handler_exception_to_error_data(error)
-    if known is not None:
-        return known
-    _log.error("tools/call failed", exc_info=error)
-    if stateless:
-        return types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
-    return types.ErrorData(code=0, message=str(error))
-
-
-def _error_reply(id: types.RequestId, error: types.ErrorData) -> bytes:
-    return _dump(types.JSONRPCError(jsonrpc="2.0", id=id, error=error))
-
-
-def _dump(message: types.JSONRPCMessage) -> bytes:
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
