@@ -8,6 +8,7 @@ them serve and calls have been answered.
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -42,7 +43,10 @@ async def serve(config: Any) -> None:
 
 
 def kill_loaded_host(
-    config: dict[str, Any], size: int, is_empty: Callable[[], bool] | None = None
+    config: dict[str, Any],
+    size: int,
+    is_empty: Callable[[], bool] | None = None,
+    **variables: str,
 ) -> float:
     """Start a host, kill it under load, and wait until nothing of it is left: none of its processes
     and of those on nodes, and whatever `is_empty` looks at. Return how many seconds that took."""
@@ -50,6 +54,7 @@ def kill_loaded_host(
         [sys.executable, "-m", "tests.cluster.loaded_host", json.dumps(config)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
+        env={**os.environ, **variables},
     )
     assert host.stdout is not None
     try:

@@ -2,10 +2,10 @@
 
     python ray_cluster.py FOLDER
 
-Prints a line of JSON for each line that it reads, and one at the start, which has the address.
-`add` starts a node and prints its id and the pids of its own processes; `remove ID` ends one, of
-which anything may be dead already; `drain ID` has one emptied; `actors` prints how many there are.
-The cluster ends with its stdin.
+Prints a line of JSON for each line that it reads, and one at the start, which has the address and
+the pids of the head's own processes. `add` starts a node and prints its id and the pids of its own
+processes; `remove ID` ends one, of which anything may be dead already; `drain ID` has one emptied;
+`actors` prints how many there are. The cluster ends with its stdin.
 """
 
 import json
@@ -35,7 +35,8 @@ class Nodes:
 
         self._cluster = Cluster()
         self._nodes: dict[str, Any] = {}
-        self._cluster.add_node(num_cpus=0, include_dashboard=False, temp_dir=folder, **LEAST)
+        head = self._cluster.add_node(num_cpus=0, include_dashboard=False, temp_dir=folder, **LEAST)
+        self.head = pids_of(head)
         self.address: str = self._cluster.address
 
     def add(self) -> dict[str, Any]:
@@ -51,12 +52,7 @@ class Nodes:
         # Ray's workers live on while their dead raylet is not reaped.
         for process in node.all_processes["raylet"]:
             threading.Thread(target=process.process.wait, daemon=True).start()
-        pids = {
-            kind: process.process.pid
-            for kind, processes in node.all_processes.items()
-            for process in processes
-        }
-        return {"id": node.node_id, "pids": pids}
+        return {"id": node.node_id, "pids": pids_of(node)}
 
     def remove(self, id: str) -> dict[str, Any]:
         """End what is left of a node."""
@@ -82,11 +78,20 @@ class Nodes:
         self._cluster.shutdown()
 
 
+def pids_of(node: Any) -> dict[str, int]:
+    """Return the pids of a node's own processes by their kinds."""
+    return {
+        kind: process.process.pid
+        for kind, processes in node.all_processes.items()
+        for process in processes
+    }
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever Ray prints goes to stderr
     nodes = Nodes(sys.argv[1])
-    print(json.dumps({"address": nodes.address}), file=answers)
+    print(json.dumps({"address": nodes.address, "head": nodes.head}), file=answers)
     for line in sys.stdin:
         verb, *words = line.split()
         print(json.dumps(getattr(nodes, verb)(*words)), file=answers)

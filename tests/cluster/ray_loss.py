@@ -29,6 +29,9 @@ NODES = 3
 # An actor takes seconds to start, many on a busy machine.
 PLACE_SECONDS = 150.0
 
+# Not the usual silence: beside much other work, this process may not run for seconds.
+USUAL = ClusterSettings(place=PLACE_SECONDS, silence=30.0)
+
 # A variable of everything that Ray starts on the nodes of one cluster.
 CLUSTER_MARK = "RAY_EXTHOST_TEST_CLUSTER"
 
@@ -40,12 +43,12 @@ class RayFailed(Exception):
 
 
 class RayCluster:
-    """A cluster of `NODES` nodes; the pids of each node's own processes by its id.
+    """A cluster of some nodes; the pids of each node's own processes by its id.
 
     Its processes belong to no test, so they do not have the mark of those.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = NODES) -> None:
         self._folder = tempfile.mkdtemp(prefix="xr")  # short: paths of sockets are limited
         self.mark = Path(self._folder).name
         environ = {name: value for name, value in os.environ.items() if name != MARK}
@@ -57,9 +60,12 @@ class RayCluster:
             env={**environ, CLUSTER_MARK: self.mark},
         )
         self.nodes: dict[str, dict[str, int]] = {}
+        self._has_head = True
         try:
-            self.address: str = self._read()["address"]
-            for _ in range(NODES):
+            first = self._read()
+            self.address: str = first["address"]
+            self._head: dict[str, int] = first["head"]
+            for _ in range(count):
                 self.add()
         except BaseException:
             self.close()
@@ -94,6 +100,11 @@ class RayCluster:
         """Have a node emptied."""
         return bool(self._ask("drain", id)["accepted"])
 
+    def kill_head(self) -> None:
+        """Kill the process that keeps Ray's account of the cluster."""
+        self._has_head = False
+        os.kill(self._head["gcs_server"], signal.SIGKILL)
+
     def count_actors(self) -> int:
         """Return the number of actors that Ray has not ended."""
         return int(self._ask("actors")["count"])
@@ -111,7 +122,11 @@ class RayCluster:
 
     def is_empty(self) -> bool:
         """Return whether nothing of ours is left on any node."""
-        return not self.node_processes() and self.count_actors() == 0
+        return not self.node_processes() and (not self._has_head or self.count_actors() == 0)
+
+    def has_file(self, path: str) -> bool:
+        """Return whether a path is in Ray's own folder."""
+        return Path(path).is_relative_to(self._folder)
 
     def logs(self) -> bytes:
         """Return everything that Ray has written."""
@@ -150,11 +165,14 @@ class OnRay:
 
 
 @asynccontextmanager
-async def on_ray(ray: RayCluster, **settings: Any) -> AsyncIterator[OnRay]:
+async def on_ray(
+    ray: RayCluster, cluster_settings: ClusterSettings = USUAL, **settings: Any
+) -> AsyncIterator[OnRay]:
     """Start a pool of a process for each node. At the end every call is accounted for, and nothing
     is left on any node."""
     program, *args = command()
-    pool = {"engine": "ray", "min": NODES, "max": NODES, "resources": {"CPU": 1}, "spread": True}
+    size = len(ray.nodes)
+    pool = {"engine": "ray", "min": size, "max": size, "resources": {"CPU": 1}, "spread": True}
     entry = {
         "name": "hostile",
         "source": {"type": "process", "command": program, "args": args},
@@ -172,12 +190,12 @@ async def on_ray(ray: RayCluster, **settings: Any) -> AsyncIterator[OnRay]:
         placers.append(RayNodes(ray.address))
         return placers[-1]
 
-    cluster = Cluster(ClusterSettings(place=PLACE_SECONDS, silence=30.0), make_placer)
+    cluster = Cluster(cluster_settings, make_placer)
     extension = Extension(spec, IMPATIENT, bus=ledger.bus, spawn=cluster.spawner(spec))
     try:
         await extension.start()
-        await until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
-        assert len(ray.node_processes()) == ray.count_actors() == NODES
+        await until(lambda: extension.stats.processes == size, PLACE_SECONDS)
+        assert len(ray.node_processes()) == ray.count_actors() == size
         yield OnRay(extension, cluster, ray, placers)
     finally:
         await extension.close()
@@ -282,6 +300,6 @@ def kill_host(ray: RayCluster) -> float:
         "pool": {"engine": "ray", "min": NODES, "max": NODES, "resources": {"CPU": 1}},
         "env": {MARK: os.environ[MARK]},
     }
-    cluster = {"address": ray.address, "place": f"{PLACE_SECONDS:g}s"}
+    cluster = {"address": "auto", "place": f"{PLACE_SECONDS:g}s"}
     config = {"extensions": [entry], "cluster": cluster}
-    return kill_loaded_host(config, NODES, ray.is_empty)
+    return kill_loaded_host(config, NODES, ray.is_empty, RAY_ADDRESS=ray.address)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.cluster.ray_loss import (
     KILLS,
     NODES,
     PLACE_SECONDS,
+    USUAL,
     OnRay,
     RayCluster,
     RayFailed,
@@ -31,6 +33,7 @@ from tests.cluster.ray_loss import (
 )
 from tests.cluster.test_placement import entry
 from tests.extensions.driving import closing, failing, until
+from tests.extensions.looking import environment_of
 from tests.toys import askback
 
 pytestmark = [
@@ -76,10 +79,17 @@ async def test_calls_crashes_and_the_end_of_a_pool_on_ray() -> None:
 async def test_a_pool_is_spread_over_three_nodes_and_does_what_a_local_one_does(
     ray: RayCluster,
 ) -> None:
-    async with on_ray(ray, env={"API_TOKEN": SECRET}) as r:
+    here = Path(__file__).parent
+    encrypted = replace(
+        USUAL, certificate=str(here / "certificate.pem"), key=str(here / "certificate.key")
+    )
+    async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as r:
         extension = r.extension
         assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
+        for pid in ray.node_processes():  # they use the package that Ray was sent
+            variables = dict(one.decode().partition("=")[::2] for one in environment_of(pid))
+            assert ray.has_file(variables["PYTHONPATH"])
 
         call = asyncio.create_task(extension.call("keep", 1))
         await until(lambda: extension.stats.in_flight == 1)
@@ -141,6 +151,21 @@ async def test_every_call_ends_once_whatever_of_a_ray_cluster_is_killed(
 def test_nothing_is_left_on_any_node_of_a_program_that_is_killed(ray: RayCluster) -> None:
     for _ in range(3):
         kill_host(ray)
+
+
+async def test_calls_go_on_without_the_head_of_a_cluster_and_starts_say_that_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 5.0)
+    ray = await asyncio.to_thread(RayCluster, 1)
+    try:
+        async with on_ray(ray) as r:
+            ray.kill_head()
+            error = await failing(r.extension.restart())
+            assert error.code == "X0424", error
+            assert await r.extension.call("echo", 1) == 1
+    finally:
+        await asyncio.to_thread(ray.close)
 
 
 def test_no_cluster_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,28 @@
-"""The process that talks to Ray, played by a program without Ray."""
+"""The process that talks to Ray, without Ray: a program plays it, or it gets a module in place of
+Ray."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from exthost.cluster import ray_nodes
+from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placer import Node, Placement
 from exthost.cluster.ray_nodes import RayNodes
+from exthost.errors import SpawnFailed
 from tests.extensions.driving import failing
 
-# Answers every request, and ends with the second.
+# Answers every request, and ends with the second. Writes down what it gets.
 DRIVER = """
-import json, sys
+import json, os, sys
 print(json.dumps({"number": 0, "result": None}), flush=True)
+seen = open(__file__ + ".seen", "w", buffering=1)
+print(json.dumps(dict(os.environ)), file=seen)
 for n in range(2):
     request = json.loads(sys.stdin.readline())
+    print(json.dumps(request), file=seen)
     print(json.dumps({"number": request["number"], "result": None}), flush=True)
 """
 
@@ -30,15 +37,23 @@ def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayNodes:
     return RayNodes("local")
 
 
+def read_seen(folder: Path) -> list[dict[str, object]]:
+    """Return the variables of the program, and its requests."""
+    (file,) = folder.rglob("*.seen")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+PLACEMENTS = [
+    Placement(id=n, node=Node(id="a", name="a"), gate="127.0.0.1:1", nonce="n") for n in (1, 2)
+]
+
+
 async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = make_nodes(tmp_path, monkeypatch)
     try:
-        first, second = (
-            Placement(id=n, node=Node(id="a", name="a"), gate="127.0.0.1:1", nonce="n")
-            for n in (1, 2)
-        )
+        first, second = PLACEMENTS
         await nodes.place(first)
         waiting = asyncio.ensure_future(nodes.ended(first))
         await nodes.place(second)
@@ -49,3 +64,42 @@ async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_end
         assert error.code == "X0424" and "has ended" in error.message
     finally:
         await nodes.close()
+
+
+async def test_what_ray_gets_has_no_variable_of_a_host_or_an_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cr3t")
+    nodes = make_nodes(tmp_path, monkeypatch)
+    try:
+        await nodes.place(PLACEMENTS[0])
+        await nodes.release(PLACEMENTS[0])
+    finally:
+        await nodes.close()
+    environ, place, release = read_seen(tmp_path)
+    assert "API_TOKEN" not in environ
+    parts = {"node", "gate", "nonce", "certificate", "resources"}
+    assert place.keys() == {"number", "do", "id"} | parts
+    assert release.keys() == {"number", "do", "id"}
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("raise ModuleNotFoundError('ray')", "not installed: pip install 'exthost[ray]'"),
+        (
+            "def init(**_): raise RuntimeError('Version mismatch: Ray 2.9')",
+            "no cluster at 'here:1': Version mismatch: Ray 2.9",
+        ),
+        ("import os; os.write(2, b'no memory\\n'); os._exit(3)", "has ended"),
+    ],
+)
+def test_a_ray_that_cannot_be_used_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, words: str
+) -> None:
+    (tmp_path / "ray.py").write_text(module)
+    path = f"{tmp_path}:{package_root()}"
+    monkeypatch.setattr(ray_nodes, "package_root", lambda: path)
+    with pytest.raises(SpawnFailed) as caught:
+        RayNodes("here:1")
+    assert caught.value.code == "X0424" and words in caught.value.message

@@ -1,0 +1,40 @@
+"""The page about pools on other machines: what it shows without a cluster."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.cli.running import exthost, running
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.more  # processes of nodes, for seconds
+
+
+def test_the_first_config_runs_and_status_shows_the_node_of_each_process(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    config = dedent(page[page.index("    [[extensions]]") :].partition("\n\n")[0])
+    program = str(ROOT / "examples" / "morphir" / "text.py")
+    (tmp_path / "exthost.toml").write_text(config.replace("examples/morphir/text.py", program))
+    with running(tmp_path):
+        shown = exthost(tmp_path, "status").stdout
+    nodes = re.findall(r"\d+@(local-\d)", shown)
+    assert nodes and set(nodes) <= {"local-1", "local-2", "local-3"}, shown
+
+
+def test_the_demo_kills_a_node_and_every_call_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "cluster_demo.py")],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "(one node killed)" in done.stdout
+    account = re.search(r"issued (\d+), ended (\d+): .*'result'", done.stdout)
+    assert account is not None and account[1] == account[2], done.stdout
