@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+import exthost
 from exthost import errors
 from exthost.errors import Evidence, ExthostError
 
@@ -62,3 +63,11 @@ def test_errors_are_what_python_calls_them() -> None:
         error = kind("X0000", "what happened", extension="x", help="do this")
         again = pickle.loads(pickle.dumps(error))
         assert str(again) == str(error) and "what happened" in str(error)
+
+
+def test_a_name_of_another_module_says_where_it_is() -> None:
+    for name, home in (("CallFailed", "exthost.errors"), ("CallEnded", "exthost.events")):
+        with pytest.raises(AttributeError, match=f"it is {home}.{name}"):
+            getattr(exthost, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        getattr(exthost, "nothing")  # noqa: B009

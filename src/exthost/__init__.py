@@ -46,11 +46,20 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'exthost' has no attribute {name!r}")
+        raise AttributeError(f"module 'exthost' has no attribute {name!r}{_place_of(name)}")
     module = importlib.import_module(home)
     value = module if name == home.rpartition(".")[2] else getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _place_of(name: str) -> str:
+    """Return where a name of the public modules is, for the error of who looks for it here."""
+    for home in ("exthost.errors", "exthost.events"):
+        value = getattr(importlib.import_module(home), name, None)
+        if getattr(value, "__module__", "") == home:
+            return f"; it is {home}.{name}"
+    return ""
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exthost.cli.status import HEADER
+from exthost.cli.status import HEADER, cells
 from exthost.control.address import sockets
 from exthost.control.protocol import REQUEST_BYTES
 from exthost.control.server import MAX_CLIENTS
@@ -62,6 +62,22 @@ def row(folder: Path, name: str) -> dict[str, Any]:
     [one] = told(folder, "status", name)["extensions"]
     assert isinstance(one, dict)
     return one
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [
+        ({"calls": 3, "failed": 2}, "3, 2 failed"),
+        ({"calls": 3, "failed": 0}, "3"),
+        ({"calls": 3}, "3"),
+    ],
+)
+def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) -> None:
+    row: dict[str, Any] = {
+        "id": "one", "dialect": "mcp", "state": "ready", "health": "running", "processes": [],
+        "uptime": 1.0, "restarts": 0, "last_error": None, **counts,
+    }  # fmt: skip
+    assert cells(row, now=0.0)[7] == shown
 
 
 def test_status_tells_how_each_extension_is(shared: Shared) -> None:

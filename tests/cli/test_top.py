@@ -35,6 +35,7 @@ def row(id: str, state: str = "ready", **more: Any) -> dict[str, Any]:
 FULL = row(
     "a-rather-long-name-of-an-extension-that-somebody-chose",
     "backoff",
+    failed=12_345,
     in_flight=120,
     restarts=12,
     breaker="half-open",
@@ -60,8 +61,9 @@ def test_at_80_columns_every_column_is_there() -> None:
     header, line = table_lines([FULL], 80)
     assert header.split() == [word for title in HEADER for word in title.split()]
     cells = line.split()
-    assert cells[1:10] == ["backoff", "12,346", "0.2ms", "123s", "120", "12", "half", "200", "3G"]
-    assert cells[10].startswith("it")
+    middle = ["backoff", "12,346", "0.2ms", "123s", "12k", "120", "12", "half", "200", "3G"]
+    assert cells[1:11] == middle
+    assert cells[11].startswith("it")
 
 
 def test_those_in_trouble_come_first_and_a_pattern_filters() -> None:

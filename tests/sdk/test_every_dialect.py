@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import exthost
 from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed
+from exthost.sdk import Context, Extension, testing
 from tests.cli.running import run_inside
 from tests.sdk.programs import (
     JSON_DIALECTS,
@@ -79,6 +81,36 @@ async def test_in_mcp_progress_and_items_are_progress_notifications(tmp_path: Pa
         seen.clear()
         await ext.call_tool("count", {"to": 3}, on_progress=seen.append)
         assert [one.message for one in seen] == ["1", "2", "3"]
+
+
+async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> None:
+    """As the protocol requires, whatever a handler reports and yields."""
+    ext = Extension("both")
+
+    @ext.stream
+    async def history(ctx: Context) -> AsyncIterator[str]:
+        for day in (1, 2):
+            await ctx.progress(day, 2, f"day {day}")
+            yield f"item {day}"
+        await ctx.progress(1, 2, "once more")
+
+    seen: list[Progress] = []
+    async with testing.connect(ext, dialect="mcp") as client:
+        await client.call_tool("history", on_progress=seen.append)
+    words = ["day 1", "item 1", "day 2", "item 2", "once more"]
+    assert [progress.message for progress in seen] == words
+    values = [progress.progress for progress in seen]
+    assert values == sorted(set(values)) and (values[0], values[2]) == (1, 2)
+
+
+async def test_in_nexo_progress_reaches_the_caller(tmp_path: Path) -> None:
+    async with started(SAMPLE, "nexo", tmp_path) as ext:
+        seen: list[Progress] = []
+        await ext.call_tool("work", {"steps": 2}, on_progress=seen.append)
+    assert [(one.progress, one.total, one.message) for one in seen] == [
+        (1, 2, "step 1"),
+        (2, 2, "step 2"),
+    ]
 
 
 async def test_in_synaps_a_stream_is_a_command_and_progress_its_task(tmp_path: Path) -> None:
@@ -172,6 +204,8 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
     if dialect != "roder":  # where nothing of what passes is logged
         text = "\n".join(lines)
         assert "Traceback" in text and "the value is odd" in text
+        # The author's own frames, without those of the SDK before them.
+        assert re.search(r'Traceback .*:\n +File "[^"]*/waiting.py"', text), text
         assert "come back tomorrow" not in text
 
 

@@ -10,6 +10,7 @@ from exthost.cli.common import (
     show_json,
     timeout_option,
 )
+from exthost.cli.settings_in_force import say_changed
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 
@@ -33,4 +34,6 @@ def run_control_verb(args: Args, verb: str) -> int:
     else:
         pids = "".join(f", process {pid}" for pid in row["pids"])
         print(f"{row['id']}: {row['state']}{pids}")
+        if verb == "restart":
+            say_changed(args, args.name)
     return 0

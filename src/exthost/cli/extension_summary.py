@@ -30,17 +30,19 @@ _ASK_SECONDS = 1.0
 _NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
 
-def running_states(args: Args) -> dict[str, dict[str, Any]]:
-    """Return state and reason by id, from the running host; {} if none runs or it does not answer
-    in time."""
+def running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict[str, Any]]:
+    """Return state and reason by id, from the running host, and if wanted the settings that are in
+    force; {} if none runs or it does not answer in time."""
+    request = Request("status", params={"settings": True} if with_settings else {})
     try:
-        status = ask(config_path(args), Request("status"), timeout=_ASK_SECONDS)
+        status = ask(config_path(args), request, timeout=_ASK_SECONDS)
     except ExthostError:
         return {}
     return {
         row["id"]: {
             "state": row["state"],
             "reason": _why(row) if row["state"] in _NOT_WELL else "",
+            **({"settings": row["settings"]} if "settings" in row else {}),
         }
         for row in status["extensions"]
     }

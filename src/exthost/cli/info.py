@@ -16,6 +16,7 @@ from exthost.cli.extension_summary import (
     running_states,
     state_before_start,
 )
+from exthost.cli.settings_in_force import changed_settings
 from exthost.cli.target_specs import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
@@ -40,12 +41,26 @@ def run(args: Args) -> int:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
     known = describe(spec)
     if args.target == spec.id:  # not a folder or a manifest, which may have the same id
-        known |= running_states(args).get(spec.id, {})
+        known |= _in_force(spec, running_states(args, with_settings=True).get(spec.id, {}))
     if args.json:
         show_json(known)
     else:
         _show(known)
     return 0
+
+
+def _in_force(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
+    """What the running host knows, with the settings that it uses. If the config has others by now,
+    `changed` names them."""
+    settings = running.pop("settings", None)
+    if settings is None:  # no host runs, or one of an earlier version
+        return running
+    changed = changed_settings(spec, settings)
+    if not changed:
+        return running
+    note = f"{', '.join(changed)}: the config has others than the running host; exthost reload"
+    shown = {name: value for name, value in settings.items() if name != "digests"}
+    return running | shown | {"changed": note}
 
 
 def describe(spec: Spec) -> dict[str, Any]:

@@ -64,9 +64,14 @@ def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
         _where(row) or "-",
         span(row["uptime"]) if row["uptime"] else "-",
         str(row["restarts"]),
-        str(row["calls"]),
+        _calls(row),
         _in_a_line(f"{error['message']} ({span(now - error['time'])} ago)") if error else "-",
     )
+
+
+def _calls(row: Mapping[str, Any]) -> str:
+    failed = row.get("failed")  # a host of an earlier version does not say
+    return f"{row['calls']}, {failed} failed" if failed else str(row["calls"])
 
 
 def _in_a_line(text: str) -> str:

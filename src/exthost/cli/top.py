@@ -4,8 +4,9 @@ Those in trouble come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r 
 l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
 the filter, Esc clears it · q leaves.
 
-P50 and P99 are of the last calls since somebody looks; FLY counts calls in flight and waiting; CPU
-and memory are of the whole process tree. Without a terminal, or with --json, one look is printed.
+P50 and P99 are of the last calls since somebody looks; ERR counts calls that failed, FLY those in
+flight and waiting; CPU and memory are of the whole process tree. Without a terminal, or with
+--json, one look is printed.
 """
 
 import argparse

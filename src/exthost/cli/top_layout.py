@@ -17,6 +17,7 @@ COLUMNS = (
     ("CALLS/S", 7, True),
     ("P50", 6, True),
     ("P99", 6, True),
+    ("ERR", 4, True),
     ("FLY", 3, True),
     ("RST", 3, True),
     ("BRK", 4, False),
@@ -100,6 +101,7 @@ def cells_of(row: Mapping[str, Any]) -> tuple[str, ...]:
         _number(row.get("rate"), 1),
         _milliseconds(row.get("p50_ms")),
         _milliseconds(row.get("p99_ms")),
+        _count(row.get("failed")),
         str(row["in_flight"] + row["waiting"]),
         str(row["restarts"]),
         {"open": "open", "half-open": "half", "half_open": "half"}.get(breaker, "-"),
@@ -107,6 +109,14 @@ def cells_of(row: Mapping[str, Any]) -> tuple[str, ...]:
         _bytes(row.get("memory_bytes")),
         escape_controls(" ".join(error["message"].split())) if error else "-",
     )
+
+
+def _count(number: int | None) -> str:
+    if number is None:
+        return "-"
+    if number < 10_000:
+        return str(number)
+    return f"{number // 1000}k" if number < 1_000_000 else f"{number // 1_000_000}M"
 
 
 def _number(value: float | None, digits: int) -> str:

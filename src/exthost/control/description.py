@@ -1,10 +1,16 @@
 """What is known about extensions, as data: for `inspect` and `tools`, here or over the socket."""
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
+from exthost.extension.policy import restart_of
+from exthost.launch.limits import limits_of
 from exthost.names import prefixed_description, registered_name
+from exthost.spec import Limits, Restart, Spec
 
 
 def describe_extension(
@@ -43,6 +49,41 @@ def describe_extension(
         "argv": list(extension.argv),
         "noise": dict(extension.stats.dropped),
     }
+
+
+# The settings of an entry that a host takes over only when it reads its config again.
+_SETTINGS = (
+    "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
+    "permissions", "sandbox", "retry", "start", "lifetime", "dialect",
+)  # fmt: skip
+
+
+def settings_digests(spec: Spec) -> dict[str, str]:
+    """Return a digest of each setting, so that two processes can compare what they have read. The
+    values themselves, which may be secrets, stay where they are."""
+    return {
+        name: hashlib.sha256(repr(_comparable(getattr(spec, name))).encode()).hexdigest()[:16]
+        for name in _SETTINGS
+    }
+
+
+def _comparable(value: Any) -> Any:
+    return sorted(value.items(), key=str) if isinstance(value, Mapping) else value
+
+
+def describe_settings(extension: Extension) -> dict[str, Any]:
+    """Return the settings that an extension runs with: some as they are, each as a digest."""
+    spec, dialect = extension.spec, extension.dialect
+    return {
+        "argv": list(spec.argv),
+        "limits": _set_members(limits_of(spec, dialect)),
+        "restart": _set_members(restart_of(spec, dialect)),
+        "digests": settings_digests(spec),
+    }
+
+
+def _set_members(settings: Limits | Restart) -> dict[str, Any]:
+    return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:

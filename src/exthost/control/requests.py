@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost._version import __version__
 from exthost.control.as_data import as_data, event_as_data
-from exthost.control.description import describe_extension, describe_tools
+from exthost.control.description import describe_extension, describe_settings, describe_tools
 from exthost.control.measurements import Measurements
 from exthost.control.protocol import Request
 from exthost.control.served_host import ServedHost
@@ -130,6 +130,11 @@ class Requests:
     async def _status(self, request: Request, events: EventSender) -> dict[str, Any]:
         name = request.name
         rows = [self._report.row(self._host[name])] if name else self._report.rows()
+        if request.params.get("settings"):
+            rows = [
+                row | {"settings": as_data(describe_settings(self._host[row["id"]]))}
+                for row in rows
+            ]
         if request.params.get("measure"):
             self._measurements.look()
             rows = [row | self._measurements.of(row["id"], pids_here(row)) for row in rows]

@@ -71,6 +71,7 @@ class StatusReport:
             "restarts": stats.restarts,
             "crashes": stats.crashes,
             "calls": stats.calls,
+            "failed": stats.error + stats.timeout + stats.gone,
             "in_flight": stats.in_flight,
             "waiting": stats.waiting,
             "breaker": stats.breaker,

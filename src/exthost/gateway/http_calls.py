@@ -1,6 +1,6 @@
 """Tool calls on HTTP, from the body of the request to the response.
 
-As on stdio (`direct_calls`), the package opens sessions and serves every other message. A
+As on stdio (`stdio_calls`), the package opens sessions and serves every other message. A
 `tools/call` that is well-formed, with a valid token, in a session of the handshake era or in the
 stateless era, is served here. Whatever is missing or unusual is left to the package, which then
 answers it, so that nothing is refused by this module.

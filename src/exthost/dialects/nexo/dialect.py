@@ -20,6 +20,7 @@ from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
+from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -252,6 +253,20 @@ def _event(call: HookCall) -> Mapping[str, Any]:
     return event
 
 
+def _progress(params: Any) -> Meaning:
+    """Read the progress of a call, which extensions made with exthost.sdk send."""
+    fields = params if type(params) is dict else EMPTY_MAPPING
+    progress, total, message = (fields.get(name) for name in ("progress", "total", "message"))
+    if type(progress) not in (int, float) or progress is None:
+        return Unusable("progress that could not be read")
+    return Progress(
+        fields.get("id"),
+        progress,
+        total if type(total) in (int, float) else None,
+        message if type(message) is str else "",
+    )
+
+
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "call_tool": _call_tool,
@@ -266,6 +281,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
+    notifications=MappingProxyType({"tools/progress": _progress}),
     options=MappingProxyType(
         {"context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`.")}
     ),

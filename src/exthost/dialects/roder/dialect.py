@@ -97,7 +97,8 @@ def _handshake(context: HandshakeContext) -> Handshake:
         raise HandshakeFailed(
             "X0540",
             "a roder extension cannot be started without its manifest",
-            help='name it: manifest = "roder-extension.toml", or give its path as the TARGET',
+            help='name it: manifest = "roder-extension.toml", or give its path as the TARGET; a '
+            "program made with exthost.sdk prints it: --manifest roder",
         )
     denied = context.options.get("denied_capabilities", ())
     granted = [name for name in manifest.capabilities if name not in denied]

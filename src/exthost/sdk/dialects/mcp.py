@@ -223,7 +223,8 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         if not isinstance(exchange, Exchange) or exchange.progress_token is None:
             return None
-        params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": current}
+        value = exchange.next_progress(current)
+        params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": value}
         if total is not None:
             params["total"] = total
         if message:

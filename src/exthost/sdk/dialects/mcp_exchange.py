@@ -16,6 +16,9 @@ VERSION = f"{PREFIX}protocolVersion"
 CAPABILITIES = f"{PREFIX}clientCapabilities"
 LOG_LEVEL = f"{PREFIX}logLevel"
 
+# So small that it is not shown.
+_SMALL_STEP = 1e-6
+
 LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
 
 
@@ -28,6 +31,13 @@ class Exchange:
     log_level: str | None = None
     answers: list[Any] = field(default_factory=list)
     asked: int = 0
+    progress: float = float("-inf")  # what was reported last
+
+    def next_progress(self, current: float) -> float:
+        """Return the value to report. The protocol requires that it increases: one that does not is
+        a little more than the last."""
+        self.progress = current if current > self.progress else self.progress + _SMALL_STEP
+        return self.progress
 
 
 def read_exchange(params: dict[str, Any], meta: Any) -> Exchange:

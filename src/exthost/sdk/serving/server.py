@@ -5,6 +5,7 @@ writer takes frames from both.
 """
 
 import inspect
+import os
 import sys
 import threading
 import time
@@ -24,13 +25,24 @@ if TYPE_CHECKING:
 # What a handler may end with. One that calls sys.exit fails, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
 
+_SDK_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - slow to import
+
 
 def report(error: BaseException) -> None:
     """Write the traceback of a handler's exception to stderr, unless it was raised on purpose."""
     if not isinstance(error, ToolError | Cancelled | InputRequired):
         import traceback  # seldom needed
 
-        traceback.print_exception(error, file=sys.stderr)
+        trace = error.__traceback__
+        while trace is not None and _is_of_sdk(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        # An error of the SDK itself is shown whole.
+        shown = trace or error.__traceback__
+        traceback.print_exception(type(error), error, shown, file=sys.stderr)
+
+
+def _is_of_sdk(path: str) -> bool:
+    return path.startswith(_SDK_FOLDER)
 
 
 class Server:
