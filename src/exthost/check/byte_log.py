@@ -1,4 +1,4 @@
-"""The bytes that went to and fro with one process, bounded, and shown escaped."""
+"""The last bytes that were sent to one process and received from it, as evidence."""
 
 from collections import deque
 from typing import Literal, TypeAlias
@@ -23,7 +23,7 @@ class ByteLog:
         self._pieces: deque[tuple[Direction, bytearray]] = deque(maxlen=KEPT_PIECES)
 
     def add(self, direction: Direction, data: bytes, *, joins: bool = False) -> None:
-        """Add what was sent or came. `joins`: it continues the piece before."""
+        """Add bytes that were sent or received. `joins`: they continue the previous piece."""
         if joins and self._pieces and self._pieces[-1][0] == direction:
             last = self._pieces[-1][1]
             last += data[: max(0, 4 * SHOWN_BYTES - len(last))]

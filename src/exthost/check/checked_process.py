@@ -79,11 +79,11 @@ class CheckedProcess:
         self._output_came = asyncio.Event()
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
-    # -- what comes --------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------
 
     def _on_output(self, data: bytes) -> None:
         if not data:
-            # How it ended says more than that its output did.
+            # The exit status says more than the end of the output.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
             if self.pipes.has_exited:
                 self._fail_all()
@@ -158,7 +158,7 @@ class CheckedProcess:
         for problem in problems:
             self.problems.append((problem, self.byte_log.shown(problem.data)))
 
-    # -- what is sent ------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------
 
     async def write(self, data: bytes, *, split: bool = False, seconds: float = 10.0) -> None:
         """Write bytes as they are; `split`: in pieces, each after the one before is read. Raises

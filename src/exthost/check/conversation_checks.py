@@ -35,7 +35,7 @@ _TOOL_FAILED = "the tool itself failed: see stderr, or give --call arguments tha
 
 
 class ConversationChecks:
-    """The checks of one extension that need a handshake and no end."""
+    """The checks of one extension that run after a handshake, on a live process."""
 
     def __init__(
         self, starter: Starter, conformance: Conformance, ledger: Ledger, settings: Settings
@@ -177,7 +177,7 @@ class ConversationChecks:
             self._ledger.skip("unknown-tool", "it has no tools")
             return
         call = ToolCall(UNKNOWN_TOOL, {})
-        await self._call_in_vain(process, "unknown-tool", call, "a tool that does not exist")
+        await self._check_refused_call(process, "unknown-tool", call, "a tool that does not exist")
 
     async def _check_bad_arguments(self, process: CheckedProcess) -> None:
         tool = tool_with_required_arguments(self.offer)
@@ -186,12 +186,12 @@ class ConversationChecks:
             return
         call = ToolCall(tool.name, {}, tool=tool)
         what = f"{tool.name} without the arguments that it requires"
-        await self._call_in_vain(process, "bad-arguments", call, what)
+        await self._check_refused_call(process, "bad-arguments", call, what)
 
-    async def _call_in_vain(
+    async def _check_refused_call(
         self, process: CheckedProcess, rule: str, call: ToolCall, what: str
     ) -> None:
-        """Make a call that must be refused."""
+        """Make a call that the extension must refuse, and record the rule if it does not."""
         began = time.perf_counter()
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
@@ -280,6 +280,6 @@ class ConversationChecks:
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, process: CheckedProcess) -> None:
-        """End a process that owes an answer, so that the next check has a fresh one."""
+        """End a process that has not answered, so that the next check gets a fresh one."""
         await self._starter.release(process)
         self.process = None

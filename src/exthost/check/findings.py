@@ -1,4 +1,4 @@
-"""What a check finds out: findings, outcomes, and the report with its score. Values only."""
+"""The results of checks as values: findings, outcomes, and the report with its score."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Finding:
     """One broken rule.
 
     `message` says what was seen. `exchange` has the bytes of both sides that led to it, `>` before
-    what was sent and `<` before what came, escaped and cut. `stderr` has the last lines of it.
+    what was sent and `<` before what came, escaped and cut. `stderr` has its last lines.
     """
 
     rule: Rule

@@ -43,7 +43,7 @@ class Ledger:
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
     def note(self, problems: Iterable[Problem]) -> None:
-        """Record problems that come from no exchange of bytes, such as those of an offer."""
+        """Record problems that have no bytes as evidence, such as those of an offer."""
         for problem in problems:
             self._add(problem.rule, problem.message, None, ())
 

@@ -1,4 +1,4 @@
-"""The checks of a life: how an extension starts, ends, and starts again."""
+"""The checks of the life cycle: how an extension starts, ends, and starts again."""
 
 import time
 
@@ -72,7 +72,7 @@ class LifeChecks:
     async def end_early(self) -> None:
         """Start a process, and end its input before the first message."""
         process = await self._starter.start()
-        # It sees the end of its input when it has started.
+        # It reads the end of its input only after it has started.
         seconds = self._seconds + 2 * self._starter.start_seconds
         began = time.perf_counter()
         await self._end_input(process, "early-end", "before the first message", seconds)

@@ -14,12 +14,12 @@ from exthost.process.exit_status import ExitStatus
 from exthost.process.stderr_tail import StderrTail
 from exthost.wire.framing import READ_BYTES
 
-# How often, and after how long, the pipe is looked at: no event tells that the child has read it.
+# How often, and for how long, the pipe is polled: no event reports that the child has read it.
 _UNREAD_POLLS = 40
 _POLL_SECONDS = 0.0005
 _START_POLL_SECONDS = 0.01
 
-# After the exit: how long the end of the output may take, if a child of its own holds it open.
+# How long the end of the output may take after the exit, if a grandchild has the pipe open.
 _DRAIN_SECONDS = 2.0
 
 

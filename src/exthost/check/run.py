@@ -58,7 +58,7 @@ def _record_timeout(ledger: Ledger, seconds: float, start_seconds: float) -> Non
 async def _check(
     starter: Starter, settings: Settings, conformance: Conformance, ledger: Ledger
 ) -> str:
-    """Run the checks. Return why those that were not run were not."""
+    """Run the checks. Return the reason of the rules that were not checked."""
     dialect = starter.dialect
     began = time.perf_counter()
     try:

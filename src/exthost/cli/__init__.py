@@ -1,8 +1,26 @@
-"""The command line: stdout is data, stderr is talk, exit codes tell the truth.
+"""The command line. Data goes to stdout, messages go to stderr, and the exit code is the outcome.
 
-One verb a file, each with the same two functions: `options(parser)` and `run(args) -> int`. Only
-the verb that was asked for is imported; `exthost --help` imports none of them, since asyncio alone
-costs more than everything that help needs.
+Each verb is a module of its name (`verbs.py` lists them) with the same two functions:
+`options(parser)` and `run(args) -> int`. Only the module of the verb that is run is imported.
+`exthost --help` imports none of them, because asyncio alone takes longer to import than everything
+that the help needs. What verbs share, in reading order:
+
+    verbs, common        the table of verbs; common options, output, errors as exit codes
+    target_specs         the extensions that the arguments name, without starting them
+    started_extension    one of them, started: detection, log, trace
+    verb_loop            runs the coroutine of a verb
+    running_host         the host of the config, if one runs, for verbs that can use it
+    extension_summary    what is known of an extension without starting it
+    diagnostic_lines     mistakes of manifests and configs
+    config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
+    package_folders      `install`, `uninstall`
+    control_verbs        `start`, `stop`, `restart`
+    host_process         `run`, `up`, `gateway`: one host with its services (host_service,
+                         mcp_service, web_service, otel_export; their options are in http_options)
+    displays, live_table what `run` shows; live_controls, live_keys: the keys of its table
+    top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
+    server_files         MCP servers of other programs; server_import: what is imported of them
+    verb_table           the verbs as data, for `completion` and `man`
 """
 
 import os
@@ -37,10 +55,11 @@ def _main(words: list[str]) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Started with stdin, stdout or stderr closed: a pipe to a child must not get its number."""
+    """Open /dev/null as each of stdin, stdout and stderr that is closed. Otherwise a pipe to a
+    child could get its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # The lowest free number is the one that is closed, since those below were seen to.
+            # `open` takes the lowest free number: this one, since those below it are open by now.
             file = open(os.devnull, "r" if number == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
             setattr(sys, name, file)
 

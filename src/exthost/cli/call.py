@@ -132,10 +132,10 @@ def _call_there(args: Args, host: HostClient, target: str | None, name: str, arg
     if args.method and target is None:
         raise _no_target()
     wanted = {"tool": name, "capability": args.capability}
-    found = host.ask(Request("find", target or "", wanted), on_event=show_event)
-    dialect = find_dialect(found["dialect"])
-    _check_asked(args, found["extension"], dialect, found["capabilities"])
-    what = {"method": name, "stream": "if_any"} if args.method else {"tool": found["tool"]}
+    tool = host.ask(Request("find", target or "", wanted), on_event=show_event)
+    dialect = find_dialect(tool["dialect"])
+    _check_asked(args, tool["extension"], dialect, tool["capabilities"])
+    what = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
     how = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_rendered) as display:
 
@@ -145,11 +145,11 @@ def _call_there(args: Args, host: HostClient, target: str | None, name: str, arg
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", found["extension"], what | how), on_event=show)
+        answer = host.ask(Request("call", tool["extension"], what | how), on_event=show)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = ToolResult(answer["raw"], dialect.result_reader)
-    code = _finish(args, found["extension"], dialect, result)
+    code = _finish(args, tool["extension"], dialect, result)
     return ERROR_RESULT if answer.get("is_error") else code
 
 
@@ -219,7 +219,7 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
 
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
-    """The result of a method that answers in events, which are shown as they come."""
+    """Return the result of a method that streams, and show its events as they come."""
     with StreamDisplay(extension.dialect.render_event) as display:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
@@ -229,13 +229,13 @@ async def _follow(extension: Extension, method: str, arguments: Any, timeout: fl
 
 async def _call_any(args: Args, name: str, arguments: Any) -> int:
     """Call a tool of the config, starting no more extensions than it takes to find it."""
-    found = read_wanted(args)
+    wanted = read_wanted(args)
     if args.method:
         raise _no_target()
-    host = Host(replace(found.config, discovery=None, specs=()))
+    host = Host(replace(wanted.config, discovery=None, specs=()))
     print_events(host.events)
     with traced(args, host.traffic):
-        return await _find_and_call(args, host, found.specs, name, arguments)
+        return await _find_and_call(args, host, wanted.specs, name, arguments)
 
 
 async def _find_and_call(
@@ -253,7 +253,7 @@ async def _find_and_call(
 
 
 def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence[str]) -> None:
-    """Raise for an option that this extension's dialect has no meaning for, before it is called."""
+    """Raise UsageError for an option that this extension or its dialect does not support."""
     if args.capability and not any(
         capability_fits(args.capability, capability) for capability in offered
     ):

@@ -16,7 +16,7 @@ from exthost.discovery.configfile import config_in
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.spec import Spec
 
-# Only to tell whether a host runs.
+# For a request that only finds out whether a host runs.
 _HELLO_SECONDS = 1.0
 
 
@@ -53,12 +53,12 @@ def _all_plain(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, b
 
 
 def _plain(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
-    """What tells two entries apart; the line of an entry, for one, may move."""
+    """Return the part of an entry that is compared. Its line number, for example, may change."""
     return spec.id, tuple(spec.argv), spec.dialect, spec.enabled
 
 
 def tell_reload(args: Args) -> None:
-    """Say how a running host gets to know of the change, if one runs."""
+    """Say how a running host takes over the change, if one runs."""
     try:
         host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
     except ExthostError:

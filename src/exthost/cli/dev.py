@@ -116,7 +116,7 @@ class DevLoop:
         self._is_loaded = False
 
     async def run(self, keys: KeyReader) -> None:
-        """Work until the user has had enough."""
+        """Run until the user ends it."""
         watched = ", ".join(map(str, self._paths)) or "nothing: name it with --watch"
         say(f"watching {watched}; c call, Enter again, r restart, t tools, q end")
         await self._restart()
@@ -177,9 +177,9 @@ class DevLoop:
     async def _start(self) -> None:
         spec = self._spec
         if not self._args.command:
-            found = find_spec(self._args, self._args.target)
-            assert found is not None
-            spec = with_start_limit(self._args, found)
+            target_spec = find_spec(self._args, self._args.target)
+            assert target_spec is not None
+            spec = with_start_limit(self._args, target_spec)
         if not self._is_loaded:
             await self._host.load(replace(spec, start="lazy"))
             self._is_loaded = True

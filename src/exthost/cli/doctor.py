@@ -88,16 +88,16 @@ def run(args: Args) -> int:
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
-        found = read_wanted(args) if has_config(args) else None
+        wanted = read_wanted(args) if has_config(args) else None
         specs, findings = [spec], []
     else:
-        found = read_wanted(args)
-        specs = list(found.specs)
-        findings = _on_disk(found, args.all) + _unsearched(found)
+        wanted = read_wanted(args)
+        specs = list(wanted.specs)
+        findings = _on_disk(wanted, args.all) + _unsearched(wanted)
     findings += _of_the_machine()
     sound: list[Spec] = []
     for spec in specs:
-        findings += (own_findings := _before_start(found, spec, sound))
+        findings += (own_findings := _before_start(wanted, spec, sound))
         if spec.enabled and not any(finding.exit for finding in own_findings):
             sound.append(spec)
     findings += _in_running_host(args, specs)
@@ -115,7 +115,7 @@ def run(args: Args) -> int:
 # -- without starting anything ---------------------------------------------------------------
 
 
-def _on_disk(found: Wanted, every: bool) -> list[Finding]:
+def _on_disk(wanted: Wanted, every: bool) -> list[Finding]:
     return [
         Finding(
             diagnostic.level,
@@ -126,15 +126,15 @@ def _on_disk(found: Wanted, every: bool) -> list[Finding]:
             diagnostic.code,
             ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for diagnostic in select_diagnostics(found.diagnostics, every=every)
+        for diagnostic in select_diagnostics(wanted.diagnostics, every=every)
     ]
 
 
-def _unsearched(found: Wanted) -> list[Finding]:
-    """What other systems have installed here, if the config does not look there."""
-    config, findings = found.config, []
+def _unsearched(wanted: Wanted) -> list[Finding]:
+    """Return a finding for each dialect with installed extensions that the config does not find."""
+    config, findings = wanted.config, []
     search_paths = config.discovery.search_paths if config.discovery is not None else ()
-    known = {spec.origin for spec in found.specs}
+    known = {spec.origin for spec in wanted.specs}
     formats = find.manifest_formats()
     for format in formats:
         place = f"${format.dialect.upper()}"
@@ -150,7 +150,7 @@ def _unsearched(found: Wanted) -> list[Finding]:
 
 
 def machine() -> dict[str, Any]:
-    """What can hold extensions here, found out by trying."""
+    """Return which sandboxes and limits work on this machine, as data. Tries each of them."""
     tools = probe.find_tools()
     (tree, _), strict = probe.probe_pid_namespace(tools), probe.probe_strict(tools)
     base = cgroups.find_base()
@@ -182,19 +182,19 @@ def _of_the_machine() -> list[Finding]:
     return findings
 
 
-def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
+def _before_start(wanted: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
-    if spec.unrunnable:  # nobody's mistake, and nothing to mend
+    if spec.unrunnable:  # not a mistake: this host cannot run it
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
         dialect = find.find_dialect(spec.dialect)
-        wanted = read_stored_settings(spec, os.environ)
-        admission = admit(wanted, dialect, os.environ)
-        if (objection := clash(wanted, before)) is not None:
+        complete = read_stored_settings(spec, os.environ)
+        admission = admit(complete, dialect, os.environ)
+        if (objection := clash(complete, before)) is not None:
             raise objection
-        plan = prepare(wanted, dialect, os.environ, admission=admission).plan
+        plan = prepare(complete, dialect, os.environ, admission=admission).plan
         if (failed := cannot_run(plan, spec.id)) is not None:
             raise failed
     except ExthostError as error:
@@ -214,10 +214,10 @@ def _before_start(found: Wanted | None, spec: Spec, before: list[Spec]) -> list[
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
     # One that is named by its path was not found by the config: a person chose it.
-    known = found is not None and any(
-        wanted_spec.id == spec.id and wanted_spec == spec for wanted_spec in found.specs
+    known = wanted is not None and any(
+        wanted_spec.id == spec.id and wanted_spec == spec for wanted_spec in wanted.specs
     )
-    secrets = found.asks_for_secrets(spec) if found is not None and known else ()
+    secrets = wanted.asks_for_secrets(spec) if wanted is not None and known else ()
     if secrets:
         message = secret_words(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
@@ -281,7 +281,7 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
 
 
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
-    """Start it, look at it, end it."""
+    """Start an extension, examine it and end it. Return its timings and the findings."""
     try:
         async with Connection(spec, environ=dict(os.environ)) as extension:
             findings = [
@@ -300,7 +300,7 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
 
 
 async def _drifted(extension: Extension) -> list[Finding]:
-    """Where what it says on disk, in its handshake and when asked again are not the same."""
+    """Return the differences between its manifest, its handshake and its list of tools."""
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
     offered = {tool.name for tool in offer.tools}
@@ -370,9 +370,9 @@ def _show(
             print(f"  fix: {finding.fix}")
     _show_timings(runtime)
     counts = Counter(finding.level for finding in findings)
-    found = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
+    summary = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
     outcome = "nothing in the way" if healthy else "see above"
-    say(f"{plural(len(specs), 'extension')}: {found or 'no findings'}; {outcome}")
+    say(f"{plural(len(specs), 'extension')}: {summary or 'no findings'}; {outcome}")
 
 
 def _show_timings(runtime: list[dict[str, Any]]) -> None:

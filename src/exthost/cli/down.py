@@ -54,8 +54,8 @@ def run(args: Args) -> int:
 
 
 def _end(args: Args, pid: int, timeout: float) -> bool:
-    """Tell the process to end, and return whether it did in time. A descriptor of the process
-    makes sure that no other one is meant, should it end in this very moment."""
+    """Send SIGTERM to the process, and return whether it ended in time. It is addressed by a
+    descriptor, because its pid may be reused once it has ended."""
     if not hasattr(os, "pidfd_open"):
         os.kill(pid, signal.SIGTERM)
         return _wait_for_silence(args, timeout)

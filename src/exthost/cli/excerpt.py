@@ -37,18 +37,18 @@ def excerpt(evidence: Evidence, message: str) -> Excerpt | None:
         at = min(int(column[1]) - 1, len(shown))
         return Excerpt(shown, at, 1)
     key = evidence.key.rpartition(".")[2].partition("[")[0]
-    found = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", shown) if key else None
-    if found is None:
+    match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", shown) if key else None
+    if match is None:
         start = len(shown) - len(shown.lstrip())
         return Excerpt(shown, start, max(1, len(shown.strip())))
-    return Excerpt(shown, found.start(), len(found[0]))
+    return Excerpt(shown, match.start(), len(match[0]))
 
 
 def _with_quoted(shown: str, line: str, message: str) -> str:
     """Return the shown line with the values that the message quotes, which are no secrets."""
     for quoted in _QUOTED.findall(message):
-        for found in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", line):
-            shown = shown[: found.start()] + quoted + shown[found.end() :]
+        for match in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", line):
+            shown = shown[: match.start()] + quoted + shown[match.end() :]
     return shown
 
 

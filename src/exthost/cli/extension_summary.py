@@ -53,7 +53,7 @@ def _why(status: dict[str, Any]) -> str:
     return str(error["message"]) if error else ""
 
 
-def row(found: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
+def row(wanted: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
     """One extension as the listing has it."""
     state, reason = state_before_start(spec, admitted)
     return {
@@ -63,7 +63,7 @@ def row(found: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, A
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(secrets := found.asks_for_secrets(spec)),
+        "asks_for": list(secrets := wanted.asks_for_secrets(spec)),
         "is_given": [name for name in secrets if name in os.environ],
         "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
     }

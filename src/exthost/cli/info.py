@@ -64,7 +64,7 @@ def _in_force(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(spec: Spec) -> dict[str, Any]:
-    """An extension as data, as far as it is known before its start."""
+    """Return what is known of an extension before its start, as data."""
     state, reason = state_before_start(spec)
     dialect = find.find_dialect(spec.dialect)
     return {
@@ -91,21 +91,21 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def environment(spec: Spec) -> dict[str, Any]:
-    """Which variables it would get, and which would be held back, by name."""
+    """Return the names of the variables that it would get, and of those that are held back."""
     try:
         spec = read_stored_settings(spec, os.environ)
-        found = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
+        environment = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
     except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
         return {"passed": [], "held_back": [], "configured": []}
     return {
-        "passed": list(found.passed),
-        "held_back": list(found.held_back),
-        "configured": list(found.configured),
+        "passed": list(environment.passed),
+        "held_back": list(environment.held_back),
+        "configured": list(environment.configured),
     }
 
 
 def plain(value: Any) -> Any:
-    """A value of ours as JSON has it. Of what does not show in a repr only the names show here."""
+    """Return a value as JSON data. Fields that its repr leaves out are shown by name only."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         held = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {call.name: plain(item) if call.repr else sorted(item) for call, item in held}

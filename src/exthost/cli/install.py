@@ -45,10 +45,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: InstallArgs) -> int:
     no_command(args)
-    found = read_wanted(args)
+    wanted = read_wanted(args)
     package = read_package(Path(args.folder))
-    folder, target = Path(package.home), search_folder(found.config) / package.id
-    _check_place(found, package.id, folder, target, update=args.update)
+    folder, target = Path(package.home), search_folder(wanted.config) / package.id
+    _check_place(wanted, package.id, folder, target, update=args.update)
     amount = "" if args.link else check_copy(folder)
     if not args.dry_run:
         if args.link:
@@ -76,7 +76,7 @@ def run(args: InstallArgs) -> int:
     return 0
 
 
-def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: bool) -> None:
+def _check_place(wanted: Wanted, id: str, folder: Path, target: Path, *, update: bool) -> None:
     """Raise UsageError if it is in the search path already, or if its id is taken."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(
@@ -85,8 +85,8 @@ def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: 
             extension=id,
             help="exthost list shows whether it is used, and why not",
         )
-    taken = {spec.id: spec.origin for spec in found.config.specs}
-    others = (*found.report.candidates, *found.report.off)
+    taken = {spec.id: spec.origin for spec in wanted.config.specs}
+    others = (*wanted.report.candidates, *wanted.report.off)
     taken |= {other.id: other.path for other in others if not is_inside(other.path, str(target))}
     is_there = target.is_symlink() or target.exists()
     if id not in taken and (update or not is_there):
@@ -104,10 +104,10 @@ def _check_place(found: Wanted, id: str, folder: Path, target: Path, *, update: 
 
 def _tell_unused(args: Args, id: str) -> None:
     """Say why an extension that was installed is not used, if it is not."""
-    found = read_wanted(args)
-    if any(candidate.id == id for candidate in found.report.candidates):
+    wanted = read_wanted(args)
+    if any(candidate.id == id for candidate in wanted.report.candidates):
         return
-    if any(candidate.id == id for candidate in found.report.off):
+    if any(candidate.id == id for candidate in wanted.report.off):
         say(f"{id} is disabled: exthost enable {id}")
     else:
         say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

@@ -35,22 +35,22 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     no_command(args)
-    found = read_targeted(args)
+    wanted = read_targeted(args)
     rows: list[dict[str, Any]] = []
     admitted: list[Spec] = []
-    off = [spec for spec in found.disabled if args.target in (None, spec.id)]
-    for spec in (*found.specs, *off):
+    off = [spec for spec in wanted.disabled if args.target in (None, spec.id)]
+    for spec in (*wanted.specs, *off):
         if args.disabled and spec.enabled:
             continue
-        rows.append(row(found, spec, admitted))
+        rows.append(row(wanted, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
             admitted.append(spec)
     running = running_states(args)
     for shown_row in rows:
         shown_row |= running.get(shown_row["id"], {})
-    diagnostics = select_diagnostics(found.diagnostics, every=args.all)
+    diagnostics = select_diagnostics(wanted.diagnostics, every=args.all)
     if args.json:
-        report = found.report
+        report = wanted.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
         shown = [diagnostic_row(diagnostic) for diagnostic in diagnostics]
         show_json({"extensions": rows, "diagnostics": shown, "counts": counts})

@@ -44,7 +44,7 @@ class LiveControls:
         self.note = ""
 
     def close(self) -> None:
-        """Show no more messages, and stop waiting for what was begun."""
+        """Show no more messages, and stop waiting for requests in progress."""
         self._end_traffic()
         for task in self._tasks:
             task.cancel()

@@ -16,12 +16,12 @@ from exthost.cli.terminal import split_keys
 
 __all__ = ["LiveKeys"]
 
-# Between two looks whether a host in the background has come to the front again.
+# How often a host in the background checks whether it is in the foreground again.
 _BACKGROUND_SECONDS = 1.0
 
 
 class LiveKeys:
-    """Calls `on_key` with each key, until it is closed. The terminal is then as before."""
+    """Calls `on_key` with each key, until it is closed. `close` restores the terminal."""
 
     def __init__(self, on_key: Callable[[str], None]) -> None:
         self._on_key = on_key
@@ -43,7 +43,7 @@ class LiveKeys:
         return self._before is not None
 
     def close(self) -> None:
-        """Read no more keys, and give the terminal back."""
+        """Read no more keys, and restore the terminal."""
         if self._timer is not None:
             self._timer.cancel()
         before, self._before = self._before, None

@@ -1,7 +1,7 @@
-"""The live table of `run`, drawn with rich: how each extension is, and above it what they say.
+"""The live table of `run`, drawn with rich: the state of each extension, and their output above it.
 
-The only module that imports rich. The table is drawn a few times a second at most. Of a flood of
-lines it shows as many as a person can read, and the number of the others: the log has them all.
+This is the only module that imports rich. The table is drawn a few times a second at most. If there
+are more lines than a person can read, some are shown and the others are counted; the log has all.
 """
 
 import asyncio
@@ -82,13 +82,13 @@ class LiveTable:
         self._draw_soon()
 
     def _show_line(self, text: str) -> None:
-        """Show a line above the table, or count it where there are more than a person reads."""
+        """Show a line above the table. If there are more than a person can read, only count it."""
         self._dropped_lines += len(self._extension_lines) == MOST_LINES
         self._extension_lines.append(escape_controls(text))
         self._draw_soon()
 
     def close(self) -> None:
-        """Say the last things, and take the table away."""
+        """Print the remaining lines, and remove the table."""
         if self._keys is not None:
             self._keys.close()
         self._controls.close()
@@ -112,7 +112,7 @@ class LiveTable:
 
     def _draw_at(self, due: float) -> None:
         self._forget_timer()
-        self._due = due  # a timer of uvloop does not always tell it
+        self._due = due  # uvloop's timers do not always have `when`
         self._timer = self._loop.call_at(due, self._draw)
 
     def _forget_timer(self) -> None:
@@ -128,7 +128,7 @@ class LiveTable:
         self._own_lines.clear()
         self._dropped_lines = 0
         if lines:
-            # As Text: what a child wrote is no markup of ours.
+            # As Text, so that rich does not read the output of a child as markup.
             self._live.console.print(Text("\n".join(lines)))
 
     def _table(self) -> Text:
@@ -141,7 +141,7 @@ class LiveTable:
                 for row in self._report.rows()
             ]
             self._rows = self._rates.add(measured, now)
-        # What is measured is old by a second at most; the rest is as it is now.
+        # Measurements are up to a second old; everything else is current.
         known = {row["id"]: row for row in self._rows}
         all_rows = [known.get(row["id"], {}) | row for row in self._report.rows()]
         controls = self._controls

@@ -1,4 +1,4 @@
-"""Shows the host's own warnings to the user of a verb: the library itself writes to no stream."""
+"""Shows the warnings of the host to the user of a verb. The library itself only logs them."""
 
 import logging
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Self
 
 from exthost.host.manifest_reload import CHANGES_LOG
 
-# What extensions say, and how their states change, come as events.
+# These loggers repeat what also comes as events: the output of extensions and their states.
 _SHOWN_ELSEWHERE = frozenset({"exthost.extensions", "exthost.states"})
 
 

@@ -64,11 +64,11 @@ def run(args: Args) -> int:
     path = Path(config_path(args))
     text = read_text(path)
     config = config_in(path, text.encode())
-    found = _find(args)
-    servers = found.servers
+    search_result = _find(args)
+    servers = search_result.servers
     if args.names:
         servers = tuple(server for server in servers if server.name in args.names)
-        _check_names(args.names, found)
+        _check_names(args.names, search_result)
     folder = path.absolute().parent
     plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
     new = [verdict for verdict in plan if verdict.state is State.NEW]
@@ -77,7 +77,7 @@ def run(args: Args) -> int:
         added = [_spec(verdict) for verdict in new]
         new_text = add_tables_in_toml(text, _SECTION, tables)
         write_config(path, new_text, (*config.specs, *added), new[0].name)
-    _show(args, path, found, plan)
+    _show(args, path, search_result, plan)
     if args.write and new:
         tell_reload(args)
     return 0
@@ -89,9 +89,9 @@ def _find(args: Args) -> FoundServers:
     return find_servers(host_environ(), Path.cwd())
 
 
-def _check_names(names: list[str], found: FoundServers) -> None:
+def _check_names(names: list[str], search_result: FoundServers) -> None:
     """Raise NotFound for a name that no server has."""
-    known = {server.name for server in found.servers}
+    known = {server.name for server in search_result.servers}
     for name in names:
         if name not in known:
             near = nearest(name, known)
@@ -107,25 +107,25 @@ def _spec(verdict: Verdict) -> Spec:
     return Spec(id=verdict.name, argv=argv, dialect="mcp")
 
 
-def _show(args: Args, path: Path, found: FoundServers, plan: list[Verdict]) -> None:
-    for problem in found.problems:
+def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdict]) -> None:
+    for problem in search_result.problems:
         say(f"warning: {problem}")
     if args.json:
         rows = [_row(verdict, args.write) for verdict in plan]
-        files = [str(file) for file in found.files]
+        files = [str(file) for file in search_result.files]
         show_json({"config": str(path.absolute()), "files": files, "servers": rows})
         return
     show_table(
         [(one.name, _state(one, args.write), one.server.program, one.detail) for one in plan],
         ("NAME", "STATE", "FROM", "COMMAND OR REASON"),
     )
-    for file in found.files:
+    for file in search_result.files:
         say(f"read {file}")
     for verdict in plan:
         if verdict.variables:
             say(f"{verdict.name}: set {', '.join(verdict.variables)} for the host")
     counts = Counter(verdict.state for verdict in plan)
-    if not found.servers:
+    if not search_result.servers:
         say("no editor or agent on this machine has MCP servers that exthost finds")
     elif not counts[State.NEW]:
         say(f"nothing to add to {path}")

@@ -81,7 +81,7 @@ def check_http_options(args: Args, host: str | None = None) -> None:
 def mcp_services(
     args: Args, *, on_stdio: bool, host: str | None = None
 ) -> Iterator[list[HostService]]:
-    """Yield the services that were asked for; each has its socket or descriptors already."""
+    """Yield the services that the options request, each with its open socket or descriptors."""
     with ExitStack() as stack:
         services: list[HostService] = []
         if args.http is not None:
@@ -94,7 +94,7 @@ def mcp_services(
 
 
 def _module(name: str) -> Any:
-    """Return a module of the gateway, or raise which install is missing."""
+    """Return a module of the gateway. Raises ConfigError if its packages are not installed."""
     try:
         return importlib.import_module(f"exthost.gateway.{name}")
     except ImportError as error:
@@ -119,14 +119,14 @@ def _stdio() -> Iterator[HostService]:
 @contextmanager
 def _http(args: Args, host: str, port: int) -> Iterator[HostService]:
     http = _module("http")
-    found = find_token(args)
+    token = find_token(args)
 
     async def serve(served: ServiceHost) -> None:
         await http.serve(
             served.mcp_server,
             listener,
             host,
-            Tokens(found),
+            Tokens(token),
             served.probes,
             origins=args.origins,
         )
@@ -134,9 +134,9 @@ def _http(args: Args, host: str, port: int) -> Iterator[HostService]:
     with listen(host, port) as listener:
         address = url(listener, host, http.PATH)
         if args.json:
-            show_json({"url": address, "token": None if found.source else found.text})
+            show_json({"url": address, "token": None if token.source else token.text})
         else:
             say(f"serving MCP on {address}")
-            say(f"token: {'in ' + found.source if found.source else found.text}")
+            say(f"token: {'in ' + token.source if token.source else token.text}")
         warn_if_public(host)
         yield HostService(serve, is_mcp=True, is_http=True)

@@ -24,7 +24,7 @@ def _lost(times: int) -> str:
 
 
 class NonblockingWriter:
-    """Writes to one descriptor. Has as much of a text file as rich needs."""
+    """Writes to one descriptor. Has the methods of a text file that rich needs."""
 
     def __init__(self, fd: int, lost: Callable[[int], str] = _lost) -> None:
         """`lost` returns the line that reports how many texts were dropped."""

@@ -21,7 +21,7 @@ def otel_options(parser: argparse.ArgumentParser) -> None:
 
 
 def otel_services(args: Args) -> list[HostService]:
-    """Return what exports the spans of a host, if it was asked for. Raises ConfigError."""
+    """Return the service that exports spans, if `--otel` is given. Raises ConfigError."""
     if not args.otel:
         return []
     try:

@@ -143,7 +143,7 @@ def _record(target: Path, linked: Path | None) -> None:
 
 @contextmanager
 def _beside(root: Path) -> Iterator[Path]:
-    """A folder on the same file system that no search looks into, deleted at the end."""
+    """Yield a folder on the same file system that no search looks into. Delete it at the end."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         made = tempfile.mkdtemp(dir=root.resolve().parent, prefix=".exthost-install-")

@@ -1,4 +1,4 @@
-"""What becomes of each server of another program when it is imported. Pure.
+"""Decides for each server of another program whether and how it is imported. Pure.
 
 Secrets stay where they are: a variable that looks like one, by its name or its value, is written as
 a reference to a variable of the host. A server that has a secret among its arguments is left to the
@@ -65,7 +65,7 @@ def plan_import(
     *,
     with_secrets: bool = False,
 ) -> list[Verdict]:
-    """Return what becomes of each server in a config with these extensions, in this folder."""
+    """Return the verdict for each server, for a config with these extensions, in this folder."""
     in_config = _Known()
     for spec in present:
         in_config.add(spec.id, spec.argv, (_plain_env(spec.env), spec.cwd))
@@ -122,7 +122,7 @@ def _plain_env(env: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def _judge(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
-    """Return what becomes of a server that stands alone."""
+    """Return the verdict for a server, without regard to the others."""
     given = dict(server.table)
 
     def verdict(state: State, detail: str) -> Verdict:

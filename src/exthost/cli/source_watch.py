@@ -34,16 +34,16 @@ def _is_installed(word: str) -> bool:
 
 def stamps(paths: Iterable[Path]) -> Stamps:
     """Return time and size of every file that is watched. Blocks for some milliseconds."""
-    found: Stamps = {}
+    stamps_by_path: Stamps = {}
     for path in _files(paths):
         try:
             status = path.stat()
         except OSError:  # gone since it was listed
             continue
-        found[str(path)] = status.st_mtime_ns, status.st_size
-        if len(found) >= MAX_FILES:
+        stamps_by_path[str(path)] = status.st_mtime_ns, status.st_size
+        if len(stamps_by_path) >= MAX_FILES:
             break
-    return found
+    return stamps_by_path
 
 
 def changed_files(before: Stamps, after: Stamps) -> list[str]:

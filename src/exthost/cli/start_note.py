@@ -1,4 +1,4 @@
-"""A line on a terminal while an extension takes long to start: the verb would be silent."""
+"""A message on a terminal while an extension takes long to start."""
 
 import asyncio
 import sys
@@ -13,8 +13,8 @@ NOTE_SECONDS = 1.0
 
 @contextmanager
 def start_note(what: str, seconds: float = NOTE_SECONDS) -> Iterator[None]:
-    """Say on stderr that this is being started, if the block takes longer than that. Says nothing
-    if stderr is no terminal."""
+    """Print to stderr that `what` is being started, if the block takes longer than `seconds`. Print
+    nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -45,7 +45,7 @@ def run(args: Args) -> int:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    """The processes of an extension, each with its node if it runs on another machine."""
+    """Return the processes of an extension, each with its node if it runs on another machine."""
     processes = row.get("processes")
     if processes is None:  # a host of an earlier version
         return ",".join(map(str, row["pids"]))
@@ -54,7 +54,7 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
-    """One extension as a line of a table; the live table of `run` shows the same."""
+    """Return one extension as the cells of a line."""
     error = row["last_error"]
     return (
         row["id"],
@@ -79,7 +79,7 @@ def _in_a_line(text: str) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time span, in its two largest units."""
+    """Return a time span in its two largest units."""
     whole = max(0, int(seconds))
     days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
     if days:

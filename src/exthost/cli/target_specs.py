@@ -42,17 +42,17 @@ def read_targeted(args: Args) -> Wanted:
     if target is None:
         return read_wanted(args)
     if has_config(args):
-        found = read_wanted(args)
-        specs = tuple(spec for spec in found.specs if spec.id == target)
+        configured = read_wanted(args)
+        specs = tuple(spec for spec in configured.specs if spec.id == target)
         own_diagnostics = tuple(
-            diagnostic for diagnostic in found.diagnostics if diagnostic.extension == target
+            diagnostic for diagnostic in configured.diagnostics if diagnostic.extension == target
         )
         if specs or own_diagnostics or not Path(target).exists():
             if not specs and not own_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            off = tuple(entry for entry in found.report.off if entry.spec.id == target)
-            report = replace(found.report, off=off)
-            return replace(found, specs=specs, diagnostics=own_diagnostics, report=report)
+            off = tuple(entry for entry in configured.report.off if entry.spec.id == target)
+            report = replace(configured.report, off=off)
+            return replace(configured, specs=specs, diagnostics=own_diagnostics, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises
     report = manifests_at(Path(target))
@@ -126,8 +126,8 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
     if target is None:
         return None
     if has_config(args):
-        found = read_wanted(args)
-        for spec in (*found.specs, *found.disabled):
+        configured = read_wanted(args)
+        for spec in (*configured.specs, *configured.disabled):
             if spec.id == target and (spec.enabled or with_disabled):
                 return spec
             if spec.id == target:
@@ -136,10 +136,10 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
                     f"{target!r} is switched off in the config",
                     help=f"switch it on: exthost enable {target}",
                 )
-        for diagnostic in found.diagnostics:
+        for diagnostic in configured.diagnostics:
             if diagnostic.level == "error" and diagnostic.extension == target:
                 raise diagnostic.as_error()
-        names = [spec.id for spec in found.specs]
+        names = [spec.id for spec in configured.specs]
     else:
         names = []
     if Path(target).exists():

@@ -1,4 +1,4 @@
-"""A terminal that is drawn as a whole, and whose keys are read one by one."""
+"""A terminal in which whole screens are drawn and single keys are read."""
 
 import os
 import select
@@ -65,8 +65,8 @@ class Terminal:
         self._write(_HOME + "\r\n".join(shown))
 
     def keys(self, seconds: float) -> list[str]:
-        """Return the keys that were pressed, after at most so many seconds. "" is the end of the
-        terminal."""
+        """Return the keys that were pressed, after at most `seconds`. "" means that the terminal
+        is gone."""
         if not select.select([self._in], [], [], seconds)[0]:
             return []
         try:

@@ -43,28 +43,28 @@ def toggle(args: Args, on: bool) -> int:
 
 def set_enabled(args: Args, id: str, on: bool) -> bool:
     """Enable or disable an extension in the config; return whether that changed it."""
-    found = read_wanted(args)
-    edit, wanted = _plan(found, id, on)
-    if wanted == found.config:
+    configured = read_wanted(args)
+    edit, expected = _plan(configured, id, on)
+    if expected == configured.config:
         return False
-    _write(Path(config_path(args)), wanted, edit, id)
+    _write(Path(config_path(args)), expected, edit, id)
     return True
 
 
 _Edit = Callable[[str, bool], str | None]
 
 
-def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
+def _plan(configured: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
     """Return the edit, a function of the text and whether it is YAML, and the config that it must
     result in."""
-    config = found.config
+    config = configured.config
     if any(spec.id == id for spec in config.specs):
         specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
         return lambda text, _: set_enabled_in_toml(text, id, on), replace(config, specs=specs)
     off = config.discovery.disabled if config.discovery is not None else ()
-    ids = {candidate.id for candidate in found.report.candidates}
+    ids = {candidate.id for candidate in configured.report.candidates}
     if config.discovery is None or id not in ids | set(off):
-        raise _no_such(found, id)
+        raise _no_such(configured, id)
     remaining = tuple(name for name in off if name != id)
     disabled = remaining if on else off if id in off else (*off, id)
     expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
@@ -74,8 +74,8 @@ def _plan(found: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
     )
 
 
-def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
-    for candidate in found.report.candidates:
+def _no_such(configured: Wanted, id: str) -> NotFound | UsageError:
+    for candidate in configured.report.candidates:
         if any(spec.id == id for spec in candidate.also):
             return UsageError(
                 "X1326",
@@ -83,7 +83,7 @@ def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
                 extension=id,
                 help=f"switch {candidate.id}, or take the server out of its manifest",
             )
-    near = nearest(id, [spec.id for spec in found.specs])
+    near = nearest(id, [spec.id for spec in configured.specs])
     return NotFound(
         "X1206",
         f"no extension is called {id!r}",
@@ -91,11 +91,11 @@ def _no_such(found: Wanted, id: str) -> NotFound | UsageError:
     )
 
 
-def _write(path: Path, wanted: Config, edit: _Edit, id: str) -> None:
+def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
     text = path.read_bytes().decode("utf-8-sig")
     new = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
     try:
-        fits = new is not None and config_in(path, new.encode()) == wanted
+        fits = new is not None and config_in(path, new.encode()) == expected
     except ConfigError:
         fits = False
     if new is None or not fits:

@@ -56,9 +56,9 @@ def run(args: Args) -> int:
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
     else:
-        found = read_wanted(args)
-        specs = found.specs
-        tell_diagnostics(found.diagnostics)
+        wanted = read_wanted(args)
+        specs = wanted.specs
+        tell_diagnostics(wanted.diagnostics)
     return run_once(_tools(args, [spec for spec in specs if spec.enabled]))
 
 

@@ -29,11 +29,11 @@ from exthost.errors import ExthostError, escape_controls
 
 ANSWER_SECONDS = 10.0
 
-# Between two looks: often enough for a person, and cheap for a host of hundreds.
-LOOK_SECONDS = 1.0
+# Between two samples: often enough for a person, and cheap for a host of hundreds.
+SAMPLE_SECONDS = 1.0
 
 # For a restart or a stop; the host goes on with it in any case.
-STEER_SECONDS = 120.0
+VERB_SECONDS = 120.0
 
 LOOK = Request("status", params={"measure": True})
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
@@ -56,7 +56,7 @@ def run(args: Args) -> int:
 def _look_once(args: Args, client: HostClient) -> int:
     rates = Rates()
     rates.add(client.ask(LOOK, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
-    time.sleep(LOOK_SECONDS)
+    time.sleep(SAMPLE_SECONDS)
     answer = client.ask(LOOK, timeout=ANSWER_SECONDS)
     rows = order_rows(rates.add(answer["extensions"], time.monotonic()))
     if args.json:
@@ -83,19 +83,19 @@ class _Top:
         self._note = ""
 
     def run(self) -> None:
-        """Show and obey until somebody leaves."""
-        next_look = 0.0
+        """Show the table and handle keys until the user leaves."""
+        next_sample = 0.0
         while True:
             now = time.monotonic()
-            if now >= next_look:
-                self._look(now)
-                next_look = now + LOOK_SECONDS
+            if now >= next_sample:
+                self._take_sample(now)
+                next_sample = now + SAMPLE_SECONDS
             self._draw()
-            for key in self._terminal.keys(max(0.0, next_look - time.monotonic())):
-                if not self._obey(key):
+            for key in self._terminal.keys(max(0.0, next_sample - time.monotonic())):
+                if not self._handle_key(key):
                     return
 
-    def _look(self, now: float) -> None:
+    def _take_sample(self, now: float) -> None:
         answer = self._client.ask(LOOK, timeout=ANSWER_SECONDS)
         self._host = answer["host"]
         self._rows = self._rates.add(answer["extensions"], now)
@@ -123,8 +123,8 @@ class _Top:
 
     # -- keys --------------------------------------------------------------------------------
 
-    def _obey(self, key: str) -> bool:
-        """Do what a key means. Return False to leave."""
+    def _handle_key(self, key: str) -> bool:
+        """Handle a key. Return False for the one that leaves."""
         if self._selection.handle(key, self._rows):
             if not self._selection.is_typing and key != "escape":
                 self._note = ""
@@ -133,26 +133,26 @@ class _Top:
             return False
         selected = self._selection.id
         if selected and key in ("r", "s"):
-            self._steer("restart" if key == "r" else "stop", selected)
+            self._send_verb("restart" if key == "r" else "stop", selected)
         elif selected and key in ("l", "t"):
-            self._leave_for(["logs", "-f"] if key == "l" else ["trace"], selected)
+            self._run_verb(["logs", "-f"] if key == "l" else ["trace"], selected)
         return True
 
-    def _steer(self, verb: str, name: str) -> None:
-        """Restart or stop an extension, beside the display."""
+    def _send_verb(self, verb: str, name: str) -> None:
+        """Restart or stop an extension, in a thread: the display goes on."""
         self._note = f"{name}: {verb} …"
 
         def send() -> None:
             try:
-                row = ask(config_path(self._args), Request(verb, name), timeout=STEER_SECONDS)
+                row = ask(config_path(self._args), Request(verb, name), timeout=VERB_SECONDS)
                 self._note = f"{name}: {verb}: {row['state']}"
             except ExthostError as error:
                 self._note = f"{name}: {verb}: {error.message} [{error.code}]"
 
         threading.Thread(target=send, daemon=True).start()
 
-    def _leave_for(self, verb: list[str], name: str) -> None:
-        """Show another verb until Ctrl-C, and come back."""
+    def _run_verb(self, verb: list[str], name: str) -> None:
+        """Run another verb in the terminal until Ctrl-C."""
         words = [sys.executable, "-m", "exthost", *verb, name, "--config", config_path(self._args)]
         # A handler, and not SIG_IGN, which the other program would inherit.
         before = signal.signal(signal.SIGINT, lambda *_: None)

@@ -44,12 +44,12 @@ class Arranged(NamedTuple):
 def order_rows(rows: Sequence[Mapping[str, Any]], pattern: str = "") -> list[Mapping[str, Any]]:
     """Return the rows whose id, state or dialect contains the pattern, those in trouble first."""
     wanted = pattern.lower()
-    found = [
+    matching = [
         row
         for row in rows
         if not wanted or any(wanted in str(row[key]).lower() for key in ("id", "state", "dialect"))
     ]
-    return sorted(found, key=lambda row: _ORDER.get(row["state"], 9))
+    return sorted(matching, key=lambda row: _ORDER.get(row["state"], 9))
 
 
 def arrange(

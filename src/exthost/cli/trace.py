@@ -78,7 +78,7 @@ def _follow(args: Args, dialects: dict[str, str], keep: Callable[[TraceRecord], 
 
 
 class _Enough(Exception):
-    """As many messages as were wanted have come."""
+    """Raised when the requested number of messages has come."""
 
 
 def _show(args: Args, maker: LineMaker, record: TraceRecord) -> None:

@@ -34,10 +34,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: UninstallArgs) -> int:
     no_command(args)
-    found = read_wanted(args)
-    package = _find(found, args.name)
+    wanted = read_wanted(args)
+    package = _find(wanted, args.name)
     target = Path(package.folder)
-    _check_place(found.config, target)
+    _check_place(wanted.config, target)
     what = "the link" if target.is_symlink() else "the folder"
     if not args.yes:
         raise UsageError(
@@ -70,12 +70,12 @@ def _check_place(config: Config, target: Path) -> None:
         )
 
 
-def _find(found: Wanted, name: str) -> Candidate:
-    packages = (*found.report.candidates, *found.report.off)
+def _find(wanted: Wanted, name: str) -> Candidate:
+    packages = (*wanted.report.candidates, *wanted.report.off)
     for package in packages:
         if package.id == name and package.home == str(Path(package.folder).resolve()):
             return package
-    if any(spec.id == name for spec in found.config.specs):
+    if any(spec.id == name for spec in wanted.config.specs):
         help = f"it is an entry of the config: exthost remove {name}"
     else:
         near = nearest(name, [package.id for package in packages])

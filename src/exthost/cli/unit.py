@@ -117,8 +117,8 @@ def _program() -> list[str]:
     own = Path(sys.argv[0])
     if own.name == "exthost" and own.is_absolute() and os.access(own, os.X_OK):
         return [str(own)]
-    found = shutil.which("exthost")
-    return [found] if found is not None else [sys.executable, "-m", "exthost"]
+    program = shutil.which("exthost")
+    return [program] if program is not None else [sys.executable, "-m", "exthost"]
 
 
 def _whole(path: str) -> str:

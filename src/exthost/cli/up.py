@@ -21,7 +21,7 @@ from exthost.discovery.configfile import read_config
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.process.state_dirs import log_file
 
-# How often a host that starts is looked at.
+# How often to check whether the host has started.
 _LOOK_SECONDS = 0.05
 
 # A host that lives answers this at once.
@@ -42,7 +42,7 @@ def run(args: Args) -> int:
             "X1316", "a host in the background has no stdin to serve", help="leave -d out"
         )
     path = given_config(args)
-    read_config(path)  # what is wrong with it is told here, and not in a file
+    read_config(path)  # so that its mistakes are reported here, and not in the log of the host
     _require_none(path)
     output = _output_file(path)
     with output.open("wb") as file:
@@ -60,7 +60,7 @@ def run(args: Args) -> int:
         return process.returncode or 1
     sys.stderr.write(output.read_text("utf-8", "replace"))
     say(f"its output is in {output}")
-    process.returncode = 0  # it lives on, and is nobody's to wait for
+    process.returncode = 0  # it goes on running, and nobody waits for it
     if args.json:
         show_json(host)
     else:
@@ -105,7 +105,7 @@ def _output_file(path: str) -> Path:
 def _wait_until_open(
     path: str, process: "subprocess.Popen[bytes]", output: Path
 ) -> dict[str, Any] | None:
-    """Return what the host says of itself when it has opened; None if it ended before."""
+    """Return the answer of the host to `hello` once it has opened; None if it ended before."""
     while process.poll() is None:
         try:
             host: dict[str, Any] = ask(path, Request("hello"), timeout=_HELLO_SECONDS)

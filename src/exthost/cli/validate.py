@@ -32,9 +32,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     no_command(args)
     if args.target is None:
-        found = read_wanted(args)
-        rows, specs = [*_named(found), *_found(found.report)], list(found.specs)
-        diagnostics = found.diagnostics
+        wanted = read_wanted(args)
+        rows, specs = [*_named(wanted), *_found(wanted.report)], list(wanted.specs)
+        diagnostics = wanted.diagnostics
     else:
         report = manifests_at(Path(args.target))
         rows, specs = _found(report), [candidate.spec for candidate in report.candidates]
@@ -63,10 +63,10 @@ def _found(report: Report) -> list[tuple[str, str, str]]:
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 
-def _named(found: Wanted) -> list[tuple[str, str, str]]:
-    """The manifests that entries of the config name."""
-    ids = {spec.id for spec in found.config.specs}
-    named = [spec for spec in found.specs if spec.id in ids and spec.manifest_file]
+def _named(wanted: Wanted) -> list[tuple[str, str, str]]:
+    """Return the manifests that entries of the config name."""
+    ids = {spec.id for spec in wanted.config.specs}
+    named = [spec for spec in wanted.specs if spec.id in ids and spec.manifest_file]
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
 
 

@@ -28,7 +28,7 @@ def web_options(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def web_services(args: Args) -> Iterator[list[HostService]]:
-    """Yield the page, with its socket already, or nothing if it was not asked for."""
+    """Yield the service of the page, with its open socket; nothing without `--web`."""
     if args.web is None:
         yield []
         return
@@ -41,7 +41,7 @@ def web_services(args: Args) -> Iterator[list[HostService]]:
             help="pip install 'exthost[web]'",
         ) from None
     host = args.web.host or DEFAULT_HOST
-    found = find_token(args)
+    token = find_token(args)
 
     async def serve(served: ServiceHost) -> None:
         await page.serve(
@@ -52,16 +52,16 @@ def web_services(args: Args) -> Iterator[list[HostService]]:
             config=served.path,
             listener=listener,
             address=host,
-            tokens=Tokens(found),
+            tokens=Tokens(token),
         )
 
     with listen(host, args.web.port) as listener:
         address = url(listener, host, "/")
         if args.json:
-            show_json({"page": address, "token": None if found.source else found.text})
-        elif found.source:
-            say(f"page: {address} (its token is in {found.source})")
+            show_json({"page": address, "token": None if token.source else token.text})
+        elif token.source:
+            say(f"page: {address} (its token is in {token.source})")
         else:
-            say(f"page: {address}?token={quote(found.text)}")
+            say(f"page: {address}?token={quote(token.text)}")
         warn_if_public(host)
         yield [HostService(serve, is_http=True)]

@@ -1,5 +1,4 @@
-"""The local socket of a running host: other processes observe the host, control it and call through
-it.
+"""The local socket of a running host: how other processes observe it, control it and call it.
 
 There is one socket per config, and only this user can connect. In reading order:
 

@@ -1,11 +1,11 @@
-"""Where a running host is met: one socket per config, in a folder that is this user's alone.
+"""The path of the socket of a running host: one per config, in a folder for this user only.
 
-`$XDG_RUNTIME_DIR/exthost/<hash of the config's path>.sock`; where there is no such folder, or its
-name is too long for a socket, `run/` in our own state folder, and last `/tmp/exthost-<uid>`. Host
-and client work it out by themselves from the same path, so nothing has to be told.
+The path is `$XDG_RUNTIME_DIR/exthost/<hash of the config's path>.sock`. If there is no such folder,
+or its name is too long for a socket, it is in `run/` in our state folder, or else in
+`/tmp/exthost-<uid>`. Host and client both compute it from the path of the config.
 
-A folder is used only if it is ours: a real folder, owned by this user, open to nobody else. In
-/tmp anybody may have made one before us.
+A folder is used only if it is a real folder, owned by this user, without access for others. In
+/tmp, another user may have created a folder of the same name.
 """
 
 import hashlib
@@ -21,20 +21,20 @@ from exthost.process.state_dirs import state_root
 
 __all__ = ["key_of", "lock_folder", "ours", "private_folder", "sockets"]
 
-# What the kernel has room for in a socket's address, its closing zero included.
+# The longest address of a socket, with its closing zero byte.
 _ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
 
 _PRIVATE = 0o700
 
 
 def key_of(config: str | os.PathLike[str]) -> str:
-    """The name of a config in paths of ours: short, and the same from every folder."""
+    """Return the name of a config in paths of ours: short, and the same from every folder."""
     real = os.path.realpath(config)
     return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
 
 
 def sockets(config: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the socket of this config may be, the best place first."""
+    """Return the paths where the socket of this config may be, the preferred one first."""
     name = f"{key_of(config)}.sock"
     found = (folder / name for folder in _folders(environ))
     return tuple(path for path in found if len(os.fsencode(path)) < _ADDRESS_BYTES)
@@ -42,7 +42,7 @@ def sockets(config: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple
 
 def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    # After a `sudo` it may be another user's: what we made there would be in that user's way.
+    # After `sudo` the variable may name another user's folder, where our files would be in the way.
     if runtime.startswith("/") and ours(Path(runtime)):
         yield Path(runtime, "exthost")
     yield Path(state_root(environ), "run").absolute()
@@ -50,12 +50,12 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def lock_folder() -> Path:
-    """The folder of this user that no variable changes: a shell and a service find the same."""
+    """Return a folder of this user that depends on no variable: it is the same for a service."""
     return Path(f"/tmp/exthost-{os.geteuid()}")
 
 
 def ours(folder: Path) -> bool:
-    """Whether it is a real folder of this user's."""
+    """Return whether the path is a real folder that this user owns."""
     try:
         found = folder.lstat()
     except OSError:
@@ -64,7 +64,7 @@ def ours(folder: Path) -> bool:
 
 
 def private_folder(folder: Path) -> None:
-    """Make it, open to this user alone. Raises Refused if it is somebody else's."""
+    """Create the folder with access for this user only. Raises Refused if another user owns it."""
     try:
         make_shared_root(folder.parent)
         folder.mkdir(mode=_PRIVATE, exist_ok=True)

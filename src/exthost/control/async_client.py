@@ -18,8 +18,8 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 class _Pending:
-    """A request that has no answer yet. Its task awaits it directly, and is resumed by the callback
-    that reads the answer: see `session/awaitable_call.py` for the names that a task needs."""
+    """A request without an answer yet. Its task awaits it directly, and the callback that reads the
+    answer resumes the task. `session/awaitable_call.py` explains what a task needs for that."""
 
     # Defaults on the class: most are never set, and one of these is made for each call.
     _asyncio_future_blocking = True
@@ -72,7 +72,7 @@ class _Pending:
 
 
 class AsyncHostClient(LineConnection):
-    """One connection to a running host. Any task may ask."""
+    """One connection to a running host. Any task may send requests."""
 
     def __init__(self, connected: socket.socket) -> None:
         """Use this connected socket."""
@@ -89,7 +89,7 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> _Pending:
-        """Send a request, and return what its answer is awaited by."""
+        """Send a request, and return an awaitable for its answer."""
         if self._lost is not None:
             raise self._lost
         self._last_id = id = self._last_id + 1
@@ -105,12 +105,12 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """Return the answer to a request, after its events; raise the error in it. A request whose
-        task is cancelled is given up at the host as well."""
+        """Return the answer to a request, after its events; raise the error in it. If the task is
+        cancelled, the request is cancelled at the host, too."""
         return await self.send(verb, name, params, on_event)
 
     def give_up(self, pending: _Pending) -> None:
-        """Tell the host that nobody waits for this request any more."""
+        """Cancel a request at the host."""
         self._pending.pop(pending.id, None)
         self.write(protocol.question(Request("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
@@ -147,7 +147,7 @@ class AsyncHostClient(LineConnection):
 
     def _take(self, line: HostLine) -> _Pending | None:
         """Return the request that this line ends."""
-        if line.id is None and line.error is not None:  # we are sent away
+        if line.id is None and line.error is not None:  # the host refuses this connection
             self._lose(line.error)
             return None
         pending = self._pending.get(line.id or 0)

@@ -30,7 +30,7 @@ from exthost.tool_result import ResultReader, ToolResult, tool_failed
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
-# To connect: a host that lives accepts at once.
+# The limit for connecting; a live host accepts at once.
 _CONNECT_SECONDS = 10.0
 
 
@@ -74,7 +74,7 @@ class AttachedHost:
         await self.close()
 
     async def close(self) -> None:
-        """Leave the host, which goes on. Closing twice is fine."""
+        """Close the connection. The host goes on. Closing twice is allowed."""
         client, self._client = self._client, None
         if client is not None:
             client.abort()
@@ -122,13 +122,13 @@ class AttachedHost:
         return tuple(AttachedExtension(self, name) for name in self._rows)
 
     async def refresh(self) -> None:
-        """Read again which extensions there are, how they are, and their tools."""
+        """Read the extensions, their states and their tools again."""
         await self.status()
         shown = await self.ask("tools")
         self._tools = {tool["name"]: _registered(tool) for tool in shown["tools"]}
 
     async def status(self) -> list[Mapping[str, Any]]:
-        """Return how each extension is, as `exthost status --json` has it."""
+        """Return the state of each extension, as `exthost status --json` prints it."""
         rows = (await self.ask("status"))["extensions"]
         self._rows = {row["id"]: row for row in rows}
         return list(rows)
@@ -140,14 +140,14 @@ class AttachedHost:
         self._rows[name] = row
 
     def result_reader(self, dialect: str) -> ResultReader:
-        """Return what reads the results of this dialect."""
+        """Return the result reader of this dialect."""
         reader = self._readers.get(dialect)
         if reader is None:
             reader = self._readers[dialect] = find_dialect(dialect).result_reader
         return reader
 
     def row(self, name: str) -> Mapping[str, Any]:
-        """Return how an extension was at the last refresh."""
+        """Return the state of an extension at the last refresh."""
         return self._rows[name]
 
     # -- tools -------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class AttachedHost:
         return MappingProxyType(dict(self._tools))
 
     async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
-        """Return the extension and the own name of a tool, starting what only it can tell."""
+        """Return the extension and the own name of a tool. Starts extensions if that is needed."""
         tool = self._tools.get(name)
         if tool is not None and not capability:
             return tool.extension, tool.tool
@@ -248,7 +248,7 @@ class AttachedExtension:
 
     @property
     def stats(self) -> Mapping[str, Any]:
-        """Its counts at the last refresh, as `exthost status --json` has them."""
+        """Its counts at the last refresh, as `exthost status --json` prints them."""
         return self._host.row(self.id)
 
     @property

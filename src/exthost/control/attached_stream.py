@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from exthost.errors import ExthostError, UsageError
 
-# As for a stream in process: more than this nobody will ever read.
+# The same limit as that of a stream in this process.
 MAX_EVENTS = 4096
 
 
@@ -60,7 +60,7 @@ class AttachedStream:
         self.result = call.result()["raw"]
 
     async def close(self) -> None:
-        """Leave: a stream that has not ended is cancelled."""
+        """Close the stream. If it has not ended, it is cancelled."""
         assert self._call is not None
         self._call.cancel()
         try:

@@ -1,6 +1,6 @@
-"""The command line's end of the socket: ask a running host something, and wait for the answer.
+"""The command line's end of the socket: sends a request to a host, and waits for the answer.
 
-Blocking and without asyncio: a verb that asks one question should not pay for a loop.
+Blocking, without asyncio: a verb with one request does not need an event loop.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _READ_BYTES = 256 * 1024
 def ask(
     config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
-    """Return what the host of this config answers. Raises what it raised, NotFound if none runs."""
+    """Return the answer of the host of this config. Raises its error, or NotFound if none runs."""
     with HostClient(config, timeout=timeout, environ=environ) as client:
         return client.ask(request, timeout=timeout)
 
@@ -62,7 +62,7 @@ class HostClient:
         as the host lives."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            # A host that takes no more clients says so and hangs up before it is asked.
+            # A host with too many clients sends an error and closes before it reads a request.
             with contextlib.suppress(BrokenPipeError):
                 self._socket.sendall(protocol.question(request))
             while True:
@@ -125,7 +125,7 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
 
 
 def host_gone() -> ExtensionGone:
-    """Return the error for a host that ended under a request."""
+    """Return the error for a host that ended before it answered."""
     return ExtensionGone(
         "X1075",
         "the host ended before it answered",

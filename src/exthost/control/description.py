@@ -16,7 +16,7 @@ from exthost.spec import Limits, Restart, Spec
 def describe_extension(
     extension: Extension, digests: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return everything there is to know about a started extension. `digests` are its digests, if
+    """Return everything that is known about a started extension. `digests` are its digests, if
     the caller has computed them: that reads every file of its package."""
     offer, environment = extension.offer, extension.environment
     return {
@@ -87,8 +87,8 @@ def _set_members(settings: Limits | Restart) -> dict[str, Any]:
 
 
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
-    """Return the tools that can be called, of one extension or of all; who was not asked for its
-    tools, and who failed."""
+    """Return the tools that can be called, of one extension or of all, and the extensions that were
+    not started or have failed."""
     extensions = [host[name]] if name else host.extensions
     return {
         "tools": [

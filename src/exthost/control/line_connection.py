@@ -21,7 +21,7 @@ __all__ = ["LineConnection"]
 # Linux allows 1024 buffers in one writev.
 _MOST_BUFFERS = 512
 
-# Reads of what a peer sent that nobody handles any more: more than a local socket holds.
+# How many reads discard what a peer sent: more than a local socket holds.
 _MOST_DISCARDS = 16
 
 
@@ -47,17 +47,17 @@ class LineConnection:
         raise NotImplementedError
 
     def end_received(self) -> None:
-        """The other side sends nothing more, and may still read."""
+        """Handle the end of input. The other side may still read."""
         self.abort()
 
     def connection_lost(self) -> None:
-        """The connection is over. Called once, in a step of its own."""
+        """Handle the end of the connection. Called once, in a step of its own."""
 
     def pause_writing(self) -> None:
-        """The peer has not taken what it was sent."""
+        """Called when the peer does not read."""
 
     def resume_writing(self) -> None:
-        """The peer has taken all that it was sent."""
+        """Called when the peer has read everything."""
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -146,8 +146,8 @@ class LineConnection:
                 self._let_go()
 
     def _discard_input(self) -> None:
-        """Read what lies in the socket: a peer that is left with unread bytes gets an error where
-        it should read our last line."""
+        """Read what is left in the socket. If bytes were left unread, the peer would get an error
+        in place of our last line."""
         try:
             for _ in range(_MOST_DISCARDS):
                 if not read(self._fd, READ_BYTES):

@@ -1,7 +1,7 @@
-"""How long calls take, and what processes use: measured while somebody looks.
+"""Durations of calls, and memory and processor time of processes: measured on request.
 
-The durations of calls come from the bus, and a subscriber costs each call a little. So the
-subscription ends when nobody has looked for some seconds.
+The durations come from the bus, and a subscriber makes each call a little slower. So the
+subscription ends some seconds after the last request.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
 
 __all__ = ["Measurements", "percentile"]
 
-# The last calls of an extension that count.
+# The number of last calls of an extension that are used.
 _CALLS = 512
 
-# Nobody looks any more.
+# How long to measure after the last request.
 _FORGOTTEN_SECONDS = 10.0
 
 
@@ -31,7 +31,7 @@ class Measurements:
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
-        """Measure from now on, until nobody looks any more."""
+        """Measure from now on, until some seconds after the last call of this method."""
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(CallEnded, self._on_call)
         if self._timer is not None:
@@ -39,7 +39,7 @@ class Measurements:
         self._timer = asyncio.get_running_loop().call_later(_FORGOTTEN_SECONDS, self.close)
 
     def close(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -67,7 +67,7 @@ class Measurements:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the value below which this share of seconds lies, in milliseconds; None of none."""
+    """Return the value in milliseconds below which this share lies; None if there are no values."""
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000, 3)

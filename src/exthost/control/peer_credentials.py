@@ -1,7 +1,7 @@
-"""Who is at the other end of a local socket: the same user, or somebody else.
+"""Checks which user is at the other end of a local socket.
 
-Linux tells by SO_PEERCRED. Elsewhere the folder (0700) and the socket (0600) alone keep others
-out.
+Linux reports that by SO_PEERCRED. On other systems only the modes of the folder (0700) and of the
+socket (0600) keep other users out.
 """
 
 import os
@@ -13,7 +13,7 @@ _SO_PEERCRED = getattr(socket, "SO_PEERCRED", None)
 
 
 def is_same_user(connected: socket.socket) -> bool:
-    """Whether the other end is a process of our own user's."""
+    """Return whether the other end is a process of our own user."""
     if _SO_PEERCRED is None:
         return True
     credentials = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)

@@ -1,4 +1,4 @@
-"""What crosses the socket: lines of JSON. Pure.
+"""The messages on the control socket: lines of JSON. Pure.
 
     {"verb": "restart", "name": "weather"}
     {"ok": {…}}   or   {"error": {"code", "kind", "extension", "message", "help", "evidence"}}
@@ -9,7 +9,7 @@ with an id are worked on at the same time, and each line that belongs to one car
     {"verb": "call", "name": "weather", "id": 7, "params": {"tool": "forecast", "arguments": {…}}}
     {"id": 7, "event": {"kind": "progress", …}}
     {"id": 7, "ok": {…}}
-    {"verb": "cancel", "id": 7}            gives request 7 up; there is no further line about it
+    {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
 Events come before the answer. An error crosses the socket whole and is raised on the other side as
 what it was.
@@ -63,7 +63,7 @@ _EVIDENCE = frozenset(field.name for field in fields(Evidence))
 
 
 class Request(NamedTuple):
-    """What a client asks; without a name it is about every extension."""
+    """A request of a client; without a name it is about every extension."""
 
     verb: str
     name: str = ""
@@ -203,7 +203,7 @@ def outcome(line: bytes) -> Any:
 
 
 def read_error(members: Mapping[str, Any]) -> ExthostError:
-    """Return the error that `as_dict` made this of."""
+    """Return the error from the data that its `as_dict` returned."""
     kind = getattr(errors, str(members.get("kind")), ExthostError)
     if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
         kind = ExthostError

@@ -1,4 +1,4 @@
-"""What each verb of the socket does to the host.
+"""Performs the requests that come over the control socket.
 
 `perform` runs one request. It may send events through the `EventSender` that it is given. A call
 that is cancelled here is cancelled in its extension, in the words of its dialect, and no other.
@@ -30,13 +30,13 @@ from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
 
-# States from which a start has nothing to begin anew.
+# In these states `start` needs no new process; in all others it is a restart.
 _ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
 
-# What a host that ends still answers.
+# The verbs that a host still answers while it ends.
 _ALWAYS = frozenset({"status", "hello"})
 
-# Requests that end with their client. What the others began goes on.
+# These requests are cancelled when their client leaves; the others are completed.
 CALLS = frozenset({"call", "find", "trace"})
 
 
@@ -68,7 +68,7 @@ class StartedCall(NamedTuple):
     call: Call
 
     def cancel(self) -> None:
-        """Give it up; nothing is answered."""
+        """Cancel the call. No answer is sent."""
         self.calls.cancel(self.call)
 
 
@@ -114,7 +114,7 @@ class Requests:
             raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
         return await self._verbs[request.verb](request, events)
 
-    # -- looking and steering ----------------------------------------------------------------
+    # -- state and control -------------------------------------------------------------------
 
     async def _hello(self, request: Request, _: EventSender) -> dict[str, Any]:
         return {
@@ -176,8 +176,8 @@ class Requests:
         return describe_tools(self._host, request.name)
 
     async def _trace(self, request: Request, events: EventSender) -> None:
-        """Send what the extensions send and are sent, until the client leaves. One that reads too
-        slowly misses the oldest records, and is told how many."""
+        """Send the traffic of the extensions, until the client leaves. A client that reads too
+        slowly misses the oldest records, and gets their number."""
         if request.name:
             self._host[request.name]  # it must be there
         traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
@@ -196,7 +196,7 @@ class Requests:
     # -- calls -------------------------------------------------------------------------------
 
     async def _find(self, request: Request, _: EventSender) -> dict[str, Any]:
-        """Find out which extension and tool a name means, starting it if only it can tell."""
+        """Return the extension and the tool of a name. Starts extensions if that is needed."""
         params = request.params
         tool = str(params.get("tool", ""))
         if request.name:

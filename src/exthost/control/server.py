@@ -1,10 +1,9 @@
-"""The host's end of the socket: who may connect, and that there is one host for a config.
+"""The host's end of the socket: accepts clients, and ensures that a config has one host only.
 
-One host per config: a lock beside the socket, which the kernel lets go of when its holder dies,
-tells a live host from a socket that a dead one left. So a stale socket is simply replaced, and
-two hosts that start in the same moment cannot take it from one another. Where the socket lies
-depends on variables, which differ between a shell and a service; so there is a second lock, in a
-folder that depends on the user alone.
+A lock file beside the socket shows whether a host is alive: the kernel releases the lock when the
+host dies. So a socket that a dead host left is replaced, and two hosts that start at the same
+moment cannot both have it. The path of the socket depends on variables, which differ between a
+shell and a service. So there is a second lock, in a folder that depends on the user only.
 
 Each client has a `ServerConnection`; what the verbs do is in `requests.py`.
 """
@@ -44,7 +43,7 @@ class Control:
         *,
         is_program: bool = False,
     ) -> None:
-        """Takes the place of this config's host, before anything is started.
+        """Become the host of this config, before anything is started.
 
         `is_program`: a program has this host, and it does not end with the host.
         Raises UsageError if a live host has it, Refused if there is no folder for the socket.
@@ -64,14 +63,14 @@ class Control:
             raise
 
     async def serve(self) -> None:
-        """Answer from now on, beside whatever else the loop does."""
-        # Also those that come too late, to whom the reason is sent.
+        """Start to accept clients on the running loop."""
+        # With room for clients that are refused: they get the reason.
         self._socket.listen(2 * MAX_CLIENTS)
         self._loop = asyncio.get_running_loop()
         self._accept_clients()
 
     async def close(self) -> None:
-        """Send everybody away, and leave no socket."""
+        """Close all connections, and remove the socket."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket)
@@ -112,7 +111,7 @@ class Control:
         self._locks.clear()
 
     def _objection(self, connected: socket.socket) -> ExthostError | None:
-        """Return why this client is sent away."""
+        """Return the error for a client that is refused; None if it is accepted."""
         if not is_same_user(connected):
             return Refused(
                 "X0376",
@@ -130,7 +129,7 @@ class Control:
 
 
 def _place(config: str, environ: Mapping[str, str]) -> Path:
-    """The first place for the socket whose folder is, or can be made, ours."""
+    """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None
     for path in sockets(config, environ):
         try:
@@ -144,7 +143,7 @@ def _place(config: str, environ: Mapping[str, str]) -> Path:
 
 
 def _shared_lock(config: str) -> Iterator[Path]:
-    """The lock that every host of this user tries; none if somebody else has its folder."""
+    """Return the lock that every host of this user takes; None if another user has its folder."""
     folder = lock_folder()
     with contextlib.suppress(Refused):
         private_folder(folder)
@@ -152,7 +151,7 @@ def _shared_lock(config: str) -> Iterator[Path]:
 
 
 def _take(lock: Path, config: str) -> int:
-    """Hold the lock for as long as this process lives, or until it is let go."""
+    """Take the lock, for the life of this process or until the descriptor is closed."""
     while True:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

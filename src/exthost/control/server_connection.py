@@ -56,7 +56,7 @@ class ServerConnection(LineConnection):
         self.resume_reading()
 
     def refuse(self, error: ExthostError) -> None:
-        """Send this client away."""
+        """Send the error and close the connection."""
         self.write(protocol.failure(error))
         self._takes_no_more = True
         self.close()
@@ -77,7 +77,7 @@ class ServerConnection(LineConnection):
             self._take_waiting()
 
     def end_received(self) -> None:
-        self._leave()  # what is at work still writes its answer
+        self._leave()  # requests in progress still write their answers
 
     def connection_lost(self) -> None:
         self._leave()
@@ -99,14 +99,14 @@ class ServerConnection(LineConnection):
         self._close_or_time_if_idle()
 
     def give_up(self) -> None:
-        """Send the client away at once, and give up everything that is at work for it."""
+        """Close the connection at once, and cancel every request of this client."""
         for task in self._tasks:
             task.cancel()
         self._cancel_calls()
         self.abort()
 
     async def finish(self) -> None:
-        """Wait until nothing is at work for this client."""
+        """Wait until no request of this client is in progress."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 

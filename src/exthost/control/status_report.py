@@ -1,8 +1,8 @@
-"""How each extension of a running host is, as rows of data: for `status` and the live table.
+"""The state of each extension of a running host, as rows of data: for `status` and the live table.
 
-Only looks on. Remembers what the host itself does not need to: which processes each extension has
-right now, and why it last failed, since one that runs again has no cause any more, and a person
-still wants to know.
+A subscriber of the bus. It remembers what the host does not: which processes each extension has,
+and why it last failed. An extension that runs again has no `cause` any more, but a user still wants
+to know it.
 """
 
 import time
@@ -13,7 +13,7 @@ from exthost.control.served_host import ServedHost
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 
-# Moves into these states have a reason that a person calls an error.
+# The reason of a change to one of these states is an error.
 _TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
 
 
@@ -25,20 +25,20 @@ class StatusReport:
         self._last: dict[str, dict[str, Any]] = {}
         # By extension: the pids, each with its node, in the order of their starts.
         self._processes: dict[str, dict[tuple[int, str], None]] = {}
-        host.events.subscribe(StateChanged, self._remember)
-        host.events.subscribe(Spawned, self._came)
-        host.events.subscribe(Exited, self._went)
+        host.events.subscribe(StateChanged, self._on_state_changed)
+        host.events.subscribe(Spawned, self._on_spawned)
+        host.events.subscribe(Exited, self._on_exited)
 
-    def _came(self, spawned: Spawned) -> None:
+    def _on_spawned(self, spawned: Spawned) -> None:
         self._processes.setdefault(spawned.extension, {})[spawned.pid, spawned.node] = None
 
-    def _went(self, exited: Exited) -> None:
+    def _on_exited(self, exited: Exited) -> None:
         processes = self._processes.get(exited.extension, {})
         processes.pop((exited.pid, exited.node), None)
         if not processes:
             self._processes.pop(exited.extension, None)
 
-    def _remember(self, change: StateChanged) -> None:
+    def _on_state_changed(self, change: StateChanged) -> None:
         # On demand a crash leads back to `admitted`, with the reason of the crash.
         trouble = change.after in _TROUBLE or (change.after == "admitted" and change.reason)
         if not trouble:
@@ -52,11 +52,11 @@ class StatusReport:
         self._last[change.extension] = report
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every extension, in the host's order."""
+        """Return a row for each extension, in the host's order."""
         return [self.row(extension) for extension in self._host.extensions]
 
     def row(self, extension: Extension) -> dict[str, Any]:
-        """One extension."""
+        """Return the row of one extension."""
         stats = extension.stats
         processes = self._processes.get(extension.id, ())
         return {
@@ -81,5 +81,5 @@ class StatusReport:
 
 
 def pids_here(row: Mapping[str, Any]) -> list[int]:
-    """Return the pids of a row that are those of this machine."""
+    """Return the pids of a row that are on this machine."""
     return [process["pid"] for process in row["processes"] if not process["node"]]

@@ -114,7 +114,7 @@ class Child:
     is_leaving = False
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Do nothing: this machine is not emptied."""
+        """Do nothing: only other nodes are emptied."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:
         """Do nothing: a write to the pipe reports it."""

@@ -1,5 +1,5 @@
-"""What a session needs of a process, wherever it runs: `Child` is one on this machine, and
-`cluster.remote_child.RemoteChild` is one on another."""
+"""The interface that a session needs of a process. `Child` implements it for a process on this
+machine, `cluster.remote_child.RemoteChild` for one on another machine."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -6,7 +6,7 @@ lies beside it) may lead only into its own folder and to runtimes; any other pat
 the line that would grant it. Each path is shown read-only unless it was granted with `:rw`, and is
 kept with its source, so that the whole list can be displayed.
 
-    view          the request, the grants, the order in which paths are collected
+    file_view     the request, the grants, the order in which paths are collected
     runtimes      the files that a program needs: interpreter, environment, caches
     shown_paths   the collection itself: paths, sources and the links on the way
 

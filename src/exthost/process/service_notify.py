@@ -22,15 +22,15 @@ class ServiceNotifier:
         self._address = "\0" + address[1:] if address.startswith("@") else address
 
     def ready(self, status: str) -> None:
-        """The host has opened; also sent when a reload is done."""
+        """Report that the host has opened, or that a reload is done."""
         self._send(f"READY=1\nSTATUS={_one_line(status)}")
 
     def reloading(self) -> None:
-        """The config is read again."""
+        """Report that the config is being read again."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The host drains."""
+        """Report that the host drains."""
         self._send("STOPPING=1")
 
     def _send(self, message: str) -> None:

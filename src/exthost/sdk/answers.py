@@ -17,13 +17,13 @@ class HookEvent(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Answer of a hook: it must not happen."""
+    """Answer of a hook: the event must not happen."""
 
     reason: str
 
 
 class Modify(NamedTuple):
-    """Answer of a hook: it may happen, with these arguments."""
+    """Answer of a hook: the event may happen, with these arguments."""
 
     arguments: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""One connection from its first byte to its last: the loop that fits the handlers, then the end."""
+"""One connection, from its first byte to its last: chooses a loop for the handlers, and ends it."""
 
 import os
 import sys
@@ -72,7 +72,7 @@ def read_dialect(wire: Wire) -> tuple[str, bytes]:
 
 
 def _tell_gaps(identity: Identity, found: type[Endpoint]) -> None:
-    """Write to stderr what the extension has and the dialect has no place for."""
+    """Write to stderr which features of the extension the dialect does not support."""
     for kind, names in identity.registry.names().items():
         if names and kind not in found.offers:
             listed = ", ".join(names)

@@ -1,4 +1,4 @@
-"""The exceptions of the SDK: what a handler raises, and what it has to expect.
+"""The exceptions of the SDK: those that handlers raise, and those that handlers may get.
 
 A handler that raises anything else is answered with the exception's type and text. Where a code
 goes on the wire depends on the dialect; morphir, for example, has none.

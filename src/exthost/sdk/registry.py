@@ -1,4 +1,4 @@
-"""What an extension offers, as data. The dialects read it, and say it in their own words."""
+"""What an extension offers, as data. Each dialect translates it into its own messages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ class Model(NamedTuple):
 
 
 class Provider(NamedTuple):
-    """A function that continues a conversation, and the models that it does it with."""
+    """A function that continues a conversation, and its models."""
 
     id: str
     name: str

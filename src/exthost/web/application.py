@@ -1,8 +1,8 @@
-"""The application: which path is answered by what, who may ask, and what a browser may do with it.
+"""The application of the page: routes, access checks and security headers.
 
-Everything but the form for the token needs the token: the page itself a cookie that says that the
-browser has shown it, the API the token itself in each request. The policy that goes with each
-answer lets the page load from here alone and run no code that is not a file of ours.
+Everything except the form for the token needs the token. The page needs a cookie, which a browser
+gets for the token. The API needs the token itself in each request. The content security policy of
+each response lets the page load files from this host only, and run no other code.
 """
 
 import mimetypes
@@ -51,7 +51,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
-# What the form for the token needs.
+# Files that the form for the token needs: they are served without a token.
 _OPEN_FILES = frozenset({"style.css", "icon.svg"})
 
 

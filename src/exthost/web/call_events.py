@@ -15,7 +15,8 @@ from exthost.host.host import Host
 from exthost.tool_result import ToolResult
 from exthost.web.page_values import error_as_data, result_as_data
 
-# Events that the page has not taken yet. A stream then waits; progress and log lines are dropped.
+# How many events may wait for the page. When there are more, a stream waits, and progress and log
+# lines are dropped.
 QUEUE_EVENTS = 256
 
 

@@ -1,7 +1,7 @@
-"""What the page asks of the host, as JSON and streams of events.
+"""The API of the page: each request is answered in JSON, or in a stream of events.
 
-Steering, reloading and calling are the verbs of the control socket. Each function answers one path
-of the API; `application` has checked before who asks.
+Starting, stopping, reloading and calling use the verbs of the control socket. Each function answers
+one path of the API. `application` has already checked the token.
 """
 
 import os
@@ -77,7 +77,7 @@ class Endpoints:
             status = 404 if not_found else 400 if usage else 409
             return _json({"error": error_as_data(error)}, status)
 
-    # -- looking -----------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------
 
     async def _about_host(self, _: HttpRequest) -> Response:
         about = await self._requests.perform(protocol.Request("hello"), _NoEvents())
@@ -98,7 +98,7 @@ class Endpoints:
     # -- traffic -----------------------------------------------------------------------------
 
     async def _watch(self, request: HttpRequest) -> Response:
-        """Go on recording an extension that a page shows."""
+        """Record the traffic of an extension, because a page shows it."""
         self.recorder.watch(self._host[request.query_params.get("name", "")].id)
         return _json({})
 
@@ -112,10 +112,10 @@ class Endpoints:
     async def _frame(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
         number = int(_number(request, "number"))
-        found = whole_record(self.recorder.find(name), number)
-        if found is None:
+        record = whole_record(self.recorder.find(name), number)
+        if record is None:
             raise _unfit("this frame is not kept any more")
-        return _json(found)
+        return _json(record)
 
     async def _frames(self, request: HttpRequest) -> Response:
         name = self._host[request.query_params.get("name", "")].id
@@ -128,7 +128,7 @@ class Endpoints:
         )
         return _json({"records": records, "dropped": 0})
 
-    # -- steering and calling ----------------------------------------------------------------
+    # -- control and calls -------------------------------------------------------------------
 
     async def _steer(self, request: HttpRequest) -> Response:
         body = await _body(request)
@@ -160,7 +160,7 @@ class Endpoints:
 
 
 class _NoEvents:
-    """Takes the events of a request that has none."""
+    """An `EventSender` for requests without events."""
 
     def offer(self, event: Mapping[str, Any]) -> None:
         pass

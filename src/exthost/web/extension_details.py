@@ -1,4 +1,4 @@
-"""One extension as the page shows it: its tools, its permissions, its process, what became of it.
+"""One extension as the page shows it: its tools, its permissions, its process, its history.
 
 Starts nothing: an extension that has not been started shows what its manifest says.
 """
@@ -51,7 +51,7 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
 
 
 def permissions(extension: Extension) -> dict[str, Any]:
-    """Return what the extension declares, what its config grants, and what holds its process."""
+    """Return what the extension declares, what its config grants, and what contains its process."""
     spec = extension.spec
     declared = {
         name: _plain(value)

@@ -1,8 +1,8 @@
-"""What became of the extensions and the calls of a host, as far as a page shows it. Bounded.
+"""Past states and calls of the extensions of a host, for the page. Bounded.
 
-A subscriber of the bus. It remembers the last moves of each extension, how many calls ended in each
-of the last seconds, and the last calls, those that failed apart, since a flood of good ones must
-not push them out. An extension that the host no longer has is forgotten.
+A subscriber of the bus. It remembers the last changes of state of each extension, how many calls
+ended in each of the last seconds, and the last calls. Failed calls have a list of their own, so
+that successful ones do not push them out. Extensions that the host no longer has are forgotten.
 """
 
 import time
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
 
-# A sparkline has so many points, of so many seconds each.
+# The number of points of a sparkline, and the length of each.
 POINTS = 60
 POINT_SECONDS = 2.0
 
-# Of each extension.
+# The most that is kept of each extension.
 MOVES = 40
 CALLS = 30
 
@@ -43,7 +43,7 @@ class Move(NamedTuple):
 
 
 class ExtensionHistory:
-    """What became of one extension."""
+    """The past of one extension."""
 
     __slots__ = ("_counts", "_point", "calls", "failed", "moves")
 
@@ -78,7 +78,7 @@ class ExtensionHistory:
 
 
 class History:
-    """What became of every extension of one host."""
+    """The past of every extension of one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -95,12 +95,12 @@ class History:
 
     def of(self, extension: str) -> ExtensionHistory:
         """Return the history of an extension; an empty one if nothing has happened."""
-        found = self._extensions.get(extension)
-        if found is None:
+        history = self._extensions.get(extension)
+        if history is None:
             if len(self._extensions) > 2 * len(self._host) + 16:
                 self.forget_removed()
-            found = self._extensions[extension] = ExtensionHistory()
-        return found
+            history = self._extensions[extension] = ExtensionHistory()
+        return history
 
     def forget_removed(self) -> None:
         """Forget the extensions that the host no longer has."""

@@ -1,10 +1,10 @@
-"""How a browser brings the token.
+"""How a browser gets the token and sends it.
 
-The address that `exthost run --web` prints has it. The first answer moves it out of the address
-into the fragment, which is never sent, and the page keeps it for its tab alone; every request to
-the API carries it as a header. So no other site, and no other server on this machine, can make a
-browser use it. A cookie only opens the page itself, which holds nothing: browsers send cookies to
-every port of a machine, so ours must be worth nothing elsewhere.
+The address that `exthost run --web` prints contains the token. The first response moves it into the
+fragment of the address, which browsers never send. The page keeps it for its tab, and sends it as a
+header of each request to the API. So no other site, and no other server on this machine, can make a
+browser use the token. A cookie gives access to the page itself only, which contains no data: since
+browsers send a cookie to every port of a machine, another server may read it.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ MAX_FORM_BYTES = 4096
 
 
 class Login:
-    """Who may load the page."""
+    """Decides who may load the page."""
 
     def __init__(self, access: Access, tokens: Tokens, port: int) -> None:
         self._access = access
@@ -31,7 +31,7 @@ class Login:
         self._cookie = f"exthost_{port}"
 
     def may_load(self, request: Request) -> bool:
-        """Return whether the browser has shown the token before, or shows it now as a header."""
+        """Return whether the browser has our cookie, or sends the token as a header."""
         cookies = SimpleCookie()
         try:
             cookies.load(request.headers.get("cookie", ""))
@@ -45,7 +45,7 @@ class Login:
         return is_known or self._access.has_token(request.headers)
 
     async def by_form(self, request: Request) -> Response | None:
-        """Return the answer to a form with the right token, None to any other."""
+        """Return the response to a form with the right token; None for any other."""
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -55,7 +55,7 @@ class Login:
         return self.by_token(fields.get("token", [""])[0])
 
     def by_token(self, token: str) -> Response | None:
-        """Return the answer to an address with the right token, None to any other."""
+        """Return the response to an address with the right token; None for any other."""
         token = token.strip()
         if not token or not self._access.is_token(token):
             return None

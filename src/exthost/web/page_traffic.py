@@ -1,9 +1,9 @@
 """Messages of extensions as they come, for the pages that look at them. Bounded.
 
-Recording costs time, so it happens only for the extensions that a page shows: the page renews its
-interest, and what nobody has renewed for a while is no longer recorded. Each has a ring of its own,
-so a flood of one pushes out nothing of another. A page gets what matches its search in batches, at
-most so many records at a time; the rest is counted.
+Recording costs time, so only the extensions that a page shows are recorded. A page renews its
+request from time to time; without that, recording ends. Each extension has a ring buffer of its
+own, so that many records of one do not push out those of another. A page gets the records that
+match its search in batches of a bounded size; the others are counted.
 """
 
 import asyncio
@@ -15,21 +15,21 @@ from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
 from exthost.web.page_values import cut, to_json
 
-# The page renews every 20 s.
+# A page renews its request every 20 s.
 INTEREST_SECONDS = 60.0
 
 # The ring of one extension, and that of all together ("").
 RING_RECORDS, RING_BYTES = 3_000, 4 * 2**20
 ALL_RECORDS, ALL_BYTES = 10_000, 16 * 2**20
 
-# So many extensions at a time; whoever was looked at longest ago gives way.
+# How many extensions are recorded at a time. The one that was shown longest ago is dropped.
 MAX_RINGS = 16
 
-# A batch, and how often there is one.
+# The size of a batch, and how often one is sent.
 BATCH_RECORDS = 300
 BATCH_SECONDS = 0.25
 
-# What belongs to a call may be seen a little earlier than the call itself, and its end later.
+# Records of a call may have a slightly earlier or later time than the call itself.
 EARLIER_SECONDS = 0.05
 LATER_SECONDS = 0.5
 
@@ -44,7 +44,7 @@ class _Ring(NamedTuple):
 
 
 class Recorder:
-    """The rings of the extensions that pages look at. The name "" is for all of them together."""
+    """The ring buffers of the extensions that pages show. The name "" stands for all together."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -52,7 +52,7 @@ class Recorder:
         self._rings: dict[str, _Ring] = {}
 
     def watch(self, name: str) -> TraceBuffer:
-        """Record an extension from now on, or go on doing so; return its ring."""
+        """Record an extension from now on, or continue to; return its ring buffer."""
         ring = self._rings.pop(name, None)
         if ring is None:
             while len(self._rings) >= MAX_RINGS:
@@ -68,12 +68,12 @@ class Recorder:
         return buffer
 
     def find(self, name: str) -> TraceBuffer | None:
-        """Return the ring of an extension, if it is recorded."""
+        """Return the ring buffer of an extension; None if it is not recorded."""
         ring = self._rings.get(name)
         return ring.buffer if ring is not None else None
 
     def close(self) -> None:
-        """Record nothing any more."""
+        """Stop recording."""
         for name in tuple(self._rings):
             self._drop(name)
 
@@ -93,7 +93,7 @@ async def follow_traffic(
     position = 0
     buffer = recorder.watch(name)
     while True:
-        if recorder.watch(name) is not buffer:  # it gave way to others, and is recorded anew
+        if recorder.watch(name) is not buffer:  # it was dropped, and is recorded again
             buffer, position = recorder.watch(name), 0
         dropped = max(0, buffer.start - position) if position else 0
         start = max(position, buffer.start)
@@ -110,7 +110,7 @@ async def follow_traffic(
             async with asyncio.timeout(INTEREST_SECONDS / 3):
                 await buffer.wait(position)
         except TimeoutError:
-            pass  # time to renew the interest
+            pass  # time to renew the request
         await asyncio.sleep(BATCH_SECONDS)
 
 

@@ -12,13 +12,13 @@ from exthost.errors import ExthostError
 from exthost.tool_result import AudioBlock, ImageBlock, ResourceBlock, TextBlock, ToolResult
 from exthost.wire import jsontext
 
-# A person reads no more of one result; the command line has all of it.
+# Limits of what the page shows of one result. The command line shows all of it.
 TEXT_CHARACTERS = 200_000
 DATA_BYTES = 1_000_000
 MEDIA_CHARACTERS = 12_000_000
 BLOCKS = 100
 
-# SVG is not among them: it can hold scripts and links, and is shown as text.
+# Without SVG, which can contain scripts and links: it is shown as text.
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
 SOUND_TYPES = frozenset({"audio/wav", "audio/mpeg", "audio/ogg", "audio/webm", "audio/mp4"})
 

@@ -16,15 +16,15 @@ from exthost.extension.extension import Extension
 from exthost.host.host import Host
 from exthost.web.history import POINT_SECONDS, History, point_of
 
-# How often rows are looked at. With many extensions less often.
+# How often rows are sampled; less often with many extensions.
 TICK_SECONDS = 0.4
 MANY = 200
 MANY_TICK_SECONDS = 1.0
 
-# A change of a state is shown sooner, with those that come together with it.
+# After a change of state a sample is taken sooner, together with other changes.
 MOVE_SECONDS = 0.05
 
-# Calls of the last points make the rate.
+# The rate is computed from the calls of the last points.
 _RATE_POINTS = 5
 
 
@@ -45,7 +45,7 @@ class RowSampler:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield what changed: all rows first, then those that differ. Runs until it is closed."""
+        """Yield changes: all rows first, then those that differ. Runs until it is closed."""
         self._watchers += 1
         try:
             if self._task is None:
@@ -94,7 +94,7 @@ class RowSampler:
                 pass
             self._moved.clear()
             self._take_sample()
-            # Each waiter gets this very event; those that come later get the next one.
+            # Those who wait now are woken by this event; those who wait later get the next one.
             event, self._sampled = self._sampled, asyncio.Event()
             event.set()
 

@@ -86,7 +86,7 @@ class Endpoint:
         raise HostError(f"the {self.name} dialect has no requests to the host")
 
     def ask_host(self, call: Call, method: str, params: Any) -> Any:
-        """Send a request to the host; return its Answer to be, or a known answer."""
+        """Send a request to the host; return its `Answer`, or the value if it is known already."""
         return call.send_request(method, params)
 
 

@@ -130,7 +130,7 @@ class McpEndpoint(JsonRpcEndpoint):
         return None
 
     def _listen(self, id: Any, params: Any) -> bytes | None:
-        """Nothing here changes, so nothing is ever told; the request stays open."""
+        """Leave the request open and send nothing: what a server offers does not change."""
         about = {"notifications": {}, "_meta": {f"{PREFIX}subscriptionId": id}}
         return self.notification("notifications/subscriptions/acknowledged", about)
 

@@ -22,7 +22,7 @@ class Answer:
         self._error: BaseException | None = None
 
     def settle(self, value: Any = None, error: BaseException | None = None) -> None:
-        """Take the answer, or the error that came in its place. Only the first one counts."""
+        """Store the answer, or the error in its place. Later ones are ignored."""
         with self._lock:
             if self._came.is_set():
                 return
@@ -32,7 +32,7 @@ class Answer:
             callback()
 
     def cancel(self) -> None:
-        """Wait no longer: whoever waits gets Cancelled."""
+        """Raise Cancelled in the thread or task that waits."""
         self.settle(error=Cancelled())
 
     def wait(self, seconds: float | None) -> bool:
@@ -63,17 +63,17 @@ class HostRequests:
         self._waiting: dict[Any, Answer] = {}
 
     def open(self) -> tuple[int, Answer]:
-        """Return the id of a new request, and its answer to be."""
+        """Return the id of a new request, and its `Answer`."""
         number = next(self._numbers)
         answer = self._waiting[number] = Answer()
         return number, answer
 
     def close(self, number: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Forget a request: its answer will be dropped."""
         self._waiting.pop(number, None)
 
     def resolve(self, message: dict[str, Any]) -> None:
-        """Take a response of the host. One that nobody waits for is dropped."""
+        """Store a response of the host. One without a waiting request is dropped."""
         id = message.get("id")
         answer = self._waiting.pop(id, None) if type(id) is int else None
         if answer is None:

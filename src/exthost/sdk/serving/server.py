@@ -48,7 +48,7 @@ def _is_of_sdk(path: str) -> bool:
 class Server:
     """One connection to a host, as the endpoint and the calls see it."""
 
-    endpoint: CallEndpoint  # set by whoever makes both
+    endpoint: CallEndpoint  # set by the code that creates both
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Server:
         self._ended = threading.Condition()
 
     def stop(self) -> None:
-        """Read nothing more, once the current frame is handled."""
+        """Stop reading after the current frame."""
         self._is_stopping = True
 
     def is_stopping(self) -> bool:
@@ -120,7 +120,7 @@ class Server:
         return self._loop.create_task(work)
 
     def cancel(self, key: Any) -> None:
-        """Cancel a call; one that is over, or never was, is ignored."""
+        """Cancel a call. An unknown call, or one that has ended, is ignored."""
         call = self._calls.get(key)
         if call is not None:
             call.cancel()

@@ -12,7 +12,7 @@ Work = Callable[[], None]
 
 
 class ThreadPool:
-    """At most `limit` threads. What comes when all are busy waits its turn."""
+    """At most `limit` threads. If all are busy, functions wait in a queue."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,7 +41,7 @@ class ThreadPool:
                     self._idle += 1
 
     def close(self, seconds: float) -> None:
-        """End the threads that have nothing to do; wait so long for all of them to end."""
+        """End the idle threads, and wait for each thread to end, at most `seconds`."""
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:

@@ -102,15 +102,15 @@ _FOREIGN = {
 
 def read_metadata(metadata: Iterable[Any]) -> Param:
     """Return what the metadata of an `Annotated` says about a value."""
-    found = _NOTHING
+    merged = _NOTHING
     for item in metadata:
         if isinstance(item, str):
-            found = found.merge(Param(item))
+            merged = merged.merge(Param(item))
         elif isinstance(item, Param):
-            found = found.merge(item)
+            merged = merged.merge(item)
         else:
-            found = found.merge(_read_foreign(item))
-    return found
+            merged = merged.merge(_read_foreign(item))
+    return merged
 
 
 def _read_foreign(item: Any) -> Param:
@@ -120,5 +120,5 @@ def _read_foreign(item: Any) -> Param:
         if isinstance(value, str if name in ("description", "pattern") else int | float):
             read[name] = value
     nested = getattr(item, "metadata", None)
-    found = Param(**read)
-    return found.merge(read_metadata(nested)) if isinstance(nested, list | tuple) else found
+    merged = Param(**read)
+    return merged.merge(read_metadata(nested)) if isinstance(nested, list | tuple) else merged

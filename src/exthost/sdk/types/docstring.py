@@ -38,9 +38,9 @@ def read_docstring(text: str | None) -> Docstring:
         if not line.startswith(" ") and _SECTION.match(line) and _opens(line, following):
             section, entry = line.strip().rstrip(":").lower(), ""
             is_underlined = _is_rule(following)
-        elif found := _SPHINX.match(line.strip()):
-            section, entry = "sphinx", found[1]
-            parameters[entry] = [found[2]]
+        elif match := _SPHINX.match(line.strip()):
+            section, entry = "sphinx", match[1]
+            parameters[entry] = [match[2]]
         elif line.startswith(":"):
             section, entry = "sphinx", ""
         elif not section:
@@ -48,10 +48,10 @@ def read_docstring(text: str | None) -> Docstring:
         elif section in _PARAMETER_SECTIONS and not _is_rule(line):
             pattern = _NUMPY_ENTRY if is_underlined else _ENTRY
             depth = len(line) - len(line.lstrip())
-            found = pattern.match(line.strip())
-            if found and line.strip() and depth <= (0 if is_underlined else 4):
-                entry = found[1]
-                parameters[entry] = [] if is_underlined else [found[2]]
+            match = pattern.match(line.strip())
+            if match and line.strip() and depth <= (0 if is_underlined else 4):
+                entry = match[1]
+                parameters[entry] = [] if is_underlined else [match[2]]
             elif entry:
                 parameters[entry].append(line.strip())
         elif section == "sphinx" and entry:

@@ -184,8 +184,8 @@ class Function:
         names = list(self._converters)
         arguments: dict[str, Any] = {}
         for word in words:
-            name, found, text = word.partition("=")
-            if not found or name not in self._converters:
+            name, equals, text = word.partition("=")
+            if not equals or name not in self._converters:
                 free = [name for name in names if name not in arguments]
                 if not free:
                     raise InvalidArguments(self.name, [f"too many arguments: {word}"])

@@ -4,5 +4,5 @@
 - `framing`: bytes into frames, and back
 - `writer`: writing from several threads, with back-pressure
 - `loop_writer`: the same on an event loop
-- `parent`: the end of the parent process
+- `parent_exit`: detects the exit of the parent process
 """

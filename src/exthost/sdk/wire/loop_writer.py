@@ -1,9 +1,8 @@
 """Writing to the host on an event loop, which must not wait.
 
-What the pipe does not take is kept and written later, and senders that want to wait do so while
-`is_full`. The descriptor is left in blocking mode, because that mode would be shared with whoever
-else holds the same pipe or terminal; instead no more is written at once than a pipe that is ready
-takes.
+Bytes that do not fit into the pipe are kept and written later. Senders may wait while `is_full`.
+The descriptor stays in blocking mode, because other processes with the same pipe or terminal would
+share non-blocking mode. Instead, each write is small enough for a pipe that polls as writable.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""The end of the parent process.
+"""Detects the exit of the parent process.
 
-End of input tells that the host has gone, unless another process has inherited the other end of
-the pipe and keeps it open. So the parent is watched as well, by a thread that costs nothing while
-it waits. Where the system cannot tell a process's end, the thread asks for the parent's id from
-time to time; where the parent is outside of our namespace, there is nothing to watch.
+End of input shows that the host has ended, unless another process has inherited the other end of
+the pipe and keeps it open. So a thread waits for the exit of the parent as well. On a system
+without pidfds it polls the id of the parent. If the parent is outside of our PID namespace, nothing
+is watched.
 """
 
 import os

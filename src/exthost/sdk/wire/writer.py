@@ -1,9 +1,9 @@
 """Writing to the host, from any thread, whole frames in the order in which they were sent.
 
-`BlockingWriter` waits when the host does not read: so does whoever sends. `loop_writer` has the
-one for an event loop, which must not wait.
+`BlockingWriter` blocks the sender while the host does not read. The writer for an event loop, which
+must not block, is in `loop_writer`.
 
-A host that has gone away is no error here: `is_broken` says so, and nothing more is written.
+A host that has ended is not an error here: `is_broken` becomes true, and nothing more is written.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class Writer(Protocol):
-    """A way to the host."""
+    """Sends frames to the host."""
 
     is_broken: bool
 
@@ -37,7 +37,7 @@ class Sent:
 
 
 class BlockingWriter:
-    """Writes on the thread of whoever sends."""
+    """Writes on the thread of the sender."""
 
     def __init__(self, fd: int) -> None:
         self.is_broken = False
