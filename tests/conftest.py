@@ -1,8 +1,7 @@
-"""What every test is held to: it ends in bounded time, and it leaves nothing behind.
+"""Checks of every test: it ends in bounded time, and it leaves nothing behind.
 
-After each test nothing may be left that was not there before: no child (zombies included), no
-process that inherited our mark however far it ran, no descriptor, no thread. What is still on its
-way out gets a short grace, polled.
+After each test there must be no new child (zombies included), no new process with our marker
+variable, no new descriptor and no new thread. Whatever is about to end gets a short time to do so.
 
 An `async def` test runs on asyncio; with `@pytest.mark.both_loops` once on asyncio and once on
 uvloop, for claims that concern the loop. Its own limit is shorter than the test's, so that a hang
@@ -50,20 +49,20 @@ ASYNC_SECONDS = 200
 TEST_SECONDS = 240
 WORKER_SECONDS = 300
 
-# For processes, descriptors and threads that are on their way out when the test returns.
+# For processes, descriptors and threads that are about to end when the test returns.
 GRACE_SECONDS = 30.0
 
-# State of ours must not end up in the home of whoever runs the tests.
+# State of ours must not end up in the home folder of the developer.
 _HOME = tempfile.TemporaryDirectory(prefix="exthost-tests-")
 os.environ["EXTHOST_HOME"] = _HOME.name
 os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
 
-# How long an example takes is a matter of the machine: a hang is what the limits above are for.
+# No deadline for examples: it depends on the machine, and the limits above find a hang.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-# libuv makes a pipe for signals with its first loop and keeps it: not the first test's fault.
+# libuv creates a pipe for signals with its first loop and keeps it: that is no leak of a test.
 uvloop.new_event_loop().close()
 
 # A shell that starts pytest in the background has it ignore Ctrl-C, and nohup has it ignore SIGHUP.
@@ -129,7 +128,7 @@ def clock() -> Iterator[Clock]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """A test that cannot be interrupted is shown, and its worker ended."""
+    """Show a test that cannot be interrupted, and end its worker."""
     faulthandler.dump_traceback_later(WORKER_SECONDS, exit=True)
     try:
         return (yield)
@@ -139,7 +138,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """A test that hangs is interrupted where it hangs; pytest's own work afterwards is not."""
+    """Interrupt a test that hangs, but not the work of pytest after it."""
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"this test took longer than {TEST_SECONDS} s")
@@ -157,7 +156,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 
 def _more(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
-    """Those of `after` that are new, or something else than they were."""
+    """Return the entries of `after` that are new or have changed."""
     return {key: what for key, what in after.items() if before.get(key) != what}
 
 
@@ -182,7 +181,7 @@ def nothing_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + GRACE_SECONDS
     while left := _left(before):
-        gc.collect()  # what was merely dropped, not closed, is given the chance to notice
+        gc.collect()  # objects that were dropped without being closed close themselves now
         if time.monotonic() > deadline:
             pytest.fail("this test left behind: " + "; ".join(left))
         time.sleep(0.01)
@@ -194,7 +193,7 @@ def nothing_left() -> Iterator[None]:
 LEFT_OUT: Counter[str] = Counter()
 
 
-@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects any
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _refuse_duplicates(items)
     for item in unsampled_items(items, os.environ[SAMPLE_VARIABLE]):
@@ -202,7 +201,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _refuse_duplicates(items: list[pytest.Item]) -> None:
-    """No test is collected twice, under whatever name: by an import from another file, say."""
+    """Fail if a test is collected twice, for example because another file imports it."""
     seen: dict[tuple[object, str], str] = {}
     for item in items:
         if not isinstance(item, pytest.Function):
@@ -217,7 +216,7 @@ def _refuse_duplicates(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take the thousands of collected tests out of what each garbage collection looks through."""
+    """Exclude the thousands of collected tests from garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -232,7 +231,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where tests run side by side, a worker sends its counts to the process that sums them up."""
+    """Send the counts of a worker to the process that adds them up."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["trials"] = [[*one, times] for one, times in COUNTS.items()]
         session.config.workeroutput["left out"] = dict(LEFT_OUT)
@@ -240,7 +239,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """One of those is done."""
+    """Add the counts of a worker that has ended."""
     output = getattr(node, "workeroutput", {})
     for family, dialect, outcome, times in output.get("trials", ()):
         COUNTS[Counted(family, dialect, outcome)] += times
@@ -248,7 +247,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Lines that tell how many trials were run by whom: numbers that must not shrink."""
+    """Print how many trials were run, by dialect. These numbers must not shrink."""
     counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
     passed: list[str] = []
     for outcome in ("passed", "failed", "skipped"):
@@ -273,7 +272,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def missing_lines(terminalreporter: Any) -> list[str]:
-    """Why tests were skipped: what this machine lacks."""
+    """Return the reasons why tests were skipped: what this machine lacks."""
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", ()):
         if isinstance(report.longrepr, tuple):

@@ -1,4 +1,4 @@
-"""A part of the tree of cgroups that is made over to somebody, and a host that is started in it."""
+"""A cgroup that is delegated to a user, and a host that is started in it."""
 
 import os
 import subprocess
@@ -16,12 +16,12 @@ _NOBODY = 65534
 # What a user needs to own, by the kernel's own description of a delegation.
 _MADE_OVER = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
 
-# For what was killed and is on its way out.
+# How long killed processes may take to exit.
 _GONE_SECONDS = 10.0
 
 
 def tree() -> Path | None:
-    """Our own group, where we may make others; None where we may not."""
+    """Return our own cgroup, if we may create others in it; else None."""
     texts = (Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "mountinfo"))
     folder, _ = locate(*texts)
     return Path(folder) if folder and os.geteuid() == 0 and os.access(folder, os.W_OK) else None
@@ -29,7 +29,7 @@ def tree() -> Path | None:
 
 @contextmanager
 def delegated(person: str) -> Iterator[Path]:
-    """A fresh group that is this person's, and is gone afterwards with all that is in it."""
+    """Yield a new cgroup that this user owns. Remove it at the end, with all processes in it."""
     above = tree()
     assert above is not None
     group = above / f"trial-{uuid.uuid4().hex}"
@@ -55,7 +55,7 @@ def delegated(person: str) -> Iterator[Path]:
 def run_in(
     group: Path, person: str, words: Sequence[str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
-    """Run Python with these words as this person, alone in this group."""
+    """Run Python with these arguments as this user, alone in this cgroup."""
     with command(person, words) as (started, variables):
         # Its shell has no other child: whoever it becomes is the only one in there.
         enter = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))

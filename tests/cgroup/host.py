@@ -1,9 +1,9 @@
-"""A host that is alone in a group: starts a program in one of its own, and tells what it saw.
+"""A host that is alone in a cgroup: it starts a program in another one, and reports what it saw.
 
     python -m tests.cgroup.host BASE WAY [END]
 
-WAY is what holds the program besides: plain, tree or strict. END is how the host ends: as it
-should, or by SIGKILL with the program running.
+WAY is the containment of the program: plain, tree or strict. END is how the host ends: regularly,
+or by SIGKILL while the program runs.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""What is tried inside the virtual machine: memory and processes are held by the kernel.
+"""The trials inside the virtual machine: the kernel limits memory and processes.
 
-By root where the machine's own group is the only one; by root in a group with systemd's mark of a
-delegation; and by an ordinary user in a group that was made over to it.
+They are run by root in the machine's own cgroup, by root in a cgroup that is marked as delegated,
+as systemd does it, and by an ordinary user in a cgroup that is delegated to that user.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ GONE_SECONDS = 20.0
 
 
 def groups() -> list[Path]:
-    """Those of extensions that are there now."""
+    """Return the cgroups of extensions that exist now."""
     base = Path(cgroups.find_base().base)
     return [path for path in base.glob("exthost-*") if not path.name.endswith("-host")]
 
 
 async def gone(code: str, facts: dict[str, int], **settings: object) -> str:
-    """How the error of the call words it that the extension was ended."""
+    """Return the message of the error of a call whose extension was ended."""
     async with exploring(**settings) as ext:
         try:
             told = await explore(ext, code, **facts)

@@ -2,9 +2,9 @@
 
     make trial-cgroup KERNEL=linux-image-….deb
 
-The machine's kernel comes out of a Debian package; its files are this machine's own, read-only. It
-needs no right that you do not have and no KVM, and takes a minute or two without. Nothing is
-installed: what is missing is told.
+The kernel comes from a Debian package. The files are those of this machine, read-only. It needs no
+privileges and no KVM; without KVM it takes a minute or two. Nothing is installed: what is missing
+is reported.
 """
 
 import json
@@ -61,7 +61,7 @@ cd {project}
 
 
 def missing(kernel: str) -> list[str]:
-    """What there is to install or to fetch first."""
+    """Return what must be installed or downloaded first."""
     lacks = [f"{name}: {how}" for name, how in NEEDS.items() if shutil.which(name) is None]
     if not Path(kernel).is_file():
         lacks.append("KERNEL=FILE: apt-get download linux-image-VERSION-amd64-unsigned")
@@ -69,7 +69,7 @@ def missing(kernel: str) -> list[str]:
 
 
 def build(kernel: str, folder: Path) -> tuple[Path, Path]:
-    """The kernel of a package, and a first file system for it."""
+    """Unpack the kernel of a package, and build an initial file system for it."""
     subprocess.run(["dpkg-deb", "-x", kernel, str(folder / "kernel")], check=True)
     root = folder / "root"
     for name in ("bin", "modules", "new", "proc", "dev"):
@@ -101,7 +101,7 @@ def build(kernel: str, folder: Path) -> tuple[Path, Path]:
 
 
 def boot(kernel: Path, image: Path) -> list[str]:
-    """What the machine said."""
+    """Boot the machine; return its output."""
     words = (
         *("qemu-system-x86_64", "-m", "1024", "-smp", "2", "-nographic", "-no-reboot"),
         *("-nodefaults", "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(image)),

@@ -26,13 +26,13 @@ from tests.extensions.looking import MARK, all_pids, environment_of, see
 TALKER = Path(__file__).parents[1] / "extensions" / "talker.py"
 EXTHOST = [sys.executable, "-m", "exthost"]
 
-# The same, for a host that waits without end for an extension to stop.
+# The same, for a host that waits for an extension to stop, without a limit.
 PATIENT = [sys.executable, str(Path(__file__).with_name("patient_host.py"))]
 
 # A limit that no test is about. The time limit of the test itself is about as long.
 RUN_SECONDS = 50.0
 
-# For a try that can only end by its limit.
+# For a dialect in which the extension stays silent: only the limit ends the attempt.
 SILENT_SECONDS = 0.1
 
 
@@ -45,8 +45,8 @@ def run_inside(
 ) -> "subprocess.CompletedProcess[str]":
     """Run one verb in this process; return what a process of its own would have returned.
 
-    Where a dialect is found out by trying, each try has as long as the machine needs, but for
-    `silent_in`: in these dialects the extension gives no answer, so a moment is as good.
+    Detection gives each dialect as much time as the machine needs, except those in `silent_in`: the
+    extension does not answer in them, so a moment is enough.
     """
     order = detection.detection_order
 
@@ -60,7 +60,7 @@ def run_inside(
         chdir(cwd or "."),
         mock.patch.dict(os.environ, env or {}, clear=env is not None),
         mock.patch.object(sys, "stdin", stdin),
-        # It cannot be undone, and would keep the test process from being looked at.
+        # It cannot be undone, and would keep debuggers away from the test process.
         mock.patch.object(verb_loop, "harden"),
         mock.patch.object(detection, "detection_order", detection_order),
         mock.patch.object(detection, "SEARCH_SECONDS", RUN_SECONDS),
@@ -102,8 +102,8 @@ def run_process(
 
 
 def extension(name: str, *command: str, more: str = "") -> str:
-    """An entry of a config; without a command, the talker. The pids that it tells are those that
-    we see and signal: there is no namespace around it."""
+    """Return an entry of a config; without a command, that of the talker. It has no namespace of
+    its own, so the pids that it reports are those that we see and signal."""
     program, *args = command or (sys.executable, "-S", "-E", str(TALKER))
     source = f"{{ type = 'process', command = '{program}', args = {json.dumps(args)} }}"
     return f'[[extensions]]\nname = "{name}"\nsource = {source}\nlifetime = "plain"\n{more}\n'
@@ -119,7 +119,7 @@ def write_config(folder: Path, *entries: str) -> Path:
 def running(
     folder: Path, *words: str, program: Sequence[str] = EXTHOST, **variables: str
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A host that runs, from when its extensions are there; ended by SIGTERM if it still runs."""
+    """Yield a running host, once its extensions are ready. End it by SIGTERM if it still runs."""
     with subprocess.Popen(
         [*program, "run", *words],
         cwd=folder,
@@ -141,7 +141,7 @@ def running(
 
 
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
-    """The first line on stderr that has this text."""
+    """Return the first line on stderr that contains this text."""
     assert process.stderr is not None
     seen = []
     for line in process.stderr:
@@ -157,8 +157,8 @@ def exthost(folder: Path, *words: str, **variables: str) -> "subprocess.Complete
 
 @contextmanager
 def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A host that serves several tests. What it starts has a mark of its own: it is no leak of
-    theirs, and must be gone when the host has ended."""
+    """Yield a host that serves several tests. Its processes have a marker variable of their own, so
+    that they are no leak of a test. They must be gone when the host has ended."""
     mark = f"shared-host-{uuid.uuid4().hex}"
     with running(folder, **{MARK: mark}) as host:
         yield host
@@ -167,7 +167,7 @@ def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def told(folder: Path, *words: str, code: int = 0) -> Any:
-    """The JSON that a verb prints."""
+    """Return the JSON that a verb prints."""
     done = exthost(folder, *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)

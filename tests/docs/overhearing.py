@@ -1,7 +1,7 @@
-"""A `python3` that runs the real one and writes down what goes over the wire, both ways.
+"""A `python3` that runs the real one and records the bytes in both directions.
 
-It stands first on PATH, so that manifests stay as they are, and with them what is said of them.
-Each line of `record`, beside it, is a direction and some bytes in hex.
+It is the first on PATH, so that manifests need no change. Each line of the file `record` beside it
+is a direction and some bytes in hex.
 """
 
 import os
@@ -14,7 +14,7 @@ RECORD = Path(__file__).with_name("record")
 
 
 def pass_on(source: int, sink: int, direction: str) -> None:
-    """Until the source ends. Written down first: what is answered was asked before."""
+    """Copy bytes until the source ends. Each is recorded first: requests precede answers."""
     while piece := os.read(source, 65536):
         with RECORD.open("a") as record:
             record.write(f"{direction} {piece.hex()}\n")

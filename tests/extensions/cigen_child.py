@@ -1,9 +1,9 @@
 """A cigen plugin that follows the commands in its input, and reports what it received.
 
-Like those in the wild it expects a plan and a generate in turn, whatever it answered. Words on its
-command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), and `alone`: it
-expects no plans. What it does is said by `schema.variables["do"]`, in the plan as `plan:VERB`, else
-when it generates. What it heard so far comes back as a fragment of JSON.
+Like real plugins it expects a plan and a generate request in turn, whatever it answered. Words on
+its command line are fields of its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), or `alone`: it
+expects no plans. `schema.variables["do"]` says what it does: `plan:VERB` when it plans, any other
+when it generates. It returns what it received so far as a fragment of JSON.
 """
 
 import json
@@ -52,7 +52,7 @@ def told(level: int, title: str) -> Any:
 
 
 def misbehave(verb: str) -> bool:
-    """Do what has nothing to do with the message at hand; True if that was its answer."""
+    """Do something besides answering. Return True if no other answer is needed."""
     if verb == "die":
         os.write(2, b"the plugin broke\n")
         os._exit(3)

@@ -1,11 +1,11 @@
 """A clock that a test moves, beside real processes: the fixture `clock`.
 
-It takes the place of `time.monotonic`, by which asyncio's own loops and this package tell time, and
-of the time of uvloop. Processes and pipes are as real as ever. It runs as the real one does; the
-test moves it forward, past a limit that is longer than any machine takes by being slow. A test that
-must not reach its limit too early stops the clock before (not on uvloop).
+It replaces `time.monotonic`, which asyncio's loops and this package use, and the time of uvloop.
+Processes and pipes are real. The clock runs like the real one, and the test moves it forward past a
+limit. Such a limit is so long that no slow machine reaches it. A test that must not reach its limit
+too early stops the clock first (not on uvloop).
 
-The test runs in a loop without a limit of its own, which moving the clock would reach.
+The loop of such a test has no time limit, because moving the clock would reach it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Clock:
         return (_real() if self._stands_at is None else self._stands_at) + self.ahead
 
     def stop(self) -> None:
-        """Stand still until moved."""
+        """Stop the clock until it is moved."""
         self._stands_at = self.now() - self.ahead
 
     def move(self, seconds: float) -> None:
@@ -43,7 +43,7 @@ class Clock:
         self.ahead += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Move the time by this many seconds, and let everything that is then due happen."""
+        """Move the time by this many seconds, and let everything that is due happen."""
         self.move(seconds)
         loop = asyncio.get_running_loop()
         if isinstance(loop, Uvloop):
@@ -58,7 +58,7 @@ class Clock:
 
 
 async def turns(times: int = TURNS) -> None:
-    """Let the loop run this many turns."""
+    """Let the loop run this many iterations."""
     for _ in range(times):
         await asyncio.sleep(0)
 
@@ -69,13 +69,13 @@ def installed_clock() -> Iterator[Clock]:
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", clock.now)
-        # A timer of the kernel's has the kernel's time.
+        # Not the kernel's timer, which uses the kernel's time.
         patch.setattr("exthost.extension.deadline_timer._found", [None])
         yield clock
 
 
 class _Timer:
-    """A timer of uvloop's that can also be fired early."""
+    """A timer of uvloop that can also be fired early."""
 
     def __init__(self, loop: "Uvloop", when: float, call: Callable[[], object]) -> None:
         self._loop = loop
@@ -103,7 +103,7 @@ class _Timer:
 
 
 class Uvloop(uvloop.Loop):
-    """uvloop, whose own timers know nothing of a clock that is moved."""
+    """uvloop with timers that follow the clock of the test."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Uvloop(uvloop.Loop):
         return timer
 
     def fire(self) -> None:
-        """Fire what is due since the clock was moved, in its order."""
+        """Fire the timers that are due since the clock was moved, in order."""
         now = self.time()
         for timer in sorted(self.timers, key=_Timer.when):
             if timer.when() <= now:

@@ -1,4 +1,4 @@
-"""Crash after crash, and every call accounted for. `tests/extension/test_many_crashes.py` runs
+"""Many crashes, with an account of every call. `tests/extension/test_many_crashes.py` runs
 short ones; the same functions take any number, for a soak."""
 
 import asyncio
@@ -14,7 +14,7 @@ from exthost.extension.extension import Extension
 from tests.extensions.driving import OUTCOMES, hostile, until
 from tests.extensions.looking import our_descriptors, our_processes, our_threads
 
-# A soak wants every process of it back, whatever its history: no budget, and no delay.
+# Restart after each crash, without a delay and without a limit.
 ALWAYS = {"strategy": "immediate", "max_retries": "unlimited"}
 
 

@@ -30,10 +30,10 @@ def with_ladder(*waits: float) -> Dialect:
     return replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
 
 
-# The dialect of an impatient host: each shutdown step is short.
+# A dialect with short shutdown steps.
 IMPATIENT = with_ladder(0.1, 0.1)
 
-# The dialect of a host that waits for ever: no shutdown step ends an extension.
+# A dialect whose shutdown steps never end an extension.
 PATIENT = with_ladder(3600, 3600)
 
 # For limits that a test is not about and that must not end it.
@@ -46,15 +46,15 @@ def command(*flags: str) -> list[str]:
 
 
 def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """One hostile extension, as any user would start it."""
-    # Found out, the dialect would cost each test other processes first.
+    """Yield a hostile extension, started as a user would start it."""
+    # The dialect is named, because detection would start further processes in each test.
     settings.setdefault("dialect", "morphir")
     settings.setdefault("limits", {"call": NEVER})
     return exthost.connect(command(*flags), name="hostile", **settings)
 
 
 def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
-    """The same without a namespace around it: the pids that it tells are those that we see."""
+    """Yield the same without a namespace: the pids that it reports are those that we see."""
     return hostile(*flags, lifetime="plain", **settings)
 
 

@@ -1,8 +1,8 @@
 """A morphir extension that misbehaves on request. Standard library only; run with -S -E.
 
-Words on the command line say how it lives (`die_at=initialize`, `stubborn`, `die_after=50` …);
-the method of each request says what it does right now. Whatever is not named here is answered
-with its own params. It never sleeps to be late: `keep` holds an answer until `release` is asked.
+Words on the command line set its behaviour (`die_at=initialize`, `stubborn`, `die_after=50` …); the
+method of each request says what it does next. Any other method is answered with its own params. It
+never sleeps: `keep` holds an answer back until a request `release` comes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def for_ever() -> NoReturn:
 
 
 def garbage(number: int, params: Any) -> None:
-    """Everything that is no message, then the answer."""
+    """Write lines that are not messages, then the answer."""
     write(b"Listening on port 8080...\n\n   \n\r\n")
     write(b'\xff\xfe\x00 not text\n[1, 2]\n12\n"text"\nnull\n{}\n{"result": 1}\n{"id":\n')
     line({"id": 5, "method": "ask", "params": {}})
@@ -80,12 +80,12 @@ def odd_ids(number: int, params: Any) -> None:
 
 
 def odd_answers(number: int, params: Any) -> None:
-    """Answers under the right id in the shape asked for."""
+    """Write answers with the right id, in the requested form."""
     line({"id": number, **params})
 
 
 def raw(number: int, params: Any) -> None:
-    """Any bytes, with $ID in place of the id."""
+    """Write the given bytes, with the id in place of $ID."""
     write(params["text"].replace("$ID", str(number)).encode("utf-8", "surrogatepass") + b"\n")
 
 
@@ -96,7 +96,7 @@ def deep(number: int, params: Any) -> None:
 
 
 def huge(number: int, params: Any) -> None:
-    """An answer of so many bytes, streamed; with `end` false its newline never comes."""
+    """Write an answer of the given size in pieces; without its newline if `end` is false."""
     left = params["bytes"]
     write(b'{"id":%d,"result":"' % number)
     chunk = b"x" * 65536
@@ -150,7 +150,7 @@ def keep(number: int, params: Any) -> None:
 
 
 def release(number: int, params: Any) -> None:
-    """The answers that were held back, late or not, and then this one."""
+    """Write the answers that were held back, then this one."""
     held = KEPT[:]
     KEPT.clear()
     for late, what in held:
@@ -159,7 +159,7 @@ def release(number: int, params: Any) -> None:
 
 
 def together(number: int, params: Any) -> None:
-    """Answered only when `of` of them have come, in random order."""
+    """Hold answers back until there are `of` of them, then write them in random order."""
     TOGETHER.append((number, params))
     if len(TOGETHER) == params["of"]:
         import random
@@ -215,20 +215,20 @@ def segfault(number: int, params: Any) -> None:
 
 
 def deaf(number: int, params: Any) -> None:
-    """Answers, and never reads again."""
+    """Answer, and never read again."""
     answer(number, "deaf from now on")
     for_ever()
 
 
 def slowly(number: int, params: Any) -> None:
-    """So many `reads` from now on wait for a file in `folder` each, and leave another."""
+    """Make each of the next `reads` wait for a file in `folder`, and create another one."""
     folder = params["folder"]
     SLOW.extend((f"{folder}/read-{n}", f"{folder}/done-{n}") for n in range(params["reads"]))
     answer(number, "slow from now on")
 
 
 def grandchild(number: int, params: Any) -> None:
-    """Leaves a process in its group that holds all three pipes."""
+    """Leave a process in its group that has all three pipes open."""
     pid = os.fork()
     if pid == 0:
         for_ever()
@@ -283,7 +283,7 @@ CAPABILITIES = [
 
 
 def stage(name: str) -> None:
-    """What the command line says about this moment."""
+    """Do what the command line says for this moment."""
     if FLAGS.get("hang_at") == name:
         say(f"hanging at {name}")
         for_ever()
@@ -312,7 +312,7 @@ def shake(number: int, method: str) -> None:
 
 
 def spawned() -> None:
-    """Leaves a mark for each process that was started."""
+    """Create a file for each process that was started."""
     if "marks" in FLAGS:
         fd = os.open(FLAGS["marks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         write(b"%d\n" % os.getpid(), fd)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 
-# A variable of everything that we spawn: finds orphans, whatever their parent is now.
+# The marker variable of everything that we spawn: it also finds orphans.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
@@ -47,8 +47,8 @@ def runs(pid: int) -> bool:
 
 
 def outside(inside: int, wrapper: int) -> int:
-    """The pid that a process has here, of one that was told `inside` its namespace; `wrapper` is
-    the process that we started for it. Without a namespace they are the same."""
+    """Return our pid of a process that has the pid `inside` in its namespace. `wrapper` is the
+    process that we started for it. Without a namespace both pids are the same."""
     for pid in descendants_of(wrapper):
         try:
             status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")

@@ -2,15 +2,15 @@
 
     mcp_child.py '{"era": "handshake", "heard": FILE, …}'
 
-    era        "handshake" (default), or "stateless", which holds each request to its envelope
+    era        "handshake" (default), or "stateless", which checks the `_meta` of each request
     discover   "die" or "silent", for a server that cannot take an unknown first request
     pages      "for ever", for a list of tools without end
     banner     text that it prints first
     silent     methods that it never answers
     lies       tools that it lists beside its own, whatever they are
-    heard      a file in which it keeps every line that it hears
+    heard      a file to which it writes every line that it reads
 
-Its tools are methods of `Tools`; what they need from the host they wait for.
+Its tools are methods of `Tools`. A tool that needs something from the host waits for it.
 """
 
 import json
@@ -27,7 +27,7 @@ SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}, "require
 HEARD: list[Any] = []
 LISTENING: list[Any] = []
 EXTRA: list[str] = []
-NAMES: dict[str, str] = {}  # of tools that are called something else by now
+NAMES: dict[str, str] = {}  # new names of tools that were renamed
 
 
 def send(**message: Any) -> None:
@@ -52,7 +52,7 @@ def words(text: Any) -> Any:
 
 
 class Tools:
-    """Each is a tool; its params are those of tools/call."""
+    """Each method is a tool. It gets the params of tools/call."""
 
     def echo(self, params: Any, id: Any) -> Any:
         return words(params["arguments"])
@@ -89,8 +89,8 @@ class Tools:
         return words("flooded")
 
     def rename(self, params: Any, id: Any) -> Any:
-        """Be called something else before the result is sent, and say so. Waits until the host has
-        listed the tools again."""
+        """Rename a tool before the result is sent, and notify the host. Wait until it has listed
+        the tools again."""
         NAMES["rename"] = "renamed"
         send(method="notifications/tools/list_changed")
         while (message := hear()).get("method") != "tools/list":
@@ -105,7 +105,7 @@ class Tools:
         return words(dict(os.environ))
 
     def change(self, params: Any, id: Any) -> Any:
-        """Have tools more, and say so once for each."""
+        """Add tools, with a notification for each."""
         for name in params["arguments"]["add"]:
             EXTRA.append(name)
             meta = {"_meta": {f"{PREFIX}subscriptionId": LISTENING[0]}} if STATELESS else {}
@@ -114,14 +114,14 @@ class Tools:
         return words("changed")
 
     def unlisten(self, params: Any, id: Any) -> Any:
-        """Have a tool more, tell nobody, and end what was listened to, or say no to it."""
+        """Add a tool without a notification, and end or refuse the open subscriptions."""
         EXTRA.append(f"untold{len(EXTRA)}")
         over = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
         send(id=LISTENING.pop(), **over)
         return words("over")
 
     def ask(self, params: Any, id: Any) -> Any:
-        """Ask the host this, and give back its answer."""
+        """Send this request to the host, and return its answer."""
         send(id="q-1", **params["arguments"])
         while (answer := hear()).get("id") != "q-1":
             pass
@@ -175,7 +175,7 @@ def tools(params: Any) -> Any:
 
 
 def with_progress(answer: Any) -> Any:
-    """Report one step first, if the client wants to hear of it."""
+    """Report one step of progress first, if the client requested progress."""
 
     def report(params: Any) -> Any:
         token = (params.get("_meta") or {}).get("progressToken")
@@ -214,7 +214,7 @@ METHODS = {
 
 
 def serve(message: Any) -> Any:
-    """The result, None for no answer, or ("error", code, text)."""
+    """Return the result, None for no answer, or ("error", code, text)."""
     method, params = message["method"], message.get("params") or {}
     if method in TOLD.get("silent", ()):
         return None

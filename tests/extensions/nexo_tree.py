@@ -21,7 +21,7 @@ def plugin(
     plugin_more: str = "",
     capabilities: str = "",
 ) -> Path:
-    """An extension that runs the steerable child; returns its manifest."""
+    """Write an extension that runs `nexo_child.py`; return the path of its manifest."""
     folder.mkdir(parents=True, exist_ok=True)
     args = ["-S", "-E", str(CHILD), json.dumps(told or {})]
     path = folder / "plugin.toml"
@@ -36,19 +36,19 @@ def plugin(
 
 
 def rewrite(path: Path, text: str) -> None:
-    """At one stroke, as editors do: nobody who looks on sees half of it."""
+    """Replace a file in one step, as editors do."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(text)
     new.replace(path)
 
 
 def config(root: Path, **discovery: Any) -> Config:
-    """A config that discovers in `root`."""
+    """Return a config with `root` as its search path."""
     return config_from_mapping({"discovery": {"search_paths": [str(root)], **discovery}})
 
 
 def yaml(folder: Path, **settings: Any) -> Path:
-    """An extensions.yaml with these settings; JSON is YAML, too."""
+    """Return an extensions.yaml with these settings; JSON is YAML, too."""
     path = folder / "extensions.yaml"
     path.write_text("extensions: " + json.dumps(settings))
     return path

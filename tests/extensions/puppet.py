@@ -1,4 +1,4 @@
-"""A child without a process, for tests that decide when it does what."""
+"""A child without a process: the test decides what it does, and when."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Puppet:
         os.set_blocking(self.reads, False)
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Its node is never emptied."""
+        """Do nothing: there is no node."""
 
     def heard(self) -> list[dict[str, Any]]:
         """Return every request that has come."""

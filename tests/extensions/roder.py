@@ -20,7 +20,7 @@ SERVICES = ("inference_engine", "subagent_dispatcher", "task_executor", "event_s
 
 
 def manifest_text(id: str = "wire", *, tools: tuple[str, ...] = TOOLS, more: str = "") -> str:
-    """A manifest with every service; `more` comes before the services."""
+    """Return a manifest with every service; `more` is inserted before the services."""
     lines = [f'id = "{id}"', f'name = "{id}"', 'version = "0.3.0"', 'api_version = "^0.1"', more]
     lines += ["[[provides]]", 'type = "tool_provider"', f'id = "{id}-tools"']
     for tool in tools:
@@ -32,7 +32,7 @@ def manifest_text(id: str = "wire", *, tools: tuple[str, ...] = TOOLS, more: str
 
 
 def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: Any) -> Any:
-    """A `[[process_extensions]]` entry for the child, with its manifest written to `folder`."""
+    """Return a `[[process_extensions]]` entry for the child, and write its manifest to `folder`."""
     manifest = folder / f"{id}.toml"
     manifest.write_text(text or manifest_text())
     args = ["-S", "-E", str(CHILD), str(manifest), *words]
@@ -41,13 +41,13 @@ def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: An
 
 
 def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:
-    """The extension, not started. Close it."""
+    """Return the extension, not started. The caller must close it."""
     document: Mapping[str, Any] = {"process_extensions": [entry(folder, *words, **more)]}
     (spec,) = config_from_mapping(document, folder=str(folder)).specs
     return Extension(completed(spec), DIALECT, bus=bus)
 
 
 async def said(ext: Extension, method: str) -> list[Any]:
-    """The params of what the child heard under this method."""
+    """Return the params of each message with this method that the child received."""
     heard = (await ext.call_tool("heard")).data
     return [one["params"] for one in heard if one.get("method") == method]

@@ -1,6 +1,6 @@
 """A roder extension that follows the commands of a test. Standard library only; run with -S -E.
 
-    roder_child.py MANIFEST [key=value …]     keys of the echo to lie about, in JSON; `hang`, `die`
+    roder_child.py MANIFEST [key=value …]     members of the handshake, in JSON; `hang`, `die`
 
 Its tools are methods of `Tools`. A stream's request, dispatch or input holds a `script`:
 ["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM], ["die", CODE],
@@ -17,7 +17,7 @@ from typing import Any
 MANIFEST = Path(sys.argv[1])
 LIES = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
 HEARD: list[Any] = []
-HELD: list[Any] = []  # what is to be played at `go`
+HELD: list[Any] = []  # the rest of scripts, played at `go`
 
 STREAMS = {
     "inference/streamTurn": ("streamId", "inference/event", "request"),
@@ -54,7 +54,7 @@ def initialize(params: Any) -> Any:
 
 
 class Tools:
-    """Each is a tool of the manifest that the tests write."""
+    """Each method is a tool of the manifest that the tests write."""
 
     def echo(self, params: Any) -> Any:
         return text(params)

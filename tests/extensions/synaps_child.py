@@ -13,7 +13,7 @@ remembers); `again` is such a file and what it offers once that is there. `crash
 handshake, `crash second` in its second: two files that remember. `pids` is a file to which its pid
 goes when it starts.
 
-When it asks, it takes the next message for the answer, whatever that is.
+After a request of its own, it takes the next message for the answer, whatever it is.
 """
 
 import json
@@ -73,7 +73,7 @@ def ask(method: str, params: Any) -> Any:
 
 
 def wait_for(file: str) -> None:
-    """Until the test has made this file."""
+    """Wait until the test has created this file."""
     while not Path(file).exists():
         time.sleep(0.005)
 
@@ -89,7 +89,7 @@ def call(name: str, input: Any, id: int) -> Any:
         return {"params": started, "answers": answers, "argv": sys.argv}
     if name == "ask":
         return ask(input["method"], input.get("params", {}))
-    if name == "then":  # work for a while, then ask: what it hears must be the answer
+    if name == "then":  # work for a while, then send a request: the next message must be its answer
         time.sleep(input["seconds"])
         return ask(input["method"], input.get("params", {}))
     if name == "die":
@@ -108,7 +108,7 @@ def call(name: str, input: Any, id: int) -> Any:
         STDOUT.write(input["text"].encode("latin-1"))
         STDOUT.flush()
         time.sleep(input.get("seconds", 0))
-    if name == "big":  # a frame of just so many bytes
+    if name == "big":  # a frame of exactly this size
         frame = '{"method":"x","params":"%s"}' % ("y" * (input["bytes"] - 26))
         STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(frame), frame.encode()))
     if name == "flood":

@@ -21,7 +21,7 @@ ALL = (
 
 
 def command(told: dict[str, Any] | None = None) -> list[str]:
-    """The steerable child, without a manifest."""
+    """Return the command of `synaps_child.py`, without a manifest."""
     return [sys.executable, "-S", "-E", str(CHILD), json.dumps(told or {})]
 
 
@@ -33,7 +33,7 @@ def plugin(
     hooks: Sequence[Any] = (),
     **extension: Any,
 ) -> Path:
-    """A plugin that runs the steerable child; returns its folder, whose name is its id."""
+    """Write a plugin that runs `synaps_child.py`; return its folder, whose name is its id."""
     manifest = folder / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True, exist_ok=True)
     program, *args = command(told)

@@ -1,7 +1,8 @@
-"""A morphir extension for a person to watch: it talks on stderr, and takes leave in an orderly way.
+"""A morphir extension that writes to stderr, and ends in an orderly way.
 
-`begin` greets on stderr. SIGUSR1: says its last words and dies. When its stdin ends it writes the
-file named on its command line, if one is, and exits. Standard library only; run with -S -E.
+`begin` writes a greeting to stderr. At SIGUSR1 it writes a last line and dies. When its stdin ends,
+it creates the file that its command line names, if any, and exits. Standard library only; run with
+-S -E.
 """
 
 import json

@@ -1,7 +1,7 @@
 """How trials run the hostile extension in any dialect, and account for each call.
 
-`held` starts one and is left with the accounts settled: each call that was accepted ended in
-exactly one of result, error, timeout, cancelled, gone, and nothing is pending.
+`held` starts one. At the end of its block it checks that each accepted call ended in exactly one of
+result, error, timeout, cancelled, gone, and that nothing is pending.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ from exthost.testing.peers import PEERS, HostilePeer
 from tests.extensions.driving import Ledger, accounted, pid_of
 from tests.extensions.looking import outside
 
-# What a trial gives a call, and a start, unless the time itself is the trial: on a machine with
-# much else to do, a process may take seconds to start.
+# The limits of calls and starts, unless a trial is about them: on a busy machine a process may take
+# seconds to start.
 CALL_SECONDS = 60.0
 
-# What waits for nobody ends within this time. What it must not wait for never comes, so that the
-# call's own limit would be the first to end it.
+# What must not wait ends within this time. What it must not wait for never happens, so a mistake is
+# shown by the longer limit of the call.
 AT_ONCE_SECONDS = 25.0
 
-# A child that may die is there again at once, as often as it takes.
+# A child that died is restarted at once, without a limit.
 REVIVED = {"strategy": "immediate", "max_retries": 50}
 
 # "local": the trials run with processes on nodes that are simulated on this machine.
@@ -54,12 +54,12 @@ _folders = itertools.count()
 
 
 def every(*, but: Iterable[str] = ()) -> list[HostilePeer]:
-    """The dialects that a trial is for."""
+    """Return the dialects that a trial is run in."""
     return [peer for name, peer in PEERS.items() if name not in but]
 
 
 def command(peer: HostilePeer, folder: Path, *flags: str) -> list[str]:
-    """What runs the hostile extension in this dialect; without site-packages it starts faster."""
+    """Return the command of the hostile extension. It starts faster without site-packages."""
     words = [sys.executable, "-S", "-E", "-P", str(program.__file__), peer.dialect, *flags]
     if peer.modules:
         words.append(f"path={_home_of(peer.modules[0])}")
@@ -83,7 +83,7 @@ def extension(
     dialect: Dialect | None = None,
     **settings: Any,
 ) -> Extension:
-    """One that nobody has started yet. Close it. `argv` in place of the hostile extension's own."""
+    """Return an extension, not started; the caller closes it. `argv` replaces its command."""
     here = folder / str(next(_folders))
     here.mkdir()
     program, *args = argv or command(peer, here, *flags)
@@ -92,7 +92,7 @@ def extension(
         "dialect": peer.dialect,
         "source": {"type": "process", "command": program, "args": args},
         "restart": REVIVED,
-        "breaker": {"failures": 1_000_000},  # it is not to be left alone
+        "breaker": {"failures": 1_000_000},  # never opens
         **peer.settings,
         **settings,
     }
@@ -105,7 +105,7 @@ def extension(
     chosen = dialect or find.find_dialect(peer.dialect)
     if os.environ.get(ENGINE_VARIABLE) != "local":
         return Extension(spec, chosen, bus=bus)
-    # Not the usual silence: beside much other work, this process may not run for seconds.
+    # Longer than usual: on a busy machine this process may not run for seconds.
     cluster = Cluster(ClusterSettings(silence=CALL_SECONDS), LocalNodes)
     return _OnNode(spec, chosen, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
 
@@ -133,7 +133,7 @@ def hurried(peer: HostilePeer, seconds: float) -> Dialect:
 
 
 class Held:
-    """A hostile extension in the hands of a trial."""
+    """A hostile extension, and what a trial does with it."""
 
     def __init__(self, ext: Extension, peer: HostilePeer, ledger: Ledger | None) -> None:
         self.ext = ext
@@ -141,13 +141,13 @@ class Held:
         self._ledger = ledger
 
     async def do(self, deed: str = "echo", *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
-        """One call that tells it what to do; returns the value of its answer."""
+        """Send a command in a call; return the value of its answer."""
         params = self.peer.wrap_command({"do": deed, **words})
         result = await self.ext.call(self.peer.method, params, timeout=timeout)
         return self.peer.unwrap_value(result)
 
     async def end(self, deed: str, *, timeout: float = CALL_SECONDS, **words: Any) -> Any:
-        """The same; an error of ours is a value, too. Whatever else is raised is no outcome."""
+        """Do the same, and return an error of ours as a value. Other exceptions are raised."""
         try:
             return await self.do(deed, timeout=timeout, **words)
         except ExthostError as error:
@@ -156,23 +156,23 @@ class Held:
     async def spew(
         self, *out: bytes | tuple[bytes, int], timeout: float = CALL_SECONDS, **words: Any
     ) -> Any:
-        """Let it write these bytes, each so often; then it does as the words say."""
+        """Have it write these bytes the given number of times, and then obey the command."""
         pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
         listed = [[piece.hex(), times] for piece, times in pieces]
         return await self.end("spew", timeout=timeout, out=listed, **words)
 
     async def fork(self, *, timeout: float = CALL_SECONDS, **words: Any) -> int:
-        """Let it have a child of its own; returns the pid which that has here."""
+        """Have it start a child of its own; return the pid of that child, as seen from here."""
         inside = await self.do("fork", timeout=timeout, **words)
         return outside(inside, pid_of(self.ext))
 
     async def is_well(self) -> None:
-        """It answers, and with what was asked for: perhaps after a restart."""
+        """Check that it answers correctly, perhaps after a restart."""
         for value in ("well", {"n": 7}, [1, None]):
             assert await self.do(value=value) == value
 
     def settle(self, **expected: int) -> None:
-        """Each call that was accepted ended once; nothing is pending, nothing waits."""
+        """Check that each accepted call ended once, and that no call is pending or waits."""
         if self._ledger is not None:
             self._ledger.settle(self.ext, **expected)
         else:
@@ -189,8 +189,8 @@ async def held(
     step: float = 0.3,
     **more: Any,
 ) -> AsyncIterator[Held]:
-    """Start it, end it, and settle the accounts. Unwatched, calls go the shorter way that those
-    take to which nobody listens."""
+    """Start a hostile extension; at the end of the block, end it and check the account of calls.
+    Without `watched` the bus has no subscribers."""
     ledger = Ledger() if watched else None
     ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **more)
     one = Held(ext, peer, ledger)
@@ -204,44 +204,44 @@ async def held(
 
 
 def at(stage: str, **words: Any) -> tuple[str, str]:
-    """Flags: at this moment of its life it does as the words say."""
+    """Return flags by which the extension misbehaves at this moment."""
     return f"at={stage}", f"words={json.dumps(words)}"
 
 
 def frame(peer: HostilePeer, message: Message) -> bytes:
-    """A message of the extension's, in its dialect's framing."""
+    """Return a message of the extension, framed as its dialect does it."""
     framing = find.find_dialect(peer.dialect).framing(_CAP)
     return framing.wrap(payload(peer, message))
 
 
 def payload(peer: HostilePeer, message: Message) -> bytes:
     codec = find.find_dialect(peer.dialect).codec(Role.GUEST)
-    if isinstance(codec, Positional):  # it must have been asked before it can answer
+    if isinstance(codec, Positional):  # an answer needs a request before it
         codec.expect(peer.method)
         codec.decode(b"")
     return codec.encode(message)
 
 
 def answer(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
-    """The frame of an answer to the request at hand, or to another."""
+    """Return the frame of an answer to the current request, or to another one."""
     return frame(peer, Reply(id, peer.wrap_value(value)))
 
 
 def wrapped(peer: HostilePeer, data: bytes) -> bytes:
-    """Any bytes as a frame."""
+    """Return these bytes as a frame."""
     return find.find_dialect(peer.dialect).framing(_CAP).wrap(data)
 
 
 def answer_in_text(peer: HostilePeer, text: bytes) -> bytes:
-    """The frame of an answer whose value is this text, which need not be JSON."""
+    """Return the frame of an answer with this text as its value, which need not be JSON."""
     said = payload(peer, Reply(ID, peer.wrap_value("@@@")))
     assert said.count(b'"@@@"') == 1
     return wrapped(peer, said.replace(b'"@@@"', text))
 
 
 async def lag_while(awaitable: Any) -> tuple[Any, float]:
-    """What it comes to, and the longest that one step of the loop worked meanwhile: by the clock of
-    our thread's own work, since the machine may be busy with others."""
+    """Return the result, and the longest step of the loop meanwhile, in processor time of this
+    thread: the machine may be busy with other processes."""
     task = asyncio.ensure_future(awaitable)
     longest, last = 0.0, time.thread_time()
     while not task.done():

@@ -13,14 +13,14 @@ from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import accounted
 from tests.faults.driving import command, extension, hurried
 
-# What is asked in the recording, and again of each playback.
+# The calls of the recording and of each playback.
 ASKED = ("one", {"two": [2, None]}, "drei ü")
 
 FAULT_PROXY = [sys.executable, "-S", "-E", "-P", str(fault_proxy.__file__)]
 
 
 async def converse(ext: Extension, peer: HostilePeer, limit: float) -> list[Any]:
-    """Start it and ask; returns how each step ended. A wrong answer is told by being there."""
+    """Start an extension and make calls; return how each step ended, wrong answers included."""
     ends: list[Any] = []
     try:
         await asyncio.wait_for(ext.start(), LATE_SECONDS)
@@ -52,7 +52,7 @@ def _quick(peer: HostilePeer, folder: Path, argv: list[str], limit: float) -> Ex
 
 
 async def recorded(peer: HostilePeer, folder: Path) -> Path:
-    """The recording of a conversation in which nothing goes wrong."""
+    """Return the recording of a conversation without faults."""
     file, kept = folder / f"{peer.dialect}.txt", folder / f"{peer.dialect}-kept.txt"
     home = folder / f"{peer.dialect}-recorded"
     home.mkdir()
@@ -62,14 +62,14 @@ async def recorded(peer: HostilePeer, folder: Path) -> Path:
     ext = _quick(peer, folder, argv, LATE_SECONDS)
     try:
         assert await converse(ext, peer, LATE_SECONDS) == list(ASKED)
-        shutil.copy(file, kept)  # what it says at its end answers no call
+        shutil.copy(file, kept)  # later output answers no call
     finally:
         await ext.close()
     return kept
 
 
 def length(recording: Path) -> int:
-    """How many bytes the extension said in it."""
+    """Return how many bytes the extension sent in it."""
     return sum(len(text) // 2 for _, text in fault_proxy.pieces(str(recording)))
 
 
@@ -79,7 +79,7 @@ LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 
 
 async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, at: int) -> None:
-    """Each call ends; where no byte was changed, with its own answer or an error."""
+    """Check that each call ends; if no byte was changed, with its own answer or an error."""
     limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
     argv = [*FAULT_PROXY, "play", str(file), fault, str(at)]
     ext = _quick(peer, folder, argv, limit)

@@ -1,8 +1,8 @@
 """Trials: many small hostile experiments in one test, each counted by family and dialect.
 
-A trial is a coroutine that must end in bounded time without an error. Those of one test run a few
-at a time; one that fails does not stop the others, and the test tells of all. What was counted is
-printed when the test run ends (`conftest.py`).
+A trial is a coroutine that must end in bounded time without an error. The trials of one test run a
+few at a time. A trial that fails does not stop the others, and the test reports all failures. The
+counts are printed at the end of the test run (`conftest.py`).
 
 A part of them is run, some of each dialect, chosen by a seed; `run(sample=...)` says how many. The
 seed is that of the commit, so that each change gets another part and the same change the same; it
@@ -34,7 +34,7 @@ SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
 # The part of its trials that a test runs unless it says otherwise.
 SAMPLE = 1 / 5
 
-# As many as keep two cores busy; more would only make each slower.
+# Enough to keep two cores busy; more would make each trial slower.
 AT_ONCE = 4
 
 
@@ -51,7 +51,7 @@ SLOWEST: list[tuple[float, str]] = []
 
 
 class Trial(NamedTuple):
-    """One of them; `times`: it tries so many things."""
+    """One trial; `times` is how many experiments it makes."""
 
     name: str
     dialect: str
@@ -73,11 +73,11 @@ class Trials:
         self._trials.append(Trial(name, dialect, run, times))
 
     def count(self, dialect: str, outcome: str = "passed", times: int = 1) -> None:
-        """Count what was tried outside of `run`."""
+        """Count trials that were made outside of `run`."""
         COUNTS[Counted(self._family, dialect, outcome)] += times
 
     async def run(self, at_once: int = AT_ONCE, *, sample: float = SAMPLE) -> None:
-        """Run all of them, or this share. Fails the test if one failed, or if there was none."""
+        """Run all trials, or this share. Fail the test if a trial failed, or if there was none."""
         assert self._trials, "a test without trials shows nothing"
         chosen = sampled(self._trials, sample, os.environ.get(SAMPLE_VARIABLE, "all"))
         for trial in self._trials:
@@ -105,7 +105,7 @@ class Trials:
 
 
 def sampled(trials: list[Trial], share: float, seed: str) -> list[Trial]:
-    """A share of the trials of each dialect, one at least; the same for the same seed."""
+    """Return a share of the trials of each dialect, at least one; the same for the same seed."""
     if seed == "all" or share >= 1:
         return list(trials)
     chosen: list[Trial] = []
@@ -118,7 +118,7 @@ def sampled(trials: list[Trial], share: float, seed: str) -> list[Trial]:
 
 
 def default_seed() -> str:
-    """The commit; the day where there is none."""
+    """Return the commit as a seed; the date if there is none."""
     try:
         asked = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"],
@@ -134,7 +134,7 @@ def default_seed() -> str:
 
 
 def summary() -> list[str]:
-    """What was tried, in words: one line for all, one for each dialect."""
+    """Return the counts as text: a line for all, and one for each dialect."""
     if not COUNTS:
         return []
     families = sorted({one.family for one in COUNTS})

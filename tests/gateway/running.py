@@ -30,26 +30,26 @@ STOP_SECONDS = 50
 
 
 class Running(NamedTuple):
-    """A gateway on HTTP, as it tells of itself; the token only if nobody else knows it."""
+    """A gateway on HTTP: its address, and its token if it was generated."""
 
     url: str
     token: str | None
 
 
 def command(config: Path, *words: str) -> list[str]:
-    """With the climber, whose dialect is installed beside the config."""
+    """Return the command of a gateway with the climber, whose dialect is installed for it."""
     toys = str(config.parent / "toys")
     head = [sys.executable, "-m", "tests.gateway.with_climber", toys]
     return [*head, "gateway", "--config", str(config), *words]
 
 
 def environment() -> dict[str, str]:
-    """Ours, with the tests' own modules on the path."""
+    """Return our variables, with the modules of the tests on the path."""
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 
 
 def write_config(folder: Path, document: Mapping[str, Any]) -> Path:
-    """This document as an exthost.toml."""
+    """Write this document as an exthost.toml; return its path."""
     path = folder / "exthost.toml"
     lines = [f"{key} = {_toml(value)}" for key, value in document.items()]
     path.write_text("\n".join(lines) + "\n")
@@ -66,7 +66,7 @@ def _toml(value: Any) -> str:
 
 
 def extension(name: str, dialect: str, *words: str, **more: Any) -> dict[str, Any]:
-    """An `[[extensions]]` entry that runs Python with these words."""
+    """Return an `[[extensions]]` entry that runs Python with these arguments."""
     source = {"type": "process", "command": sys.executable, "args": list(words)}
     return {"name": name, "dialect": dialect, "source": source, **more}
 
@@ -148,7 +148,7 @@ async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
 
 @asynccontextmanager
 async def inside(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway in this very process; `Client(gateway.server)` is a client of it."""
+    """Yield a gateway in this process; `Client(gateway.server)` is a client of it."""
     gateway = Gateway(Host.from_config(document), **settings)
     opening = gateway.open()
     try:

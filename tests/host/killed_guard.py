@@ -16,7 +16,7 @@ TOOL = "ext_tools_echo"
 CALLS_A_SECOND = 5
 CALLERS = 10
 
-# How long anything may take that has to happen.
+# The limit of every wait.
 SECONDS = 60
 
 
@@ -93,7 +93,7 @@ class Killed:
         wait_until(lambda: self.ends["X0332"] > before)
 
     def settle(self, times: int) -> None:
-        """No call has passed, each was judged or refused, and no tool has heard of one."""
+        """Check that no call passed, that each was judged or refused, and that no tool got one."""
         assert set(self.ends) <= {"X0332", "X0333"}, self.ends
         assert self.ends["X0332"] > times / 2
         assert len(self._all_pids()) > times

@@ -1,4 +1,4 @@
-"""How the sandbox trials start an explorer in the strict tier, and ask it to try something."""
+"""Helpers that start an explorer in the strict sandbox, and run code in it."""
 
 import contextlib
 import sys
@@ -16,9 +16,8 @@ EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py
 
 @contextlib.asynccontextmanager
 async def exploring(**settings: Any) -> AsyncIterator[Extension]:
-    """An explorer in the strict tier; `permissions` may grant it something. One that may write is
-    run by the system's Python: a root host runs it as another user, who must be able to reach
-    it."""
+    """Yield an explorer in the strict sandbox with these permissions. If it may write, the system's
+    Python runs it: a root host runs it as another user, who must be able to reach the program."""
     usual = {"permissions": {}, "restart": {"strategy": "never"}}
     settings = {**usual, **settings}
     writes = any(one.endswith(":rw") for one in settings["permissions"].get("filesystem", ()))
@@ -29,27 +28,27 @@ async def exploring(**settings: Any) -> AsyncIterator[Extension]:
 
 
 async def explore(extension: Extension, code: str, **facts: Any) -> Any:
-    """Run this inside; returns its `result`, or what it raised."""
+    """Run code inside; return its `result`, or the exception as data."""
     return await extension.call("explore", {"code": textwrap.dedent(code), "facts": facts})
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A folder of ours that nobody granted; not in /tmp, of which each has one of its own."""
+    """Yield a folder that is not granted. It is not in /tmp, because each sandbox has its own."""
     with tempfile.TemporaryDirectory(prefix="exthost-trial-", dir="/var/tmp") as name:
         yield Path(name).resolve()
 
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A folder that every user can reach and write, a root host's extensions among them."""
+    """Yield a folder that every user can reach and write, also the user of an extension."""
     with folder() as place:
         place.chmod(0o777)
         yield place
 
 
 def system_explorer(path: Path) -> Path:
-    """An explorer as a program that every user can run, by the system's own Python."""
+    """Return an explorer that every user can run, with the system's own Python."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/usr/bin/python3 -SE\n" + Path(EXPLORER[-1]).read_text())
     path.chmod(0o755)

@@ -1,5 +1,5 @@
-"""A morphir extension that runs any Python it is asked to, and answers with what came of it. The
-trials are written in it: what a hostile extension could try, tried. Standard library only."""
+"""A morphir extension that runs the Python code of a request, and answers with its result. Trials
+use it to do what a hostile extension could do. Standard library only."""
 
 import json
 import os
@@ -10,7 +10,7 @@ WORLD: dict[str, object] = {}
 
 
 def explore(code: str, facts: object) -> object:
-    """The value of `result` after the code, or what it raised as {"raised", "errno", "text"}."""
+    """Run code. Return the value of `result`, or the exception as {"raised", "errno", "text"}."""
     WORLD.update(facts=facts, result=None)
     try:
         exec(code, WORLD)

@@ -1,5 +1,5 @@
-"""Trials of what an extension reaches through the host: files that are written for it, a terminal,
-the loop that it shares with others, descriptors that clients take, documents that it wrote."""
+"""Sandbox trials: what an extension can reach through the host. The host writes files for it,
+prints its text to a terminal, shares an event loop and descriptors, and reads its documents."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
-"""Trials of the host itself: Pythons that lack something, folders that disappear, loops that are
-closed too early, two hosts of one config, and what outlives a host without a namespace."""
+"""Trials of the host itself: a Python without some modules, deleted folders, loops that are closed
+too early, two hosts of one config, and processes that outlive a host without a namespace."""
 
 import asyncio
 import gc
@@ -125,7 +125,7 @@ async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
             await until(lambda mark=mark, count=expected: len(marked(mark)) >= count)  # type: ignore[misc]
             host.kill()
             await host.wait()
-            # The one that reads its input ends with it. What does not is on its own.
+            # A process that reads its input ends with it; any other goes on.
             left = 1 if lifetime == "plain" else 0
             await until(lambda mark=mark, left=left: len(marked(mark)) == left)  # type: ignore[misc]
         finally:

@@ -1,4 +1,4 @@
-"""Lifetime trials: however the host or an extension ends, nothing of a hostile family is left."""
+"""Lifetime trials: however the host or an extension ends, no process of it is left."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ GONE_SECONDS = 1.0
 
 
 def marked(mark: str) -> list[int]:
-    """Who carries this mark among its variables: everyone an extension started, wherever it is."""
+    """Return the processes with this marker variable: all that an extension has started."""
     wanted = f"EXTHOST_TRIAL={mark}".encode()
     return [pid for pid in all_pids() if wanted in environment_of(pid)]
 
 
 async def all_gone(mark: str, since: float) -> None:
-    """Nobody with this mark is there any more, in time."""
+    """Check that all processes with this marker end in time."""
     while left := marked(mark):
         if time.monotonic() - since > GONE_SECONDS:
             raise AssertionError(f"left after {GONE_SECONDS} s: {[see(pid) for pid in left]}")
@@ -40,8 +40,8 @@ async def all_gone(mark: str, since: float) -> None:
 
 
 class TrialHost:
-    """A host in a process of its own. Forked, not started anew: the interpreter's own start would
-    take ten times as long as all else."""
+    """A host in a process of its own. It is forked, because starting an interpreter would take ten
+    times as long as everything else."""
 
     def __init__(self, end: str, mark: str) -> None:
         told, tell = os.pipe()

@@ -1,4 +1,4 @@
-"""Sandbox trials: whom an extension can reach."""
+"""Sandbox trials: which addresses an extension can reach."""
 
 import contextlib
 import socket

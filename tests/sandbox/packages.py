@@ -1,7 +1,7 @@
 """Sandbox trials: a package that was merely discovered does not decide what it is shown.
 
-Each tries to get at a file of the host's user that nobody granted. What it can read goes to stderr,
-and the host's events would tell.
+Each package tries to read a file of the host's user that is not granted. It writes what it can read
+to stderr, so that the events of the host show it.
 """
 
 import json
@@ -79,8 +79,8 @@ class Package:
 
 
 async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused | None, str]:
-    """Return what became of it: state, cause, and all that was said on stderr. One that is refused
-    was not spawned."""
+    """Start an extension; return its state, its cause and its stderr. If it is refused, check that
+    no process was spawned."""
     said, spawned = list[str](), list[Spawned]()
     host = exthost.Host.from_config(config)
     host.events.subscribe(LogLine, lambda line: said.append(line.text))
@@ -97,7 +97,7 @@ async def start(config: dict[str, Any], id: str = "toy") -> tuple[str, Refused |
 
 
 async def is_refused(package: Package, path: Path, id: str = "toy") -> None:
-    """It is refused, stays listed, and the line in the help is the one that admits it."""
+    """Check that it is refused, stays listed, and is admitted with the line in the help."""
     state, cause, said = await start(package.config(), id)
     assert SECRET not in said, said
     assert state == "refused" and cause is not None and cause.code == "X0390", (state, cause)

@@ -1,9 +1,8 @@
-"""Who runs a trial: root, and an ordinary user. What holds the one does not always hold the other.
+"""The users that run trials: root, and an ordinary user. A sandbox may hold for one only.
 
-A test run as root becomes an ordinary user by `setpriv`. That user may not be able to reach the
-interpreter, the packages or the checkout (all of them below root's home, say), so they are shown
-to it in a mount namespace of its own, which is gone with the process: nothing is copied, nothing
-is opened up.
+A test run by root becomes an ordinary user by `setpriv`. That user may not be able to reach the
+interpreter, the packages or the checkout, if they are below root's home. So they are mounted in a
+mount namespace that ends with the process. Nothing is copied, and no mode is changed.
 """
 
 import os
@@ -32,7 +31,7 @@ exec "$@"
 
 
 def missing(person: str) -> str:
-    """Why this person cannot run trials here, for a reason that is nobody's fault; "" if it can."""
+    """Return why trials cannot be run as this user on this machine; "" if they can."""
     if not sys.platform.startswith("linux"):
         return "namespaces are Linux's"
     if person == "root" and os.geteuid() != 0:
@@ -42,7 +41,7 @@ def missing(person: str) -> str:
 
 @contextmanager
 def command(person: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """How this person runs Python with these words, and with which variables."""
+    """Return the command and the variables that run Python as this user."""
     mark = {name: value for name, value in os.environ.items() if name.startswith("EXTHOST_TEST")}
     if person == "root" or os.geteuid() != 0:
         paths = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))

@@ -1,4 +1,4 @@
-"""Trials of what this machine can contain: a shortage is not remembered, a refusal is loud."""
+"""Trials of the sandbox probe: a failure of the moment is not kept, and a refusal is reported."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ def connect(**settings: Any) -> Any:
 
 @contextlib.contextmanager
 def nothing_known() -> Iterator[None]:
-    """Forget what was found out about the machine, and what is found out in here."""
+    """Clear the results of the probe, before the block and after it."""
     before = dict(probe._results)
     probe._results.clear()
     try:
@@ -56,7 +56,7 @@ def next_descriptor() -> int:
 
 @contextlib.contextmanager
 def refusing(reason: str) -> Iterator[None]:
-    """The kernel refuses every namespace."""
+    """Make the kernel refuse every namespace, for the time of the block."""
     before = probe._try
     probe._try = lambda plan: ProbeResult(reason, "allow it")
     try:

@@ -1,4 +1,4 @@
-"""Sandbox trials: real programs in the strict tier, of each dialect, behind shims and compiled."""
+"""Sandbox trials: real programs of each dialect in the strict sandbox, shims and binaries too."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ IN_PLACE: dict[str, Any] = {"command": "python3", "args": ["-S", "-E", "ext.py"]
 
 
 async def runs_strictly(words: list[str], **settings: Any) -> None:
-    """It shakes hands in the strict tier."""
+    """Check that its handshake succeeds in the strict sandbox."""
     settings = {"permissions": {}, **settings}
     try:
         async with exthost.connect(words, **{"dialect": "morphir", **settings}) as ext:
@@ -237,7 +237,7 @@ WHEEL = "texts-1.0-py3-none-any.whl"
 
 
 def wheel(place: Path) -> Path:
-    """A package with a program in it, as a registry would have it."""
+    """Build a wheel with a program in it; return its path."""
     about = "texts-1.0.dist-info"
     source = "def run():\n" + textwrap.indent((EXAMPLES / "text.py").read_text(), "    ")
     with zipfile.ZipFile(place / WHEEL, "w") as archive:
@@ -312,7 +312,7 @@ async def a_compiled_c_program_runs() -> None:
 
 
 def prebuilt(name: str) -> list[str]:
-    """A program that `test_trials` has built: compilers are not every user's."""
+    """Return a program that `test_trials` has built, because not every user has a compiler."""
     path = Path(os.environ.get("EXTHOST_TEST_BINARIES", "/nowhere"), name)
     if not path.exists():
         raise NotHere(f"{name} was not built")

@@ -1,4 +1,4 @@
-"""Sandbox trials: what cannot be held is refused, before anything is spawned."""
+"""Sandbox trials: what cannot be contained is refused, before anything is spawned."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ EXPLORER_SOURCE = Path(EXPLORER[-1]).read_text()
 
 @contextlib.asynccontextmanager
 async def refusing(code: str, **settings: Any) -> AsyncIterator[Refused]:
-    """This is refused with this code, and nothing is spawned for it."""
+    """Check that this is refused with this code, and that nothing is spawned."""
     spawned: list[Spawned] = []
     bus = Bus()
     bus.subscribe(Spawned, spawned.append)

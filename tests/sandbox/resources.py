@@ -46,7 +46,7 @@ SPIN = """
 
 
 async def ended_for(why: str, code: str, facts: dict[str, Any], **settings: Any) -> ExtensionGone:
-    """This is ended, and the error names the reason; the extension beside it answers on."""
+    """Check that this is ended with this reason, and that another extension goes on answering."""
     async with exploring() as neighbour, exploring(**settings) as ext:
         taking = asyncio.ensure_future(explore(ext, code, **facts))
         times = []

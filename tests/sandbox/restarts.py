@@ -31,13 +31,13 @@ REPLACE = """
 
 
 async def leave(ext: Extension) -> None:
-    """Have the process end by itself."""
+    """Make the process exit by itself."""
     gone = await failing(ext.call("explore", {"code": "import os; os._exit(3)"}))
     assert isinstance(gone, ExtensionGone), gone
 
 
 async def refusal(ext: Extension) -> Refused:
-    """Wait until it is refused, and return why."""
+    """Wait until the extension is refused; return the error."""
     await until(lambda: ext.state in ("refused", "failed"))
     assert ext.state == "refused" and isinstance(ext.cause, Refused), (ext.state, ext.cause)
     return ext.cause

@@ -1,5 +1,5 @@
-"""A morphir extension with a hostile family: sessions and double forks of its own, deaf to every
-signal that can be ignored. Standard library only. Words: how many of each, or nothing."""
+"""A morphir extension that starts processes in new sessions and by double forks. They ignore every
+signal that can be ignored. Standard library only. Its arguments are how many of each, or none."""
 
 import json
 import os

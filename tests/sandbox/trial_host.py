@@ -1,4 +1,4 @@
-"""A host that comes to a bad end: starts the hostile family, says so, and ends as it was told."""
+"""A host that starts `tree_child.py`, reports that, and ends in the requested way."""
 
 import asyncio
 import ctypes
@@ -20,7 +20,7 @@ FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py
 
 @asynccontextmanager
 async def impatient(words: list[str], **settings: Any) -> AsyncIterator[Extension]:
-    """`exthost.connect`, but what is deaf is not asked for seconds."""
+    """Connect as `exthost.connect` does, with short shutdown steps."""
     source = {"type": "process", "command": words[0], "args": words[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
     extension = Extension(spec, IMPATIENT)
@@ -31,7 +31,7 @@ async def impatient(words: list[str], **settings: Any) -> AsyncIterator[Extensio
 
 
 def become(end: str, tell: int) -> NoReturn:
-    """Be such a host until its end; in a process that was forked for it."""
+    """Run such a host, in a process that was forked for it."""
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,10 +1,10 @@
-"""Runs every trial as whoever runs this, and tells the outcome of each as a line of JSON.
+"""Runs every trial as the current user, and prints the outcome of each as a line of JSON.
 
     python -m tests.sandbox.trials [NAME …]
 
-A trial is an `async def` in one of the modules below that raises if the promise does not hold.
-It is registered by `@trial` under its sentence, takes no arguments, and is bounded. They share one
-process, so that dozens of them cost no more than they must.
+A trial is an `async def` in one of the modules below that raises if a promise does not hold. It is
+registered by `@trial` under its sentence, takes no arguments, and is bounded. All trials share one
+process, because that is faster.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ NOT_HERE = "not here: "
 
 
 class NotHere(Exception):
-    """This machine lacks what the trial is about: a toolchain that nobody needs to have."""
+    """This machine lacks something that the trial needs, such as a toolchain."""
 
 
 def trial(work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -50,7 +50,7 @@ def all_trials() -> dict[str, Callable[[], Awaitable[None]]]:
 
 
 async def run(work: Callable[[], Awaitable[None]]) -> str:
-    """What went wrong; "" if nothing did. What cannot be tried here says so."""
+    """Run a trial. Return its error, "" if there is none, or why it cannot be run here."""
     try:
         async with asyncio.timeout(TRIAL_SECONDS):
             await work()

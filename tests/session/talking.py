@@ -1,4 +1,4 @@
-"""How tests play a child to a conversation without a loop or a process."""
+"""Helpers that play the child of a conversation, without a loop and without a process."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def _progress(params: Any) -> Progress:
 
 
 class PlainCodec(askback.Codec):
-    """JSON-RPC whose replies are handed over as plain tuples, as the built-in codecs do."""
+    """JSON-RPC that returns replies as plain tuples, as the built-in codecs do."""
 
     def decode(self, frame: Bytes) -> Incoming:
         message = super().decode(frame)

@@ -21,11 +21,11 @@ TROUBLE = -32099
 
 
 class NotNow(Exception):
-    """The answer comes when the next question has."""
+    """The answer is sent after the next request has come."""
 
 
 def read() -> dict[str, Any]:
-    """One frame."""
+    """Read one frame."""
     message: dict[str, Any]
     if LINES:
         while (end := INPUT.find(b"\n")) < 0:
@@ -68,7 +68,7 @@ def send(**message: Any) -> None:
 
 
 def ask(method: str, params: Any) -> dict[str, Any]:
-    """Ask the host, and be told next, before anything else."""
+    """Send a request to the host. The next message must be its answer."""
     global ASKED
     ASKED += 1
     send(method=method, params=params, id=ASKED)
@@ -83,7 +83,7 @@ def event(method: str, **params: Any) -> bytes:
 
 
 def stubborn_write(data: bytes, n: int, noted: Path) -> None:
-    """Write, and note down at which event nobody took anything for a while."""
+    """Write, and note at which event the pipe was full for a while."""
     while data:
         while not select.select([], [1], [], 0.3)[1]:
             noted.write_text(str(n))
@@ -91,7 +91,7 @@ def stubborn_write(data: bytes, n: int, noted: Path) -> None:
 
 
 def run(params: dict[str, Any]) -> Any:
-    """So many events, then the reply; `noted` says where it got stuck."""
+    """Send events, then the reply; `noted` says at which event writing blocked."""
     pad = "x" * params.get("pad", 0)
     for n in range(params["events"]):
         data = event("run.event", n=n, pad=pad)
@@ -113,7 +113,7 @@ def run(params: dict[str, Any]) -> Any:
 
 
 def watch(params: dict[str, Any], id: int) -> None:
-    """Events before the acknowledgement, the acknowledgement, events after it."""
+    """Send events before the acknowledgement, the acknowledgement, and events after it."""
     name = params["stream"]
     for word in params.get("before", ()):
         send(method="watch.event", params={"stream": name, "event": word})

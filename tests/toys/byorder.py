@@ -23,7 +23,7 @@ from exthost.wire.prefixed import Prefixed
 
 
 class HostCodec:
-    """Remembers what it asked, since an answer does not say."""
+    """Remembers the requests, because an answer does not name its request."""
 
     def __init__(self) -> None:
         self._asked: deque[str] = deque()
@@ -62,7 +62,7 @@ class HostCodec:
 
 
 class GuestCodec:
-    """The same from the other end, which needs no memory."""
+    """The codec of the other end, which needs no memory."""
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         raise UsageError("X1304", "a byorder child cannot ask")
@@ -107,7 +107,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
 
 
 def _make(params: Any) -> Exchanges:
-    """Two exchanges: what is made is what was planned."""
+    """Make two requests: plan, then make what was planned."""
     heard = yield Request("plan", params)
     plan = expect(heard, "plan")
     if "fault" in plan:

@@ -1,8 +1,7 @@
 """The child of the toy dialect `byorder`. Standard library only; run with -S -E.
 
-Never sleeps to be late: `hold` keeps its answer back until a question of another kind has come,
-and then gives both, in order. A host that goes on after giving a call up would take one for the
-other.
+It never sleeps: `hold` holds its answer back until a request of another kind comes, and then sends
+both, in order. A host that goes on after it gave a call up would confuse the two.
 """
 
 import json

@@ -24,7 +24,7 @@ CHILD = Path(__file__).parent / "documents_child.py"
 
 
 def _check(params: Mapping[str, Any]) -> Exchanges:
-    """Open a document, and return what is wrong with it; None if nobody says so in time."""
+    """Open a document, and return its problems; None if they do not come in time."""
     yield Notification("open", params)
     heard = yield WaitFor(
         "problems", lambda told: bool(told["name"] == params["name"]), params.get("seconds")
@@ -46,7 +46,7 @@ class Documents:
         self._open: dict[str, str] = {}
 
     async def open(self, name: str, text: str) -> Any:
-        """Open a document; returns what is wrong with it."""
+        """Open a document; return its problems."""
         self._open[name] = text
         return await self._caller.call("check", {"name": name, "text": text})
 
@@ -74,5 +74,5 @@ DIALECT: Dialect = replace(
 
 
 def spec(id: str) -> Spec:
-    """The toy as an extension."""
+    """Return the toy as an extension."""
     return Spec(id=id, argv=(sys.executable, "-S", "-E", str(CHILD)), dialect="documents")

@@ -1,6 +1,6 @@
-"""A toy dialect whose calls tell how far they have come and can be taken back: JSON-RPC in lines.
+"""A toy dialect with progress and cancellation: JSON-RPC in lines.
 
-Installed for a test as a third party's would be, by entry point: see `installed`.
+`installed` installs it for a test as a third-party package, with an entry point.
 """
 
 import sys
@@ -37,7 +37,7 @@ DIALECT = replace(
 
 
 def spec(id: str) -> Spec:
-    """The toy as an extension."""
+    """Return the toy as an extension."""
     return Spec(id=id, argv=(sys.executable, "-S", "-E", str(CHILD)), dialect="stepper")
 
 

@@ -1,7 +1,7 @@
 """The child of the toy dialect `stepper`. Standard library only; run with -S -E.
 
-Tools: climb (tells each of its `steps`, then what it heard to be cancelled so far), wait (answers
-never), heard (what was cancelled).
+Tools: climb (reports each of its `steps`, then returns the ids that were cancelled so far), wait
+(never answers), heard (returns the ids that were cancelled).
 """
 
 import json

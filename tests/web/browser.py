@@ -160,7 +160,7 @@ class Browser:
         file.write_bytes(base64.b64decode(data))
 
     def complaints(self) -> list[str]:
-        """Return what the browser complained about: errors of scripts and of the policy."""
+        """Return the errors of scripts and of the security policy."""
         self.evaluate("0")
         found = []
         for message in self.messages:

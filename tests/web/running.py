@@ -32,13 +32,13 @@ class Page(NamedTuple):
 
 
 def entry(name: str, dialect: str, *words: str, more: str = "") -> str:
-    """An `[[extensions]]` entry that runs Python with these words."""
+    """Return an `[[extensions]]` entry that runs Python with these arguments."""
     source = f'{{ type = "process", command = "{sys.executable}", args = {json.dumps(words)} }}'
     return f'[[extensions]]\nname = "{name}"\ndialect = "{dialect}"\nsource = {source}\n{more}\n'
 
 
 def showcase_config(folder: Path, *more: str) -> Path:
-    """A config with an extension that has something of everything."""
+    """Return a config with the showcase extension."""
     entries = [
         entry("showcase", "mcp", "-S", "-E", str(SHOWCASE), more=RECOVERS),
         entry("fragile", "morphir", "-S", "-E", str(FRAGILE), more=RECOVERS),
@@ -54,8 +54,8 @@ RECOVERS = 'restart = { strategy = "exponential", initial_delay = "300ms", max_r
 
 @contextmanager
 def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
-    """A host with a page, from when its extensions are there. It may serve several tests, so what
-    it starts has a mark of its own, and must be gone when it has ended."""
+    """Yield a host with a page, once its extensions are ready. It may serve several tests, so its
+    processes have a marker variable of their own. They must be gone when the host has ended."""
     mark = f"page-{uuid.uuid4().hex}"
     environment = os.environ | {"EXTHOST_GATEWAY_TOKEN": ""} | variables | {MARK: mark}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""An MCP server with something of everything that the page shows. Standard library only.
+"""An MCP server with everything that the page can show. Standard library only.
 
 Tools: a table, a picture, progress, an error, a crash, and text that would be markup or a script
 if a page let it.

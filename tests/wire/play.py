@@ -1,4 +1,4 @@
-"""Feeding a framing, cut up in any way, and what came out of it."""
+"""Feeds bytes to a framing in pieces of any size, and collects what it returns."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ from exthost.wire.framing import READ_BYTES, Broken, Framing, Item, Skipped
 
 
 class Played(NamedTuple):
-    """Everything a framing said about a run of bytes."""
+    """Everything that a framing returned for some bytes."""
 
     items: list[bytes | Skipped | Broken]
     end: Broken | None
@@ -23,13 +23,13 @@ class Played(NamedTuple):
 
     @property
     def broken(self) -> Broken | None:
-        """What made it stop, which must be the last thing it said."""
+        """Return what ended the framing, which must be the last item."""
         last = self.items[-1] if self.items else None
         return last if isinstance(last, Broken) else None
 
 
 def play(framing: Framing, chunks: Iterable[bytes]) -> Played:
-    """Feed the chunks one after another, and end."""
+    """Feed the chunks one after another, then end the input."""
     items = [frozen(item) for chunk in chunks for item in framing.feed(chunk)]
     return Played(items, framing.end())
 
@@ -39,13 +39,13 @@ def whole(framing: Framing, data: bytes) -> Played:
 
 
 def frozen(item: Item) -> bytes | Skipped | Broken:
-    """A frame as bytes: whether it was gathered or cut out is the framing's own affair."""
+    """Return a frame as bytes, whichever type the framing uses for it."""
     assert type(item) in (bytes, bytearray, memoryview, Skipped, Broken), f"no item: {item!r}"
     return bytes(item) if isinstance(item, bytearray | memoryview) else item
 
 
 def read_into(framing: Framing, chunks: Iterable[bytes], memory: type = bytearray) -> Played:
-    """The same, by a reader that reads large frames to where their framing wants them."""
+    """Do the same with a reader that reads large frames into the memory of the framing."""
     items: list[bytes | Skipped | Broken] = []
     for chunk in chunks:
         while chunk:
@@ -65,6 +65,6 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 def cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
-    """The data, cut at these offsets; an empty piece is a read, too."""
+    """Return the data, cut at these offsets. A piece may be empty."""
     edges = [0, *sorted(min(at, len(data)) for at in cuts), len(data)]
     return [data[a:b] for a, b in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""The command line. Data goes to stdout, messages go to stderr, and the exit code is the outcome.
+"""The command line: data goes to stdout, messages to stderr, and the exit code is the outcome.
 
 Each verb is a module of its name (`verbs.py` lists them) with the same two functions:
 `options(parser)` and `run(args) -> int`. Only the module of the verb that is run is imported.
