@@ -116,7 +116,10 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
         show_json({"config": str(path.absolute()), "files": files, "servers": rows})
         return
     show_table(
-        [(one.name, _state(one, args.write), one.server.program, one.detail) for one in plan],
+        [
+            (verdict.name, _state(verdict, args.write), verdict.server.program, verdict.detail)
+            for verdict in plan
+        ],
         ("NAME", "STATE", "FROM", "COMMAND OR REASON"),
     )
     for file in search_result.files:

@@ -58,7 +58,7 @@ class Collection:
 
     def guard(self, real: str) -> None:
         """Keep a file below a folder that may be written from being written, moved or replaced."""
-        granted = [one for one in self._write if is_below(real, one) and real != one]
+        granted = [path for path in self._write if is_below(real, path) and real != path]
         if not granted:
             return
         outermost = min(granted, key=len)
