@@ -33,7 +33,7 @@ class CallEnded(NamedTuple):
     """A call ended. `outcome` is one of: result, error, timeout, cancelled, gone.
 
     A tool that failed is an error, however its dialect says so. There is exactly one for each
-    CallStarted.
+    CallStarted. `call` is its number in a trace, if its messages were traced.
     """
 
     extension: str
@@ -42,6 +42,7 @@ class CallEnded(NamedTuple):
     seconds: float
     context: Any = None
     key: int = 0
+    call: int | None = None
 
 
 class HookFailed(NamedTuple):

@@ -162,6 +162,8 @@ def _strips_types(search_path: str) -> bool:
 
 def test_a_language_has_templates_for_some_dialects(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--lang python"):
-        create(str(tmp_path / "fresh"), "roder", "tool", "go")
+        language_files("fresh", "cigen", "go")
+    with pytest.raises(UsageError, match="no place for a tool"):
+        create(str(tmp_path / "fresh"), "cigen", "tool", "go")
     with pytest.raises(UsageError, match="no hook"):
         create(str(tmp_path / "fresh"), "nexo", "hook", "go")

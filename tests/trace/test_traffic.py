@@ -29,7 +29,9 @@ def messages(records: list[TraceRecord]) -> list[tuple[str, str, str]]:
 async def test_a_listener_sees_the_handshake_the_calls_and_the_life() -> None:
     host = exthost.Host.from_config({"extensions": [entry("a")]})
     records: list[TraceRecord] = []
+    ended: list[int | None] = []
     host.traffic.subscribe(records.append)
+    host.events.subscribe(exthost.events.CallEnded, lambda event: ended.append(event.call))
     async with host:
         await host.call_tool("a:shout", {"text": "x"})
     calls = [one for one in records if one.method == "shout"]
@@ -37,6 +39,7 @@ async def test_a_listener_sees_the_handshake_the_calls_and_the_life() -> None:
     assert (request.direction, request.kind, reply.kind) == ("sent", "request", "reply")
     assert request.data == {"text": "x"} and reply.data == {"text": "X"}
     assert request.id == reply.id and request.call == reply.call and request.call is not None
+    assert ended == [request.call]  # the event of its end has the same number
     assert request.size > len(b'{"text":"x"}') and request.time <= reply.time
     kinds = [one.kind for one in records]
     assert kinds.index("spawned") < kinds.index("request") < kinds.index("exited")

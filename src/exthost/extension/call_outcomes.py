@@ -157,7 +157,15 @@ class CallOutcomes:
                 outcome = "error" if is_error is not None and is_error(value) else "result"
                 event = _new_event(
                     CallEnded,
-                    (extension, call.method, outcome, seconds, call.context, id(call)),
+                    (
+                        extension,
+                        call.method,
+                        outcome,
+                        seconds,
+                        call.context,
+                        id(call),
+                        call.trace_number,
+                    ),
                 )
                 for listener in listeners:
                     try:
@@ -180,7 +188,15 @@ class CallOutcomes:
         if CallEnded in self._kinds:
             seconds = self._now() - call.started_at
             self._bus.publish(
-                CallEnded(self._extension, call.method, outcome, seconds, call.context, id(call))
+                CallEnded(
+                    self._extension,
+                    call.method,
+                    outcome,
+                    seconds,
+                    call.context,
+                    id(call),
+                    call.trace_number,
+                )
             )
 
     def _add_losses(self, outcome: str, count: int) -> None:

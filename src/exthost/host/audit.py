@@ -50,6 +50,7 @@ class Audit:
                 "outcome": ended.outcome,
                 "seconds": round(ended.seconds, 6),
                 "context": ended.context or None,
+                **({} if ended.call is None else {"call": ended.call}),
             }
         )
 

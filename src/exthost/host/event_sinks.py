@@ -151,6 +151,7 @@ class EventSinks:
                 body = event._asdict()
                 body.pop("context", None)
                 body.pop("key", None)
+                body.pop("call", None)
                 envelope["event"] = body
         return envelope
 

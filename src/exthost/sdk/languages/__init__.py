@@ -1,7 +1,8 @@
 """New extensions in other languages than Python: a program without an SDK, by template.
 
-Each language has a template beside this module, at most forty lines, for the dialects that are
-lines of JSON. What differs between these dialects is filled in from the tables below.
+Each language has a template beside this module, at most forty lines, for morphir, nexo and mcp.
+What differs between these dialects is filled in from the tables below. synaps, which has frames,
+and roder, whose handshake repeats its manifest, have templates of their own.
 """
 
 from collections.abc import Mapping
@@ -10,13 +11,17 @@ from typing import NamedTuple
 
 from exthost.sdk.errors import UsageError
 
-DIALECTS = ("morphir", "nexo", "mcp")
+DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder")
 
 _SCHEMAS = {"morphir": "params_schema", "nexo": "input_schema", "mcp": "inputSchema"}
 
 
 class Language(NamedTuple):
-    """How a language is built and run. `files` are further files of a project."""
+    """How a language is built and run. `files` are further files of a project.
+
+    `binary` is the program that `build_binary` makes. A host of roder or synaps passes few
+    variables on and waits a short time: that is too little for a compiler.
+    """
 
     template: str
     program: str
@@ -24,6 +29,8 @@ class Language(NamedTuple):
     needs: str
     build: str = ""
     files: Mapping[str, str] = {}
+    binary: str = ""
+    build_binary: str = ""
 
 
 LANGUAGES = {
@@ -36,7 +43,9 @@ LANGUAGES = {
         ("go", "run", "."),
         "Go 1.21 or later",
         "go build -o /dev/null .",
-        {"go.mod": "module {name}\n\ngo 1.21\n"},
+        {"go.mod": "module {name}\n\ngo 1.21\n", ".gitignore": "/extension\n"},
+        "./extension",
+        "go build -o extension .",
     ),
     "rust": Language(
         "rust.rs.template",
@@ -49,6 +58,8 @@ LANGUAGES = {
             '[dependencies]\nserde_json = "1"\n',
             ".gitignore": "target\n",
         },
+        "target/debug/{name}",
+        "cargo build --quiet",
     ),
     "sh": Language("sh.sh.template", "extension.sh", ("sh", "extension.sh"), "jq"),
 }
@@ -197,7 +208,7 @@ _README = """# {name}
 
 An extension in the {dialect} dialect, in {language}. It needs {needs}.
 
-    sh test.sh                                  # its own test
+{first}    sh test.sh                                  # its own test
     exthost inspect {target}
     exthost call {target} shout text=hi
     exthost dev {target}                        # starts it again on every save
@@ -224,6 +235,52 @@ args = [{args}]
 """
 
 
+_SYNAPS_MANIFEST = """{{
+  "name": "{name}",
+  "version": "0.1.0",
+  "extension": {{
+    "protocol_version": 1,
+    "runtime": "process",
+    "command": "{command}",
+    "args": [{args}],
+    "permissions": ["tools.register"]
+  }}
+}}
+"""
+
+_RODER_MANIFEST = """id = "{name}"
+name = "{name}"
+version = "0.1.0"
+api_version = "^0.1"
+
+[launch]
+command = "{command}"
+args = [{args}]
+
+[[provides]]
+type = "tool_provider"
+id = "text"
+
+[[provides.tools]]
+name = "shout"
+description = "Upper case"
+
+[provides.tools.parameters]
+type = "object"
+properties = {{ text = {{ type = "string" }} }}
+required = ["text"]
+"""
+
+# By dialect: the file that says what is run, and its form.
+_FORMS = {
+    "morphir": ("exthost.toml", _CONFIG),
+    "nexo": ("plugin.toml", _MANIFEST),
+    "mcp": ("exthost.toml", _CONFIG),
+    "synaps": (".synaps-plugin/plugin.json", _SYNAPS_MANIFEST),
+    "roder": ("roder-extension.toml", _RODER_MANIFEST),
+}
+
+
 def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
     """Return the files of a new extension in another language. Raises UsageError."""
     if dialect not in DIALECTS:
@@ -232,9 +289,9 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
             f"for {dialect} there is --lang python"
         )
     known = LANGUAGES[language]
-    text = resources.files("exthost.sdk.languages").joinpath(known.template).read_text("utf-8")
-    parts = {key: value.replace("NAME", name) for key, value in _PARTS[language][dialect].items()}
-    program = text.format(name=name, dialect=dialect, schema=_SCHEMAS[dialect], **parts)
+    command, build = known.command, known.build
+    if dialect not in _SCHEMAS and known.binary:
+        command, build = (known.binary.format(name=name),), known.build_binary
     about = {
         "name": name,
         "dialect": dialect,
@@ -243,15 +300,28 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         ),
         "needs": known.needs,
         "target": ".",
-        "command": known.command[0],
-        "args": ", ".join(f'"{word}"' for word in known.command[1:]),
-        "build": f"{known.build}\n" if known.build else "",
+        "command": command[0],
+        "args": ", ".join(f'"{word}"' for word in command[1:]),
+        "build": f"{build}\n" if build else "",
+        "first": f"    {build:<43} # after each change\n" if command != known.command else "",
     }
-    manifest, form = ("plugin.toml", _MANIFEST) if dialect == "nexo" else ("exthost.toml", _CONFIG)
+    manifest, form = _FORMS[dialect]
     return {
-        known.program: program,
+        known.program: _program(name, dialect, language),
         **{path: content.format(name=name) for path, content in known.files.items()},
         manifest: form.format(**about),
         "test.sh": _TEST.format(**about),
         "README.md": _README.format(**about),
     }
+
+
+def _program(name: str, dialect: str, language: str) -> str:
+    """Return the program of a new extension."""
+    template = LANGUAGES[language].template
+    folder = resources.files("exthost.sdk.languages")
+    if dialect not in _SCHEMAS:
+        own = template.replace(language, f"{language}_{dialect}", 1)
+        return folder.joinpath(own).read_text("utf-8").replace("NAME", name)
+    parts = {key: value.replace("NAME", name) for key, value in _PARTS[language][dialect].items()}
+    text = folder.joinpath(template).read_text("utf-8")
+    return text.format(name=name, dialect=dialect, schema=_SCHEMAS[dialect], **parts)
