@@ -16,7 +16,7 @@ ARGUMENTS = {"text": "x"}
 def replies(argv: tuple[str, ...], requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(request, separators=(",", ":")) + "\n" for request in requests)
     ended = subprocess.run(
-        argv, input=lines, stdout=subprocess.PIPE, text=True, timeout=30, check=True
+        argv, input=lines, stdout=subprocess.PIPE, text=True, timeout=120, check=True
     )
     return [json.loads(line) for line in ended.stdout.splitlines()]
 

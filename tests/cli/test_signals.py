@@ -20,7 +20,7 @@ from tests.cli.running import EXTHOST, PATIENT, TALKER, extension, exthost, runn
 from tests.extensions.driving import command as hostile_command
 
 CTRL_C = b"\x03"
-WAIT_SECONDS = 50.0
+WAIT_SECONDS = 150.0
 
 
 class Terminal:

@@ -488,5 +488,5 @@ async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", seen, stdout=asyncio.subprocess.PIPE
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 20)
+    out, _ = await asyncio.wait_for(process.communicate(), 150)
     assert out == b"False\n"

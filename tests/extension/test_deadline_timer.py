@@ -44,7 +44,7 @@ async def test_timers_fire_in_their_order_and_not_before_their_time(make: Make) 
 
     for number in (3, 1, 2):
         make(on_time(number)).set(began + number * 0.02)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert [number for number, _ in fired] == [1, 2, 3]
     assert all(at >= number * 0.02 - 0.001 for number, at in fired)
 
@@ -64,7 +64,7 @@ async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(mak
     began = loop.time()
     for number in numbers:
         make(on_time(number)).set(began - 50 + number)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert fired == list(range(50))
 
 
@@ -87,7 +87,7 @@ async def test_a_timer_that_an_earlier_one_cancels_or_moves_does_not_fire(
     moved_later.set(began - 2)
     cancelled.set(began - 2)
     make(on_time).set(began - 3)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     moved_later.cancel()
     assert fired == ["first"]
 
@@ -104,7 +104,7 @@ async def test_a_timer_that_is_set_again_fires_once_and_a_cancelled_one_never(
     cancelled.cancel()
     cancelled.cancel()
     last.set(loop.time() + 0.05)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert fired == ["moved"]
 
 
@@ -120,7 +120,7 @@ async def test_a_timer_may_be_set_again_while_it_fires(make: Make) -> None:
 
     again = make(on_time)
     again.set(loop.time())
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert len(times) == 5
 
 
@@ -153,7 +153,7 @@ async def test_a_kernel_timer_that_nobody_keeps_does_not_fire_and_harms_no_other
     kept.set(loop.time() + 0.03)
     del dropped
     gc.collect()
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert fired == []
 
 
@@ -168,5 +168,5 @@ async def test_a_timer_that_was_moved_does_not_fire_at_its_first_time(make: Make
     moved_later = make(on_time)
     moved_later.set(began + 0.01)
     moved_later.set(began + 0.05)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 120)
     assert len(fired) == 1 and fired[0] >= began + 0.049

@@ -26,7 +26,7 @@ from tests.extensions.looking import MARK, all_pids, environment_of, see
 ROOT = Path(__file__).parents[2]
 ERAS = {"handshake": "legacy", "stateless": "auto"}  # asked for the newer era first, we have it
 STATELESS = "2026-07-28"
-STOP_SECONDS = 50
+STOP_SECONDS = 150
 
 
 class Running(NamedTuple):

@@ -21,7 +21,7 @@ from tests.gateway.test_inside import TEXT, about_error, client_of, text
 from tests.gateway.test_relayed_requests import CHILD, server
 from tests.gateway.test_stdio import HELLO, Peer, calling, ended, lines, request
 
-SOON = 50.0
+SOON = 150.0
 
 pytestmark = pytest.mark.more
 HEALTHY = "ext_text_shout"

@@ -33,7 +33,7 @@ from tests.gateway.running import (
 TEXT = str(ROOT / "examples" / "morphir" / "text.py")
 CIGEN = str(ROOT / "tests" / "extensions" / "cigen_child.py")
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
-SOON = 50.0
+SOON = 150.0
 
 
 class Row(NamedTuple):

@@ -23,7 +23,7 @@ from tests.toys import stepper
 
 TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")
 TEXT = extension("text", "morphir", "-S", "-E", TEXT_PROGRAM)
-SOON = 50.0
+SOON = 150.0
 
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 

@@ -13,7 +13,7 @@ from tests.gateway.running import ERAS, ROOT, extension, inside
 from tests.gateway.test_inside import about_error, client_of, names, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
-SOON = 50.0
+SOON = 150.0
 
 pytestmark = pytest.mark.parametrize(
     ("era", "servers"), [(one, other) for one in ERAS for other in ERAS]

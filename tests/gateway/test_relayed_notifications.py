@@ -14,7 +14,7 @@ from tests.gateway.running import ERAS, inside
 from tests.gateway.test_inside import client_of, text
 from tests.gateway.test_relayed_requests import heard, server
 
-SOON = 50.0
+SOON = 150.0
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 

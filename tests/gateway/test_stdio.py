@@ -20,7 +20,7 @@ from tests.extensions.driving import until
 from tests.gateway.running import ROOT, command, environment, extension, inside, write_config
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
-SOON = 50.0
+SOON = 150.0
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ CALLS_A_SECOND = 5
 CALLERS = 10
 
 # The limit of every wait.
-SECONDS = 60
+SECONDS = 150
 
 
 class Pace:

@@ -15,7 +15,7 @@ import pytest
 from tests.extensions.looking import runs
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
-SECONDS = 50
+SECONDS = 150
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

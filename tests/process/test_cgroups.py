@@ -29,8 +29,8 @@ from tests.sandbox.people import PEOPLE, missing
 
 pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
 
-RUN_SECONDS = 50
-SOON_SECONDS = 40
+RUN_SECONDS = 150
+SOON_SECONDS = 120
 
 
 @pytest.fixture(autouse=True)

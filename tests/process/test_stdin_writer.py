@@ -146,7 +146,7 @@ async def test_whoever_waits_for_the_backlog_goes_on_when_it_is_read_or_the_pipe
         assert pipe.stdin.close() is False
     else:
         os.close(pipe.reader)
-    await asyncio.wait_for(waiting, 30)
+    await asyncio.wait_for(waiting, 120)
     assert pipe.stdin.unwritten_bytes == 0
     pipe.stdin.close()
     if end != "broken":

@@ -243,17 +243,17 @@ async def test_without_a_dialect_it_speaks_what_the_host_begins_with(
 def test_a_program_that_nobody_talks_to_ends() -> None:
     words = [sys.executable, str(SAMPLE)]
     nobody = subprocess.DEVNULL
-    assert subprocess.run(words, stdin=nobody, timeout=50, check=False).returncode == 0
+    assert subprocess.run(words, stdin=nobody, timeout=150, check=False).returncode == 0
 
 
 def test_help_and_words_that_are_no_options_are_answered() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
-        [*words, "--help"], capture_output=True, text=True, timeout=50, check=True
+        [*words, "--help"], capture_output=True, text=True, timeout=150, check=True
     )
     assert "--dialect D" in done.stdout and "sample 1.2.3" in done.stdout
     done = subprocess.run(
-        [*words, "--dilect", "mcp"], capture_output=True, text=True, timeout=50, check=False
+        [*words, "--dilect", "mcp"], capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 2 and "'--dilect'" in done.stderr
 
@@ -261,7 +261,7 @@ def test_help_and_words_that_are_no_options_are_answered() -> None:
 def test_what_no_host_says_is_refused() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
-        words, input="GET / HTTP/1.1\n", capture_output=True, text=True, timeout=50, check=False
+        words, input="GET / HTTP/1.1\n", capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 2 and "GET / HTTP" in done.stderr
 
@@ -269,7 +269,7 @@ def test_what_no_host_says_is_refused() -> None:
 def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     words = [sys.executable, str(SAMPLE)]
     done = subprocess.run(
-        [*words, "--dialect", "esperanto"], capture_output=True, text=True, timeout=50, check=False
+        [*words, "--dialect", "esperanto"], capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 2 and "morphir, nexo" in done.stderr
 

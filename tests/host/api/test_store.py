@@ -21,7 +21,7 @@ from exthost.host.api.store import FILE_NAME, Missing, Store
 from exthost.host.api.stored_settings import StoredSettings
 from tests.dialects.requirements import shows
 
-SECONDS = 50
+SECONDS = 150
 
 
 def of(future: "Future[Any]") -> Any:

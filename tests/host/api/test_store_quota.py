@@ -15,7 +15,7 @@ from exthost.host.api.store import FILE_NAME, Store
 from exthost.host.api.store_quota import QuotaExceeded, record_bytes, setting_bytes, used
 from exthost.host.api.stored_settings import StoredSettings
 
-SECONDS = 50
+SECONDS = 150
 QUOTA = 20_000
 
 

@@ -14,7 +14,7 @@ from exthost.host.api import memory, text_index
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import FILE_NAME, Store
 
-SECONDS = 50
+SECONDS = 150
 BLOCK = 8
 
 
