@@ -27,6 +27,9 @@ class Extension(Protocol):
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Send a request and return the result of its reply."""
 
+    async def restart(self) -> None:
+        """Replace the process by a fresh one."""
+
 
 class Host(Protocol):
     """The members of `exthost.Host` that rows use."""

@@ -117,3 +117,26 @@ def start(setting: Setting) -> Reading:
         return read_values(ratios(took["node"], took["local"]), absolute)
 
     return subject.run(work())
+
+
+def warm_start(setting: Setting) -> Reading:
+    """The start of a further process on a node / of a local one, with handshake and one call."""
+
+    def fresh(extension: subject.Extension) -> Block:
+        async def block() -> None:
+            await extension.restart()
+            await extension.call("echo", 1, timeout=subject.CALL_S)
+
+        return block
+
+    async def work() -> Reading:
+        async with (
+            subject.connect(setting.child) as here,
+            subject.connect(setting.child, pool=_on_nodes()) as there,
+        ):
+            blocks = {"node": fresh(there), "local": fresh(here)}
+            took = await take_turns_async(blocks, setting.few)
+        absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+        return read_values(ratios(took["node"], took["local"]), absolute)
+
+    return subject.run(work())
