@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from exthost.sandbox.cgroup import locate
-from tests.sandbox.people import command
+from tests.sandbox.trial_users import command
 
 _NOBODY = 65534
 
@@ -28,14 +28,14 @@ def tree() -> Path | None:
 
 
 @contextmanager
-def delegated(person: str) -> Iterator[Path]:
+def delegated(user: str) -> Iterator[Path]:
     """Yield a new cgroup that this user owns. Remove it at the end, with all processes in it."""
     above = tree()
     assert above is not None
     group = above / f"trial-{uuid.uuid4().hex}"
     group.mkdir()
     try:
-        if person == "root":
+        if user == "root":
             os.setxattr(group, "trusted.delegate", b"1")  # as systemd does
         else:
             for name in _MADE_OVER:
@@ -53,10 +53,10 @@ def delegated(person: str) -> Iterator[Path]:
 
 
 def run_in(
-    group: Path, person: str, words: Sequence[str], seconds: float
+    group: Path, user: str, words: Sequence[str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
     """Run Python with these arguments as this user, alone in this cgroup."""
-    with command(person, words) as (started, variables):
+    with command(user, words) as (started, variables):
         # Its shell has no other child: whoever it becomes is the only one in there.
         enter = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
         return subprocess.run(

@@ -24,11 +24,11 @@ from tests.sandbox.confined import explore, exploring
 from tests.sandbox.resources import BOMB, HOG
 from tests.sandbox.trials import run
 
-PEOPLE = (("root", "root in a group"), ("user", "user"))
+USERS = (("root", "root in a group"), ("user", "user"))
 MEMORY = 64 * 2**20
 
 # Emulated, and the first of them reads every file of ours through a slow pipe.
-PERSON_SECONDS = 400
+USER_SECONDS = 400
 GONE_SECONDS = 20.0
 
 
@@ -203,11 +203,11 @@ def main(words: list[str]) -> None:
     try_all("root at the top")
     # From here on as if systemd ran here: being able to write is not enough any more.
     Path("/run/systemd/system").mkdir(parents=True)
-    for person, who in PEOPLE:
-        with delegated(person) as group:
-            ran = run_in(group, person, ("-m", "tests.cgroup.inside", who), PERSON_SECONDS)
+    for user, who in USERS:
+        with delegated(user) as group:
+            ran = run_in(group, user, ("-m", "tests.cgroup.inside", who), USER_SECONDS)
             print(ran.stdout, flush=True)
-    print(f"all {len(TRIALS) * (1 + len(PEOPLE))} trials were run", flush=True)
+    print(f"all {len(TRIALS) * (1 + len(USERS))} trials were run", flush=True)
 
 
 if __name__ == "__main__":

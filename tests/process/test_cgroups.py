@@ -25,7 +25,7 @@ from tests.cgroup.delegating import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
 from tests.extensions.looking import gone
 from tests.process.test_child import close
-from tests.sandbox.people import PEOPLE, missing
+from tests.sandbox.trial_users import USERS, missing
 
 pytestmark = pytest.mark.skipif(tree() is None, reason="no tree of cgroup v2 to write in")
 
@@ -59,21 +59,21 @@ def soon(happens: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def hosted(person: str, base: Path, *words: str) -> dict[str, Any]:
-    ran = run_in(base, person, ("-m", "tests.cgroup.host", str(base), *words), RUN_SECONDS)
+def hosted(user: str, base: Path, *words: str) -> dict[str, Any]:
+    ran = run_in(base, user, ("-m", "tests.cgroup.host", str(base), *words), RUN_SECONDS)
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 
 @pytest.mark.parametrize("way", ["plain", "tree", "strict"])
-@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("user", USERS)
 def test_a_program_and_all_it_starts_are_in_its_group_and_nobody_else_is(
-    person: str, way: str
+    user: str, way: str
 ) -> None:
-    if why := missing(person):
+    if why := missing(user):
         pytest.skip(why)
-    with delegated(person) as base:
-        told = hosted(person, base, way)
+    with delegated(user) as base:
+        told = hosted(user, base, way)
         assert told["said"] == "[0, 1, 2] ['WORD']\n"
         assert told["grouped"] and told["inside"] == 2 and not told["wrapper is inside"]
         assert told["host is in its leaf"] and told["base is empty"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.people import PEOPLE, PROJECT, command, missing
+from tests.sandbox.trial_users import PROJECT, USERS, command, missing
 from tests.sandbox.trials import NOT_HERE, TRIAL_SECONDS, all_trials
 
 NAMES = tuple(all_trials())
@@ -45,13 +45,13 @@ def outcomes() -> dict[str, dict[str, Any]]:
     told: dict[str, dict[str, Any]] = {}
     with ExitStack() as until_all_are_done:
         folder = until_all_are_done.enter_context(built())
-        for person in PEOPLE:
-            if missing(person):
+        for user in USERS:
+            if missing(user):
                 continue
             words, variables = until_all_are_done.enter_context(
-                command(person, ("-m", "tests.sandbox.trials"))
+                command(user, ("-m", "tests.sandbox.trials"))
             )
-            running[person] = subprocess.Popen(
+            running[user] = subprocess.Popen(
                 words,
                 env={**variables, "EXTHOST_TEST_BINARIES": folder},
                 cwd="/" if os.geteuid() == 0 else PROJECT,
@@ -59,22 +59,22 @@ def outcomes() -> dict[str, dict[str, Any]]:
                 stderr=subprocess.PIPE,
                 text=True,
             )
-        for person, process in running.items():
+        for user, process in running.items():
             out, err = process.communicate(timeout=len(NAMES) * TRIAL_SECONDS)
             lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"trial"')]
-            told[person] = {one["trial"]: one["wrong"] for one in lines} | {"": err}
+            told[user] = {one["trial"]: one["wrong"] for one in lines} | {"": err}
     return told
 
 
 @pytest.mark.more
 @pytest.mark.trial
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("person", PEOPLE)
-def test_trial(person: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
-    if why := missing(person):
+@pytest.mark.parametrize("user", USERS)
+def test_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
+    if why := missing(user):
         pytest.skip(why)
-    told = outcomes[person]
-    assert name in told, f"the trials of {person} ended early: {told['']}"
+    told = outcomes[user]
+    assert name in told, f"the trials of {user} ended early: {told['']}"
     if told[name].startswith(NOT_HERE):
         pytest.skip(told[name])
     assert not told[name], told[name]

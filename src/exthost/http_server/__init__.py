@@ -1,10 +1,12 @@
-"""What every HTTP service of a host shares: where it listens, who may ask, and the numbers.
+"""What every HTTP service of a host shares: sockets, access checks, limits and metrics.
 
-listener  sockets, and the names under which a browser may ask for us
-token     where the bearer token comes from, and which are valid now
-access    checks of Host, Origin and token around an application
-server    uvicorn with limits, which leaves signals to the command line
-metrics   counts of calls, and the text of `/metrics`
-trace_context  the W3C Trace Context of a request, which goes on to the extension
-probes    `/healthz` and `/metrics`, beside the page and beside the MCP gateway
+In reading order:
+
+    listener       sockets, and the names that the Host header may have
+    token          where the bearer token comes from, and which tokens are valid now
+    access         checks of Host, Origin and token for an application
+    server         uvicorn with limits, and without its signal handlers
+    metrics        counts of calls, and the text of `/metrics`
+    trace_context  the W3C Trace Context of a request, which is passed on to the extension
+    probes         `/healthz` and `/metrics`, for the page and for the MCP gateway
 """

@@ -1,8 +1,8 @@
-"""Who may ask an HTTP service: the Host and Origin of a request are ours, and it has the token.
+"""Access to an HTTP service: its own Host and Origin, and the token.
 
-`Access` holds the decisions and knows no application. A foreign Host means that a page of another
-site reaches us under a name of its own (DNS rebinding); a foreign Origin, that a page of another
-site asks us directly. Both are refused before anything else is looked at.
+`Access` decides, and knows no application. A foreign Host means that a page of another site reaches
+us under a name of its own (DNS rebinding). A foreign Origin means that a page of another site sends
+requests to us. Both are refused before anything else is checked.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ UNAUTHORIZED = 401
 
 
 class Access:
-    """The rules of one service: the names that it may be asked for, and its tokens."""
+    """The rules of one service: the host names that requests may use, and its tokens."""
 
     def __init__(self, host: str, tokens: Tokens) -> None:
         """`host` is the address that the service listens on."""
@@ -24,7 +24,7 @@ class Access:
         self._tokens = tokens
 
     def objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Return the status and the reason for which a request is refused, whatever it asks."""
+        """Return the status and the reason if a request is refused; None if it is not."""
         host = headers.get("host", "")
         if without_port(host) not in self._names:
             return MISDIRECTED, "this host is not known under that name"
@@ -43,7 +43,7 @@ class Access:
         return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
 
     def has_token(self, headers: Mapping[str, str]) -> bool:
-        """Return whether the request brings the token as `Authorization: Bearer`."""
+        """Return whether the request has the token as `Authorization: Bearer`."""
         kind, _, text = headers.get("authorization", "").partition(" ")
         return kind.lower() == "bearer" and self.is_token(text)
 

@@ -1,7 +1,7 @@
 """The numbers of a host for Prometheus, in the text format that its client package writes.
 
 `CallSeconds` observes the bus and counts how long calls took; everything else is read from the host
-when somebody asks. An extension that is gone has no rows any more.
+at each scrape. An extension that was removed has no rows.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ _OUTCOMES = ("result", "error", "timeout", "cancelled", "gone")
 
 
 class MetricsText(NamedTuple):
-    """What a scrape is answered with."""
+    """The answer to a scrape."""
 
     content_type: str
     body: bytes
@@ -78,7 +78,7 @@ class Metrics:
         return MetricsText(CONTENT_TYPE_LATEST, generate_latest(registry))
 
     def collect(self) -> "Iterator[Metric]":
-        """Return each metric: what a registry of the package asks for."""
+        """Return each metric, as a registry of the client package requests them."""
         from prometheus_client.core import (
             CounterMetricFamily,
             GaugeMetricFamily,

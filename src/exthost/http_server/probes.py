@@ -73,7 +73,7 @@ class Probes:
 
 
 def headers_of(scope: Scope) -> Mapping[str, str]:
-    """Return the headers by name in lower case. Of one that comes twice, both, joined."""
+    """Return the headers by name in lower case. Values of a repeated header are joined."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -15,7 +15,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Streams that clients hold open are cut after this when we end.
+# How long open streams may last after the end of the host was requested.
 GRACE_SECONDS = 1
 
 # A client that takes longer to send the head of a request is cut off.

@@ -1,9 +1,9 @@
 """The bearer token of a service on HTTP: where it comes from, and which tokens are valid now.
 
-It comes from a file, the environment, or chance. A file may hold several tokens, a line each, and
-may change while the host runs: it is read again before the next request is judged. So a token is
-replaced without a pause: add the new one, move the clients, delete the old one. A file that cannot
-be used any more lets nobody in.
+It comes from a file or the environment, or is generated. A file may have several tokens, one per
+line, and may change while the host runs: it is read again before the next request is checked. So a
+token can be replaced without a pause: add the new one, move the clients, delete the old one. If the
+file cannot be used any more, every request is refused.
 """
 
 import hmac
@@ -67,7 +67,7 @@ class Tokens:
 
 
 def _file_state(path: Path) -> object:
-    """Return what differs once the file is written or replaced."""
+    """Return a value that changes when the file is written or replaced."""
     try:
         status = path.stat()
     except OSError as error:

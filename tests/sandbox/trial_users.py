@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
-PEOPLE = ("root", "user")
+USERS = ("root", "user")
 
 _NOBODY = 65534
 
@@ -30,20 +30,20 @@ exec "$@"
 """
 
 
-def missing(person: str) -> str:
+def missing(user: str) -> str:
     """Return why trials cannot be run as this user on this machine; "" if they can."""
     if not sys.platform.startswith("linux"):
         return "namespaces are Linux's"
-    if person == "root" and os.geteuid() != 0:
+    if user == "root" and os.geteuid() != 0:
         return "we are not root"
     return ""
 
 
 @contextmanager
-def command(person: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+def command(user: str, words: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Return the command and the variables that run Python as this user."""
     mark = {name: value for name, value in os.environ.items() if name.startswith("EXTHOST_TEST")}
-    if person == "root" or os.geteuid() != 0:
+    if user == "root" or os.geteuid() != 0:
         paths = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))
         yield [sys.executable, *words], {**os.environ, "PYTHONPATH": paths}
         return
